@@ -1,0 +1,104 @@
+# noisegate needs only Python >= 3.11, make and a package index: everything else is installed into .venv here.
+#
+#   make demo     a differentially private copy of a real survey, with its certificate
+#   make test     everything that must hold before a change is merged
+#
+# PYTHON=/path/to/python chooses the interpreter; NOISEGATE_TEST_DATA=DIR also runs the tests marked `data`.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+# uv installs exactly what uv.lock lists. It has its own environment, so that a sync does not remove it.
+UV_VERSION := 0.13
+TOOLS := .venv-tools
+UV_READY := $(TOOLS)/.uv-$(UV_VERSION)
+BIN := .venv/bin
+UV := env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=.venv UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv
+WORKERS ?= 2
+DATA_OPTION = $(if $(NOISEGATE_TEST_DATA),--data "$(NOISEGATE_TEST_DATA)")
+
+# One thread per worker: the suite is parallel already, and sums must not depend on thread counts.
+export OMP_NUM_THREADS = 1
+
+# $(call check,what is checked,command,command that fixes it)
+define check
+	@printf '\n== %s\n' '$(1)'
+	@$(2) || { printf '\nThe step "%s" failed. To fix it: %s\n' '$(1)' '$(3)' >&2; exit 1; }
+endef
+
+.PHONY: help demo test test-slow lint format types borders docs lock-check bench-adult clean environment
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+environment: .venv/.installed ## install everything into .venv (the other targets do it when needed)
+
+demo: .venv/.installed ## synthesise the survey that ships with statsmodels, at epsilon 1
+	@env -u OMP_NUM_THREADS $(BIN)/noisegate demo
+
+# pytest runs last: its closing summary is the last thing a reader sees.
+test: lock-check lint types borders docs ## all checks, then the tests
+	$(call check,tests,$(BIN)/pytest -n $(WORKERS) -m "not slow" $(DATA_OPTION),see the first failure above; rerun only what failed with: $(BIN)/pytest --last-failed)
+
+test-slow: .venv/.installed ## the tests that take longer than a minute
+	$(call check,slow tests,$(BIN)/pytest -n $(WORKERS) -m slow $(DATA_OPTION),rerun only what failed with: $(BIN)/pytest -m slow --last-failed)
+
+lock-check: .venv/.installed
+	$(call check,uv.lock matches pyproject.toml,$(UV) lock --check --offline --quiet,$(TOOLS)/bin/uv lock)
+
+lint: .venv/.installed ## ruff: rules and layout
+	$(call check,ruff rules,$(BIN)/ruff check --quiet .,make format (and by hand what is left))
+	$(call check,ruff layout,$(BIN)/ruff format --check --quiet .,make format)
+
+types: .venv/.installed ## mypy, strict
+	$(call check,types,$(BIN)/mypy --no-error-summary,annotate the lines above; rerun with: make types)
+
+borders: .venv/.installed ## import-linter: the border and the rooms
+	$(call check,import borders,$(BIN)/lint-imports --no-logo,move the import to the side it belongs to (.importlinter says why); rerun with: make borders)
+
+docs: .venv/.installed ## build the documentation into site/, warnings are errors
+	$(call check,documentation,NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet,correct the page named above; read it with: $(BIN)/mkdocs serve)
+
+format: .venv/.installed ## let ruff repair what it can
+	$(BIN)/ruff check --fix --quiet . || true
+	$(BIN)/ruff format --quiet .
+
+bench-adult: .venv/.installed ## the Adult benchmark; DATA= is the folder with train.csv and test.csv
+	@test -n "$(DATA)" || { echo 'Name the folder that holds train.csv and test.csv: make bench-adult DATA=DIR' >&2; exit 2; }
+	@env -u OMP_NUM_THREADS $(BIN)/python benchmarks/adult/run.py --data "$(DATA)"
+
+clean: ## remove everything that make created
+	rm -rf .venv $(TOOLS) site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+# A suitable interpreter is at least 3.11 and can create environments (Debian packages venv apart). The oldest
+# supported version comes first: it is the one the checks are run with. An existing .venv keeps its own.
+SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+
+$(UV_READY):
+	@python='$(PYTHON)'; \
+	if [ -z "$$python" ]; then \
+	  for candidate in .venv/bin/python python3.11 python3.12 python3.13 python3 python; do \
+	    if $$candidate -c '$(SUITABLE)' >/dev/null 2>&1; then python=$$candidate; break; fi; \
+	  done; \
+	fi; \
+	if [ -z "$$python" ]; then \
+	  echo 'No Python >= 3.11 with the venv module was found on PATH. Install one (on Debian and Ubuntu also' >&2; \
+	  echo 'python3-venv), or name one: make PYTHON=/path/to/python3.12' >&2; exit 1; \
+	elif ! $$python -c '$(SUITABLE)' >/dev/null 2>&1; then \
+	  echo "PYTHON=$$python is $$($$python --version 2>&1); expected Python >= 3.11 with the venv module." >&2; \
+	  echo 'Name another one: make PYTHON=/path/to/python3.12' >&2; exit 1; \
+	fi; \
+	echo "Installing uv with $$($$python --version), once."; \
+	$$python -m venv $(TOOLS) && echo '*' > $(TOOLS)/.gitignore && \
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check 'uv~=$(UV_VERSION).0' || \
+	{ rm -rf $(TOOLS); echo 'uv could not be installed: is a package index reachable (pip config list)?' >&2; exit 1; }
+	@touch $@
+
+.venv/.installed: uv.lock pyproject.toml $(UV_READY)
+	@echo 'Installing noisegate and its tools into .venv (some minutes the first time).'
+	@$(UV) sync --frozen --quiet --python $(TOOLS)/bin/python || \
+	{ echo 'Installation failed. To try again: make environment' >&2; \
+	  echo 'Behind a mirror of the package index, see "Behind a mirror" in CONTRIBUTING.md.' >&2; exit 1; }
+	@touch $@

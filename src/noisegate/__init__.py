@@ -1,0 +1,55 @@
+"""Differentially private synthetic data, with a certificate anyone can check.
+
+Private records come up to one gate; bounded sums with noise leave it, and nothing else does. Start with `synthesize`, or
+with `Gate` and `DPMERF` for more control. Names are loaded when first used, so that importing noisegate is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from noisegate._version import __version__
+
+if TYPE_CHECKING:
+    from noisegate.api import synthesize as synthesize
+    from noisegate.errors import BudgetRefusedError as BudgetRefusedError
+    from noisegate.errors import NoisegateError as NoisegateError
+    from noisegate.errors import UserError as UserError
+    from noisegate.gate.gate import Gate as Gate
+    from noisegate.methods.merf import DPMERF as DPMERF
+    from noisegate.privacy.adjacency import Adjacency as Adjacency
+    from noisegate.privacy.certificate import Certificate as Certificate
+    from noisegate.privacy.ledger import Ledger as Ledger
+    from noisegate.privacy.plan import Budget as Budget
+    from noisegate.privacy.release import Release as Release
+    from noisegate.schema import Schema as Schema
+    from noisegate.synthesizer import Synthesizer as Synthesizer
+
+_HOMES = {
+    "Adjacency": "noisegate.privacy.adjacency",
+    "Budget": "noisegate.privacy.plan",
+    "BudgetRefusedError": "noisegate.errors",
+    "Certificate": "noisegate.privacy.certificate",
+    "DPMERF": "noisegate.methods.merf",
+    "Gate": "noisegate.gate.gate",
+    "Ledger": "noisegate.privacy.ledger",
+    "NoisegateError": "noisegate.errors",
+    "Release": "noisegate.privacy.release",
+    "Schema": "noisegate.schema",
+    "Synthesizer": "noisegate.synthesizer",
+    "UserError": "noisegate.errors",
+    "synthesize": "noisegate.api",
+}
+
+__all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'noisegate' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,70 @@
+"""Records in a Parquet file, read in constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from noisegate.errors import DataError
+from noisegate.schema.checks import TEXT_PADDING
+
+
+@dataclass(frozen=True)
+class ParquetFile:
+    """A Parquet file.
+
+    Attributes:
+        path: the file.
+    """
+
+    path: Path
+    typed = True
+
+    @property
+    def name(self) -> str:
+        """The file name."""
+        return self.path.name
+
+    def columns(self) -> Mapping[int, tuple[str, pa.DataType]]:
+        """Return name and type of each column from the file's metadata.
+
+        Raises:
+            DataError: if the file is empty, cut off or no Parquet file.
+        """
+        try:
+            schema = pq.read_schema(self.path)
+        except (pa.ArrowException, OSError):
+            schema = None
+        if schema is None:
+            raise self._broken()
+        return {i: (field.name.strip(TEXT_PADDING), field.type) for i, field in enumerate(schema)}
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[Mapping[str, pa.Array]]:
+        """Yield the columns called ``names``, ``rows`` records at a time.
+
+        Raises:
+            DataError: if the file is damaged.
+        """
+        failed = False
+        try:
+            with pq.ParquetFile(self.path) as file:
+                raw = [name for name in file.schema_arrow.names if name.strip(TEXT_PADDING) in names]
+                for batch in file.iter_batches(batch_size=rows, columns=raw):
+                    yield {name.strip(TEXT_PADDING): batch.column(name) for name in raw}
+        except (pa.ArrowException, OSError):
+            failed = True  # raised below: Arrow's message may quote data
+        if failed:
+            raise self._broken()
+
+    def place(self, row: int) -> str:
+        """Return the file name and the number of the record, counted from 1."""
+        return f"{self.name}, record {row + 1}"
+
+    def _broken(self) -> DataError:
+        return DataError(
+            f"{self.name}: cannot be read as Parquet; it is empty, cut off or damaged: write or copy it again"
+        )

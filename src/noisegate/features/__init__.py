@@ -1,0 +1,1 @@
+"""Feature maps: one record to one vector of bounded norm. Public, and frozen once built."""

@@ -1,0 +1,171 @@
+"""Random Fourier features of mixed records, computed in integers, so that every machine gets the same bits.
+
+A feature pair is (cos φ, sin φ)/√F of a phase φ that adds up over the columns it looks at:
+
+* a numeric column with value x in [0, 1] adds ω·x, ω ~ N(0, 1/ℓ²): the Gaussian kernel of length scale ℓ;
+* a coded column adds a random angle for its level: the kernel that is 1 for equal levels and 0 otherwise,
+  since E exp(i(θ_a − θ_b)) is; so does a missing numeric value.
+
+With F frequencies the vector has norm 1 exactly, up to rounding (DP-MERF, section 3; Rahimi and Recht 2007).
+
+Which columns a frequency looks at is public and random (`draw`). With ``kernel="numeric"`` each looks at all numeric
+columns, the paper's kernel. With ``kernel="pairs"`` each looks at one column or at two, with a length scale of its own: a
+sum of kernels on pairs of columns, which keeps its signal in tables with many columns, where one Gaussian kernel over all of
+them sees every two records as far apart.
+
+Phases are integers: x is rounded to 1/65536, frequencies to 1/4096 of a turn per unit, so that the sum is exact in float64
+whatever the order in which a matrix product adds, and (cos φ, sin φ) comes from a table of 4096 angles. This is what makes
+a record's vector a function of that record alone, bit for bit (docs/guarantees.md, G-06), and it is as fast as float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import OptionError
+from noisegate.schema import EncodedTable, Layout
+
+Kernel = Literal["pairs", "numeric"]
+
+VALUE_STEPS = 65_536
+TURN = 4_096
+# Keeps sums of phases positive, so that truncation is floor; a multiple of TURN.
+_OFFSET = 2**26
+_LARGEST_FREQUENCY = 2**19  # in 1/4096 turns per unit: 128 turns over the range of a column
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomFourier:
+    """Frozen random Fourier features.
+
+    Attributes:
+        frequencies: (numeric columns, F) integers, in 1/4096 turns over the column's range; 0 where not looked at.
+        angles: For each coded column of the layout, (codes, F) integers in [0, 4096); all 0 where not looked at.
+        missing_angles: (numeric columns, F) integers in [0, 4096): the angle of a missing value.
+        members: (F, width) positions of the columns that a frequency looks at: numeric ones first, then coded ones
+            counted on from the number of numeric columns; −1 for none.
+    """
+
+    frequencies: npt.NDArray[np.int64]
+    angles: tuple[npt.NDArray[np.int64], ...]
+    missing_angles: npt.NDArray[np.int64]
+    members: npt.NDArray[np.int64]
+    norm: float = 1.0
+    nonnegative: bool = False
+    _weights: npt.NDArray[np.float64] = field(init=False, repr=False)
+    _table: npt.NDArray[np.complex64] = field(init=False, repr=False)
+    _coded: tuple[tuple[int, npt.NDArray[np.float64]], ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Phases stay below 2²⁷ in steps of 2⁻¹⁶, 43 bits: every sum of them is exact in float64.
+        if np.abs(self.frequencies).sum(axis=0).max(initial=0) >= _OFFSET:
+            raise OptionError("frequencies are too high for exact phases; use larger length scales.")
+        constant = np.full((1, self.frequencies.shape[1]), _OFFSET + 0.5)  # +0.5: rounded, not floored
+        object.__setattr__(self, "_weights", np.vstack([self.frequencies / VALUE_STEPS, constant]))
+        angle = np.arange(TURN) * (2 * math.pi / TURN)
+        amplitude = self.frequencies.shape[1] ** -0.5
+        object.__setattr__(self, "_table", (amplitude * np.exp(1j * angle)).astype(np.complex64))
+        coded = [(j, table.astype(np.float64)) for j, table in enumerate(self.angles) if table.any()]
+        object.__setattr__(self, "_coded", tuple(coded))
+
+    @property
+    def dim(self) -> int:
+        """Twice the number of frequencies."""
+        return 2 * self.frequencies.shape[1]
+
+    def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
+        """Returns pairs (cos, sin) over √F, one after the other, (rows, 2F)."""
+        values = np.ones((len(records), self.frequencies.shape[0] + 1))
+        np.rint(records.numeric * VALUE_STEPS, out=values[:, :-1])
+        missing = np.isnan(records.numeric)
+        any_missing = missing.any(axis=0)
+        if any_missing.any():
+            values[:, :-1][missing] = 0
+        phase = values @ self._weights
+        for column in np.flatnonzero(any_missing):
+            phase[missing[:, column]] += self.missing_angles[column]
+        for column, table in self._coded:
+            phase += table[records.codes[:, column]]
+        index = phase.astype(np.int32)
+        index &= TURN - 1
+        return self._table.take(index, mode="clip").view(np.float32)
+
+
+def draw(
+    layout: Layout,
+    *,
+    count: int,
+    kernel: Kernel = "pairs",
+    length_scales: Sequence[tuple[float, float]],
+    exclude_label: bool,
+    seed: int,
+) -> RandomFourier:
+    """Returns random features drawn from public randomness.
+
+    Args:
+        layout: The columns.
+        count: Number of frequencies F; the vector has 2F coordinates.
+        kernel: "pairs" or "numeric"; see the module.
+        length_scales: For each numeric column, the interval that length scales are drawn from (log-uniformly), in units of
+            the column's range.
+        exclude_label: Leave out the label column, because the embedding is class-wise.
+        seed: Of the public randomness.
+
+    Raises:
+        OptionError: if there is no column to look at, or a length scale is not in (0, 1000].
+    """
+    for column, (low, high) in zip(layout.numeric, length_scales, strict=True):
+        if not 0 < low <= high <= 1000:
+            raise OptionError(f"length scale of column {column.name!r}: ({low}, {high}) must lie in (0, 1000], low first.")
+    random = np.random.Generator(np.random.Philox(seed))
+    numeric, coded = len(layout.numeric), len(layout.coded)
+    skipped = {layout.label} if exclude_label else set()
+    usable = [*range(numeric), *(numeric + j for j in range(coded) if j not in skipped)]
+    members = _members(usable, numeric, count, kernel, random)
+    scales = np.exp(random.uniform(size=(numeric, count)) * _spread(length_scales) + _log_low(length_scales))
+    omega = random.standard_normal((numeric, count)) / np.maximum(scales, 1e-9)
+    looked = np.zeros((numeric + coded, count), dtype=bool)
+    for place in range(members.shape[1]):
+        real = members[:, place] >= 0
+        looked[members[real, place], np.flatnonzero(real)] = True
+    steps = np.clip(np.rint(omega * TURN / (2 * math.pi)), -_LARGEST_FREQUENCY, _LARGEST_FREQUENCY)
+    angles = [random.integers(0, TURN, (column.size, count)) * looked[numeric + j] for j, column in enumerate(layout.coded)]
+    return RandomFourier(
+        frequencies=np.where(looked[:numeric], steps, 0).astype(np.int64),
+        angles=tuple(angles),
+        missing_angles=random.integers(0, TURN, (numeric, count)) * looked[:numeric],
+        members=members,
+    )
+
+
+def _log_low(length_scales: Sequence[tuple[float, float]]) -> npt.NDArray[np.float64]:
+    return np.log([[low] for low, _ in length_scales] or np.ones((0, 1)))
+
+
+def _spread(length_scales: Sequence[tuple[float, float]]) -> npt.NDArray[np.float64]:
+    return np.log([[high / low] for low, high in length_scales] or np.ones((0, 1)))
+
+
+def _members(
+    usable: list[int], numeric: int, count: int, kernel: Kernel, random: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    if kernel == "numeric":
+        if not numeric:
+            raise OptionError("kernel='numeric' needs a numeric column; use kernel='pairs'.")
+        return np.tile(np.arange(numeric, dtype=np.int64), (count, 1))
+    if not usable:
+        raise OptionError("the schema has no column besides the label; there is nothing to learn.")
+    # Coded columns alone are told exactly by `Levels`, so single looks go to numeric columns only.
+    groups = [(column, -1) for column in usable if column < numeric]
+    groups += [(a, b) for place, a in enumerate(usable) for b in usable[place + 1 :]]
+    groups = groups or [(usable[0], -1)]
+    # Every group gets its fair share; the remainder goes to groups drawn at random.
+    repeats, rest = divmod(count, len(groups))
+    chosen = list(range(len(groups))) * repeats + sorted(random.permutation(len(groups))[:rest].tolist())
+    return np.asarray([groups[index] for index in sorted(chosen)], dtype=np.int64)

@@ -1,0 +1,172 @@
+"""The fitting loop: match a generator's expected embedding to the noisy one, and stop at the noise."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from noisegate.fitting.target import Target
+from noisegate.generators.table import TableGenerator
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitSettings:
+    """How to fit. Nothing here can change the privacy of the result.
+
+    Attributes:
+        steps: Most optimiser steps.
+        batch: Noise vectors a step, over all classes together.
+        learning_rate: Peak of the one-cycle schedule of Adam.
+        averaging: Decay of the exponential average of the weights, which is what is kept.
+        stop_at_noise: Stop when the distance is what the noise alone would leave (the discrepancy principle).
+        class_power: Weight of a class in the loss, its share to this power: 0 treats classes alike.
+        check_every: Steps between looks at the stopping rule.
+        check_batch: Fresh noise vectors for a look, over all classes together.
+    """
+
+    steps: int = 2000
+    batch: int = 256
+    learning_rate: float = 5e-3
+    averaging: float = 0.99
+    stop_at_noise: bool = True
+    class_power: float = 1.0
+    check_every: int = 100
+    check_batch: int = 2048
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitState:
+    """Where a fit stands. `discrepancy` is the distance over what the noise alone would leave; 1 is the goal."""
+
+    step: int
+    steps: int
+    discrepancy: float
+
+
+class Fitting:
+    """One fit of one generator. It may be stopped between steps, saved (`state`), and taken up again (`restore`).
+
+    Args:
+        generator: The network, changed in place.
+        target: What to match.
+        embeddings: For each block of the target, its expected features.
+        settings: How.
+        seed: Of the public randomness.
+        device: Where to compute.
+    """
+
+    def __init__(
+        self,
+        generator: TableGenerator,
+        target: Target,
+        embeddings: Mapping[str, nn.Module],
+        settings: FitSettings,
+        *,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        self.settings = settings
+        self.generator = generator.to(device)
+        self.average = copy.deepcopy(self.generator).requires_grad_(False)
+        self.optimiser = torch.optim.Adam(generator.parameters(), lr=settings.learning_rate)
+        self.random = torch.Generator().manual_seed(seed)
+        self.step = 0
+        self.discrepancy = math.inf
+        self._device = device
+        self._embeddings = {name: module.to(device) for name, module in embeddings.items()}
+        # Classes without any weight are never sampled, so they are not fitted.
+        present = torch.from_numpy(target.weights > 0).nonzero().squeeze(1)
+        self._classes = present
+        self._weights = _tensor(target.weights[present.numpy()] ** settings.class_power, device)
+        self._means = {name: _tensor(means[present.numpy()].T, device) for name, means in target.means.items()}
+        # Blocks are weighed by the inverse of their noise variance, as in maximum likelihood.
+        self._precisions = {
+            name: _tensor(std[present.numpy()] ** -2.0, device) for name, std in target.noise_std.items()
+        }
+        self._coordinates = sum(len(means) for means in self._means.values())
+        self._scale = float(sum((self._precisions[name] * self._means[name].square().sum(0)).mean() for name in self._means))
+
+    def run(self, report: Callable[[FitState], None] | None = None) -> None:
+        """Runs the remaining steps, or until the distance is at the noise."""
+        while self.step < self.settings.steps and not (self.settings.stop_at_noise and self.discrepancy <= 1):
+            self._descend()
+            self.step += 1
+            if self.step % self.settings.check_every == 0 or self.step == self.settings.steps:
+                self.discrepancy = self.measure()
+            if report:
+                report(FitState(step=self.step, steps=self.settings.steps, discrepancy=self.discrepancy))
+
+    def measure(self) -> float:
+        """Returns the averaged generator's distance on fresh noise, over what the noise of the release alone leaves."""
+        with torch.no_grad():
+            distances = self._distances(self.average, self.settings.check_batch)
+        return float((self._weights * distances).sum() / (self._weights.sum() * self._coordinates))
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns everything that `restore` needs to go on with the same bits, as named tensors."""
+        tensors = {f"generator/{name}": value for name, value in self.generator.state_dict().items()}
+        tensors |= {f"average/{name}": value for name, value in self.average.state_dict().items()}
+        for index, slot in self.optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser/{index}/{name}": torch.as_tensor(value) for name, value in slot.items()}
+        tensors["random"] = self.random.get_state()
+        tensors["progress"] = torch.tensor([self.step, self.discrepancy], dtype=torch.float64)
+        return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Takes up the fit where `state` was called."""
+        self.generator.load_state_dict(_under(tensors, "generator/"))
+        self.average.load_state_dict(_under(tensors, "average/"))
+        slots: dict[int, dict[str, Tensor]] = {}
+        for key, value in _under(tensors, "optimiser/").items():
+            index, name = key.split("/")
+            slots.setdefault(int(index), {})[name] = value
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": slots})
+        self.random.set_state(tensors["random"])
+        self.step, self.discrepancy = int(tensors["progress"][0]), float(tensors["progress"][1])
+
+    def _descend(self) -> None:
+        # One cycle, as a function of the step alone so that nothing needs saving: a short rise, then a cosine to zero.
+        progress = self.step / self.settings.steps
+        rate = min(progress / 0.1, 0.5 * (1 + math.cos(math.pi * max(progress - 0.1, 0) / 0.9))) + 1e-3
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.settings.learning_rate * rate
+        distances = self._distances(self.generator, self.settings.batch)
+        loss = (self._weights * distances).sum() / (self._weights.sum() * self._scale)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimiser.step()
+        # A short memory at first, so that the start is forgotten.
+        decay = min(self.settings.averaging, (1 + self.step) / (10 + self.step))
+        with torch.no_grad():
+            for kept, current in zip(self.average.parameters(), self.generator.parameters(), strict=True):
+                kept.lerp_(current, 1 - decay)
+
+    def _distances(self, generator: TableGenerator, batch: int) -> Tensor:
+        """Returns an unbiased estimate of each present class's squared distance, in units of the noise variance.
+
+        The squared norm of a mean over random noise vectors is biased upward by their variance; the inner product of the
+        residuals of two independent halves is not.
+        """
+        classes, half = len(self._classes), max(math.ceil(batch / len(self._classes) / 2), 8)
+        labels = self._classes.repeat_interleave(2 * half)
+        noise = generator.noise(len(labels), self.random)
+        columns = generator(noise.to(self._device), labels.to(self._device))
+        total = torch.zeros(classes, device=self._device)
+        for name, embedding in self._embeddings.items():
+            features = embedding(columns)
+            residual = features.reshape(len(features), classes, 2, half).mean(dim=3) - self._means[name][:, :, None]
+            total = total + self._precisions[name] * residual.prod(dim=2).sum(dim=0)
+        return total
+
+
+def _tensor(values: object, device: torch.device) -> Tensor:
+    return torch.as_tensor(values, dtype=torch.float32, device=device)
+
+
+def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

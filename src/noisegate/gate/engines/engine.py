@@ -1,0 +1,20 @@
+"""The protocol of engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from noisegate.gate.sums import SumTask, Totals
+from noisegate.schema import EncodedTable
+
+Progress = Callable[[int], None]
+"""Called with the number of records summed so far. It is shown to the operator only."""
+
+
+class Engine(Protocol):
+    """Sums feature vectors over all batches of records."""
+
+    def sum(self, batches: Iterable[EncodedTable], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+        """Returns the exact totals over all records in `batches`."""
+        ...

@@ -1,0 +1,50 @@
+"""Threads of one machine. NumPy releases the interpreter lock, and only a few batches are in memory at a time."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from threadpoolctl import threadpool_limits
+
+from noisegate.gate.engines.engine import Progress
+from noisegate.gate.sums import SumTask, Totals, sum_records
+from noisegate.schema import EncodedTable
+
+
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalEngine:
+    """Sums on `threads` threads; by default one for each usable core."""
+
+    threads: int = field(default_factory=_usable_cores)
+
+    def sum(self, batches: Iterable[EncodedTable], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+        """Returns the exact totals over all records in `batches`; memory does not grow with their number."""
+        totals = Totals(tasks)
+        waiting: deque[Future[Totals]] = deque()
+
+        def take() -> None:
+            totals.merge(waiting.popleft().result())
+            if progress:
+                progress(totals.records)
+
+        # Each worker is one thread; matrix products inside must not start more.
+        with threadpool_limits(limits=1), ThreadPoolExecutor(self.threads) as pool:
+            try:
+                for batch in batches:
+                    waiting.append(pool.submit(sum_records, batch, tasks))
+                    if len(waiting) > 2 * self.threads:
+                        take()
+                while waiting:
+                    take()
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        return totals

@@ -1,0 +1,1 @@
+"""Networks that make records. Public side: they see releases, never records."""

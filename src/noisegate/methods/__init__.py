@@ -1,0 +1,1 @@
+"""One paper, one short file."""

@@ -1,0 +1,228 @@
+"""DP-MERF: differentially private mean embeddings with random features (Harder, Adamczewski, Park, AISTATS 2021).
+
+One pass over the records releases three class-wise sums in one plan: random Fourier features (`features.fourier`), scaled
+one-hot codes (`features.categorical`) and counts. A generator is then fitted so that its expected embedding matches.
+
+The paper's four variants follow from the schema: without a coded label the table is unlabelled (a numeric label is one more
+column); with one, sums are class-wise and noisy counts reweigh them (balanced or not, section 4.2); coded columns add the
+polynomial kernel of section 4.3. What differs from the paper, and why, is in docs/choosing.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from noisegate.errors import ModelError, OptionError
+from noisegate.features.categorical import Levels
+from noisegate.features.feature_map import FeatureMap
+from noisegate.features.fourier import Kernel, draw
+from noisegate.features.labels import Counts
+from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Question
+from noisegate.privacy.release import Release
+from noisegate.schema import Schema
+
+if TYPE_CHECKING:
+    from noisegate.fitting.loop import FitSettings, Fitting, FitState
+    from noisegate.gate.gate import Gate
+    from noisegate.synthesizer import Synthesizer
+
+FOURIER, LEVELS, COUNTS = "fourier", "levels", "counts"
+PUBLIC_SEED = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPMERF:
+    """Settings of DP-MERF; none of them depends on private data.
+
+    Attributes:
+        frequencies: Number of random frequencies; the embedding has twice as many coordinates for each label.
+        kernel: "pairs" (one or two columns a frequency) or "numeric" (the paper: all numeric columns).
+        length_scale: Length scales are drawn log-uniformly from this interval, in units of a column's range.
+        length_scales: The same for single columns, by name.
+        fourier_share: Budget share of the Fourier sums.
+        levels_share: Budget share of the one-hot sums.
+        counts_share: Budget share of the counts.
+        latent: Length of the generator's noise vector.
+        hidden: Widths of the generator's hidden layers.
+        fit_options: Changes to `noisegate.fitting.loop.FitSettings`; they cannot change the privacy.
+        seed: Of the public randomness: features, initial weights, fitting. Never of the private noise.
+    """
+
+    frequencies: int = 1000
+    kernel: Kernel = "pairs"
+    length_scale: tuple[float, float] = (0.03, 0.5)
+    length_scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    fourier_share: float = 1.0
+    levels_share: float = 0.5
+    counts_share: float = 0.03
+    latent: int = 32
+    hidden: tuple[int, ...] = (256, 256)
+    fit_options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = PUBLIC_SEED
+
+    name: Literal["dp-merf"] = field(default="dp-merf", init=False)
+
+    def __post_init__(self) -> None:
+        for option in ("frequencies", "latent"):
+            value = getattr(self, option)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise OptionError(f"{option}={value!r} must be a positive whole number.")
+        if self.kernel not in ("pairs", "numeric"):
+            raise OptionError(f"kernel={self.kernel!r} is not known; choose 'pairs' or 'numeric'.")
+
+    def maps(self, schema: Schema) -> dict[str, FeatureMap]:
+        """Returns the feature map of each question; the same for the same schema, settings and seed."""
+        layout = schema.layout
+        for name in self.length_scales:
+            if name not in [column.name for column in layout.numeric]:
+                raise OptionError(f"length_scales names {name!r}, which is no numeric column of the schema.")
+        coded = tuple(j for j in range(len(layout.coded)) if j != layout.label)
+        maps: dict[str, FeatureMap] = {
+            FOURIER: draw(
+                layout,
+                count=self.frequencies,
+                kernel=self.kernel,
+                length_scales=[self.length_scales.get(column.name, self.length_scale) for column in layout.numeric],
+                exclude_label=layout.label is not None,
+                seed=self.seed,
+            )
+        }
+        if coded:
+            maps[LEVELS] = Levels(columns=coded, sizes=tuple(layout.coded[j].size for j in coded))
+        return maps | {COUNTS: Counts()}
+
+    def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
+        """Returns the calibrated plan: what will be asked, and with what noise. Reads no data."""
+        label = schema.layout.label
+        columns = 1 if label is None else schema.layout.coded[label].size
+        shares = {FOURIER: self.fourier_share, LEVELS: self.levels_share, COUNTS: self.counts_share}
+        maps = self._asked(schema, budget)
+        questions = [
+            Question(
+                name=name,
+                dim=feature_map.dim,
+                columns=columns,
+                norm=feature_map.norm,
+                share=shares[name],
+                nonnegative=feature_map.nonnegative,
+            )
+            for name, feature_map in maps.items()
+        ]
+        return Plan(questions=tuple(questions)).calibrate(budget)
+
+    def ask(self, gate: Gate) -> Release:
+        """Returns the release: the one time that private records are used."""
+        plan = self.plan(gate.schema, gate.budget)
+        return gate.sum(plan, self._asked(gate.schema, gate.budget), method=self.name, public={"settings": self.to_json()})
+
+    def fit(
+        self,
+        gate: Gate,
+        *,
+        device: str = "auto",
+        report: Callable[[FitState], None] | None = None,
+        convert: Callable[[Any], Any] | None = None,
+    ) -> Synthesizer:
+        """Returns a synthesizer for the records behind `gate`.
+
+        Args:
+            gate: Private records and a budget.
+            device: "auto", "cpu", "cuda" or "mps".
+            report: Called after every step of the fit.
+            convert: Applied to the Arrow tables that `Synthesizer.sample` returns.
+        """
+        self._check_fit(device)
+        return replace(self.fit_release(self.ask(gate), device=device, report=report), convert=convert)
+
+    def _check_fit(self, device: str) -> None:
+        """Finds what would stop the fit before any budget is spent."""
+        from noisegate.fitting.device import choose_device
+
+        choose_device(device)
+        self.fit_settings()
+
+    def fit_release(
+        self, release: Release, *, device: str = "auto", report: Callable[[FitState], None] | None = None
+    ) -> Synthesizer:
+        """Returns a synthesizer fitted to a release; post-processing, which costs no privacy."""
+        fitting = self.fitting(release, device=device)
+        fitting.run(report)
+        return self.synthesizer(release, fitting)
+
+    def fitting(self, release: Release, *, device: str = "auto") -> Fitting:
+        """Returns the fit of a release, ready to run, to save and to restore."""
+        from noisegate.fitting.device import choose_device
+        from noisegate.fitting.loop import Fitting
+        from noisegate.fitting.matching import expected_embeddings
+        from noisegate.fitting.target import read_target
+        from noisegate.generators.table import build_table_generator
+
+        layout = release.schema.layout
+        return Fitting(
+            build_table_generator(layout, latent=self.latent, hidden=self.hidden, seed=self.seed),
+            read_target(release, counts=COUNTS),
+            expected_embeddings(self.maps(release.schema), layout),
+            self.fit_settings(),
+            seed=self.seed,
+            device=choose_device(device),
+        )
+
+    def synthesizer(self, release: Release, fitting: Fitting) -> Synthesizer:
+        """Returns the synthesizer that a fit has reached."""
+        from noisegate.fitting.target import read_target
+        from noisegate.synthesizer import FitSummary, Synthesizer
+
+        return Synthesizer(
+            release=release,
+            generator=fitting.average.cpu().eval(),
+            weights=read_target(release, counts=COUNTS).weights,
+            summary=FitSummary(step=fitting.step, steps=fitting.settings.steps, discrepancy=fitting.discrepancy),
+        )
+
+    def fit_settings(self) -> FitSettings:
+        """Returns how to fit: the defaults with `fit_options` on top."""
+        from noisegate.fitting.loop import FitSettings
+
+        try:
+            return replace(FitSettings(), **self.fit_options)
+        except TypeError as error:
+            raise OptionError(f"fit_options={dict(self.fit_options)!r}: {error}") from None
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the settings as a JSON object."""
+        settings = asdict(self)
+        settings.pop("name")
+        return settings | {
+            "length_scale": list(self.length_scale),
+            "length_scales": {name: list(value) for name, value in self.length_scales.items()},
+            "hidden": list(self.hidden),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> DPMERF:
+        """Returns the settings in a JSON object.
+
+        Raises:
+            ModelError: if a setting is missing or not known.
+        """
+        try:
+            return cls(
+                **{
+                    **data,
+                    "length_scale": tuple(data["length_scale"]),
+                    "length_scales": {name: tuple(value) for name, value in data["length_scales"].items()},
+                    "hidden": tuple(data["hidden"]),
+                }
+            )
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ModelError(f"the settings of dp-merf in the certificate are broken: {error}.") from None
+
+    def _asked(self, schema: Schema, budget: Budget) -> dict[str, FeatureMap]:
+        maps = self.maps(schema)
+        # Under replace-one the number of records is public; without a label there is nothing else to count.
+        if schema.layout.label is None and budget.adjacency is Adjacency.REPLACE_ONE:
+            maps.pop(COUNTS)
+        return maps

@@ -1,0 +1,170 @@
+"""A saved model: a folder of safetensors, JSON and one page in plain words, whose hashes hang together. Needs no torch.
+
+::
+
+    MODEL/
+      certificate.json       what was asked, with what noise, and (ε, δ)
+      certificate.md         the same in plain words
+      release.safetensors    the noisy sums; their hashes stand in the certificate
+      generator.safetensors  the fitted network
+      model.json             how to rebuild it, the hash of each file, the digest of the certificate
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import ModelError
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release
+
+FORMAT = 1
+MODEL_FILE, GENERATOR_FILE, PAGE_FILE = "model.json", "generator.safetensors", "certificate.md"
+HASHED = (CERTIFICATE_FILE, PAGE_FILE, VALUES_FILE, GENERATOR_FILE)
+
+Tensors = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """What `verify_model` found.
+
+    Attributes:
+        certificate: The certificate, whose ε was recomputed.
+        recomputed_epsilon: ε from the events, at most the ε that is stated.
+        files: The files whose hashes were checked.
+    """
+
+    certificate: Certificate
+    recomputed_epsilon: float
+    files: tuple[str, ...]
+
+
+def check_new(folder: Path) -> None:
+    """Checks that `folder` can be made, before anything costly is done.
+
+    Raises:
+        ModelError: if it exists, or its parent cannot be written.
+    """
+    if folder.exists():
+        raise ModelError(f"{folder} exists; choose another --out, or remove it first.")
+    parent = folder.absolute().parent
+    if not parent.is_dir():
+        raise ModelError(f"{parent} is not a folder; make it first, or choose another --out.")
+    if not os.access(parent, os.W_OK):
+        raise ModelError(f"{parent} cannot be written; choose another --out.")
+
+
+def write_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
+    """Makes `folder` whole or not at all: `fill` writes beside it, and a rename puts it in place.
+
+    Raises:
+        ModelError: if it exists or cannot be written, for instance on a full disk.
+    """
+    check_new(folder)
+    try:
+        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
+    except OSError as error:
+        raise ModelError(f"{folder} cannot be written: {error.strerror}.") from None
+    try:
+        fill(beside)
+        beside.chmod(0o755)
+        beside.rename(folder)
+    except OSError as error:
+        raise ModelError(f"{folder} cannot be written: {error.strerror or error}.") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return folder
+
+
+def write_model(folder: Path, *, release: Release, tensors: Tensors, model: Mapping[str, Any]) -> Path:
+    """Writes a model folder.
+
+    Args:
+        folder: A folder that does not exist yet.
+        release: What left the gate.
+        tensors: The fitted network.
+        model: How to rebuild it, a JSON object.
+
+    Raises:
+        ModelError: if the folder exists or cannot be written.
+    """
+
+    def fill(path: Path) -> None:
+        from safetensors.numpy import save_file
+
+        release.save(path)
+        (path / PAGE_FILE).write_text(release.certificate.page(), encoding="utf-8")
+        save_file({name: np.ascontiguousarray(value) for name, value in tensors.items()}, path / GENERATOR_FILE)
+        content = {
+            "format": FORMAT,
+            "model": dict(model),
+            "certificate": release.certificate.digest(),
+            "files": {name: _hash(path / name) for name in HASHED},
+        }
+        (path / MODEL_FILE).write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+    return write_folder(folder, fill)
+
+
+def read_model(folder: Path) -> tuple[Release, dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Returns release, tensors and model description, after checking every hash and the certificate.
+
+    Raises:
+        ModelError: if anything is missing, broken or was changed.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    description = _checked_description(folder)
+    release = Release.load(folder)
+    if release.certificate.digest() != description["certificate"]:
+        raise ModelError(f"{folder / CERTIFICATE_FILE} is not the certificate that {MODEL_FILE} names.")
+    try:
+        return release, load_file(folder / GENERATOR_FILE), description["model"]
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{folder / GENERATOR_FILE} cannot be read: {error}.") from None
+
+
+def verify_model(folder: Path) -> Verification:
+    """Recomputes ε from the events of the certificate, and checks every hash.
+
+    Raises:
+        ModelError: if the claim does not hold, or anything is missing, broken or was changed.
+    """
+    release, _, _ = read_model(folder)
+    certificate = release.certificate
+    return Verification(certificate=certificate, recomputed_epsilon=certificate.check(), files=HASHED)
+
+
+def _checked_description(folder: Path) -> dict[str, Any]:
+    path = folder / MODEL_FILE
+    try:
+        description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        known, files = description["format"] == FORMAT, description["files"]
+        if not known or set(files) != set(HASHED) or not isinstance(description["model"], dict):
+            raise ModelError(f"{path} is not of a format that this version of noisegate reads.")
+        for name, expected in files.items():
+            if _hash(folder / name) != expected:
+                raise ModelError(f"{folder / name} was changed after the model was written: its hash differs.")
+    except FileNotFoundError as error:
+        raise ModelError(f"{error.filename} does not exist; {folder} is not a whole model folder.") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise ModelError(f"{path} is broken: {type(error).__name__}: {error}.") from None
+    return description
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

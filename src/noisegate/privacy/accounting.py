@@ -1,0 +1,124 @@
+"""Events to (ε, δ). The only file that turns what was run into a guarantee; the only importer of dp_accounting.
+
+Guarantee G-03 (accounting). `epsilon(events, delta)` is an upper bound: the composition of `events` is (ε, δ)-DP.
+
+* Gaussian events compose exactly, by `privacy.gaussian`.
+* Poisson-sampled events go through the PLD accountant of dp_accounting, pessimistic estimate, together with any
+  Gaussian events. Nothing falls back to a looser accountant: what cannot be accounted is refused.
+* Each sampler's distance from the ideal Gaussian is charged, as proved in docs/guarantees.md:
+  a *discrete* Gaussian of standard deviation s (grid units) is charged as a continuous one of √(s² − 4), and a factor
+  e^κ on probabilities with κ = coordinates·ln((1+η)/(1−η)), η = 2·exp(−8π²)/(1−exp(−8π²)) (G-04);
+  a *rounded* float64 Gaussian is charged a total-variation distance of 2⁻⁴² a coordinate, which adds
+  (1 + e^ε)·coordinates·2⁻⁴² to δ (G-05).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from noisegate.errors import CalibrationError
+from noisegate.privacy import gaussian
+from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.events import Event, GaussianEvent, SampledGaussianEvent, Sampler
+
+# Variance, in squared grid units, given up in the proof that the discrete Gaussian is post-processing of a continuous one.
+SMOOTHING_VARIANCE = 4.0
+_ETA = 2 * math.exp(-2 * math.pi**2 * SMOOTHING_VARIANCE) / (1 - math.exp(-2 * math.pi**2 * SMOOTHING_VARIANCE))
+_KAPPA = 2 * _ETA / (1 - _ETA)  # at least ln((1+η)/(1−η))
+# Total-variation distance of one rounded float64 draw from the ideal rounded Gaussian.
+ROUNDED_DISTANCE = 2.0**-42
+MINIMUM_STD = 16.0  # grid units: below, the proofs of both samplers say nothing
+
+
+def effective_multiplier(event: Event) -> float:
+    """Returns the noise multiplier of the ideal Gaussian that `event` is charged as.
+
+    Raises:
+        CalibrationError: if the noise is too small in grid units for the sampler's proof.
+    """
+    if event.noise_std < MINIMUM_STD:
+        raise CalibrationError(
+            f"event {event.name!r}: noise_std={event.noise_std} grid units is below {MINIMUM_STD}; "
+            "no guarantee is proved for so coarse a grid."
+        )
+    if event.sampler is Sampler.DISCRETE_GAUSSIAN:
+        return math.sqrt(event.noise_std**2 - SMOOTHING_VARIANCE) / event.sensitivity
+    return event.noise_multiplier
+
+
+def sampler_slack(events: Sequence[Event], epsilon: float) -> tuple[float, float]:
+    """Returns what the samplers' distance from the ideal costs: (added to ε, added to δ) at this ε."""
+    kappa = distance = 0.0
+    for event in events:
+        draws = event.coordinates * (event.steps if isinstance(event, SampledGaussianEvent) else 1)
+        if event.sampler is Sampler.DISCRETE_GAUSSIAN:
+            kappa += draws * _KAPPA
+        else:
+            distance += draws * ROUNDED_DISTANCE
+    factor = 1 + math.exp(epsilon) if epsilon < 700 else math.inf
+    return 2 * kappa, distance * factor if distance else 0.0
+
+
+def epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> float:
+    """Returns an upper bound on ε for which the composition of `events` is (ε, δ)-DP.
+
+    Args:
+        events: What was run, in any order; each already states its sensitivity under `adjacency`.
+        delta: In (0, 1).
+        adjacency: Needed for Poisson-sampled events, whose analysis depends on it.
+
+    Returns:
+        ε ≥ 0; infinity when the samplers alone cost more than `delta`.
+    """
+    if not events:
+        return 0.0
+    ideal = _ideal_epsilon(events, delta, adjacency)
+    for _ in range(60):
+        extra_epsilon, extra_delta = sampler_slack(events, ideal)
+        if extra_delta == 0:
+            return ideal + extra_epsilon
+        # δ(ε) + slack(ε) ≤ δ: raise ε until the ideal curve leaves room for the slack, which grows with ε.
+        if extra_delta >= delta:
+            return math.inf
+        needed = _ideal_epsilon(events, delta - extra_delta, adjacency)
+        if needed <= ideal:
+            return ideal + extra_epsilon
+        ideal = needed * (1 + 1e-12)
+    return math.inf
+
+
+def _ideal_epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency) -> float:
+    if all(isinstance(event, GaussianEvent) for event in events):
+        return gaussian.epsilon_of(total_mu(events), delta)
+    return _pld_epsilon(events, delta, adjacency)
+
+
+def total_mu(events: Sequence[Event]) -> float:
+    """Returns the Gaussian-DP parameter of the composition of Gaussian events, √(Σ (Δᵢ/σᵢ)²)."""
+    return math.sqrt(math.fsum(effective_multiplier(event) ** -2 for event in events)) * (1 + 1e-14)
+
+
+def _pld_epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency) -> float:
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    relation = {
+        Adjacency.ADD_REMOVE: dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
+        Adjacency.REPLACE_ONE: dp_accounting.NeighboringRelation.REPLACE_ONE,
+    }[adjacency]
+    accountant: Any = PLDAccountant(relation)
+    mu_squared = 0.0
+    for event in events:
+        multiplier = effective_multiplier(event)
+        if isinstance(event, GaussianEvent):
+            mu_squared += multiplier**-2
+            continue
+        # dp_accounting states multipliers for sensitivity 1 under add/remove; ours already divide by the sensitivity.
+        inner = dp_accounting.GaussianDpEvent(multiplier * (2 if adjacency is Adjacency.REPLACE_ONE else 1))
+        accountant.compose(dp_accounting.PoissonSampledDpEvent(event.rate, inner), event.steps)
+    if mu_squared:
+        scale = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+        accountant.compose(dp_accounting.GaussianDpEvent(scale / math.sqrt(mu_squared)))
+    return float(accountant.get_epsilon(delta))

@@ -1,0 +1,141 @@
+"""The statement that is handed out with every result, and its verification without the data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from noisegate._version import __version__
+from noisegate.errors import ModelError
+from noisegate.privacy import accounting
+from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.events import Event, EventError, event_to_json, events_from_json
+
+FORMAT = 1
+# There is no way to seed private noise in this library, so this is a constant.
+NOISE_SOURCE = "operating system, unseeded"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """What was asked of the private data, with what noise, and what follows from it.
+
+    Attributes:
+        epsilon: Upper bound for the events at `delta`; anyone can recompute it.
+        delta: δ of the guarantee.
+        adjacency: The neighbouring relation.
+        unit: The privacy unit: what one record stands for.
+        events: Everything that was computed from private records.
+        method: Name of the method.
+        public: What was taken as public knowledge: schema, hyper-parameters, the seed of the public randomness.
+        hashes: SHA-256 of what was released.
+        ledger: Data set and reservation in the ledger that the cost was booked on, or None.
+        version: Version of noisegate that wrote it.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    unit: str
+    events: tuple[Event, ...]
+    method: str
+    public: Mapping[str, Any] = field(default_factory=dict)
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    ledger: Mapping[str, str] | None = None
+    version: str = __version__
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the certificate as a JSON object."""
+        return {
+            "format": FORMAT,
+            "noisegate": self.version,
+            "guarantee": {
+                "epsilon": self.epsilon,
+                "delta": self.delta,
+                "adjacency": self.adjacency.value,
+                "unit": self.unit,
+            },
+            "method": self.method,
+            "events": [event_to_json(event) for event in self.events],
+            "public": dict(self.public),
+            "hashes": dict(self.hashes),
+            "noise_source": NOISE_SOURCE,
+            "ledger": dict(self.ledger) if self.ledger else None,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Certificate:
+        """Returns the certificate in a JSON object.
+
+        Raises:
+            ModelError: if a field is missing or unusable.
+        """
+        try:
+            if data["format"] != FORMAT:
+                raise ModelError(f"certificate format {data['format']!r} is not known; this version reads {FORMAT}.")
+            guarantee = data["guarantee"]
+            return cls(
+                epsilon=float(guarantee["epsilon"]),
+                delta=float(guarantee["delta"]),
+                adjacency=Adjacency.parse(guarantee["adjacency"]),
+                unit=str(guarantee["unit"]),
+                events=events_from_json(data["events"]),
+                method=str(data["method"]),
+                public=data["public"],
+                hashes=data["hashes"],
+                ledger=data["ledger"],
+                version=str(data["noisegate"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ModelError(f"the certificate is broken: {type(error).__name__} at {error}.") from None
+
+    def digest(self) -> str:
+        """Returns the SHA-256 of the canonical JSON form."""
+        return hashlib.sha256(canonical_json(self.to_json())).hexdigest()
+
+    def page(self) -> str:
+        """Returns the certificate in plain words, as Markdown."""
+        from noisegate.privacy.certificate_page import render
+
+        return render(self)
+
+    def check(self) -> float:
+        """Returns ε recomputed from the events.
+
+        Raises:
+            ModelError: if the stated ε is lower than what the events cost, or the certificate claims no event.
+        """
+        try:
+            recomputed = accounting.epsilon(self.events, self.delta, self.adjacency)
+        except (EventError, ValueError, OverflowError) as error:
+            raise ModelError(f"the certificate's events cannot be accounted: {error}") from None
+        if not self.events or not math.isfinite(recomputed) or recomputed > self.epsilon * (1 + 1e-9):
+            raise ModelError(
+                f"the certificate states epsilon={self.epsilon:g} at delta={self.delta:g}, "
+                f"but its {len(self.events)} events cost epsilon={recomputed:g}: do not rely on it."
+            )
+        return recomputed
+
+
+def canonical_json(data: Any) -> bytes:
+    """Returns the one byte form of a JSON value that hashes are taken of."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def read_certificate(path: Path) -> Certificate:
+    """Returns the certificate in the file `path`.
+
+    Raises:
+        ModelError: if the file is missing or no certificate.
+    """
+    try:
+        return Certificate.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise ModelError(f"{path} does not exist; give the folder that `noisegate fit --out` wrote.") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ModelError(f"{path} is not a certificate: {error}.") from None

@@ -1,0 +1,134 @@
+"""What was run: the vocabulary of private events. How an event is analysed is the business of `accounting`.
+
+Rules for this file: an event class, its fields and their meaning are never changed or removed, since ledgers and
+certificates hold them; a new mechanism is a new class.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+from noisegate.errors import UserError
+
+
+class Sampler(Enum):
+    """How Gaussian noise was drawn. Closed: each sampler has its own proof in docs/guarantees.md."""
+
+    DISCRETE_GAUSSIAN = "discrete-gaussian"
+    ROUNDED_GAUSSIAN = "rounded-gaussian"
+
+
+class EventError(UserError):
+    """A stored event cannot be understood; no guarantee can be computed from it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianEvent:
+    """One sum over all records, with Gaussian noise added once to each coordinate.
+
+    Attributes:
+        name: The question that was answered.
+        sensitivity: L2 sensitivity of the sum, in grid units.
+        noise_std: Standard deviation of the noise on each coordinate, in grid units.
+        coordinates: How many coordinates were released.
+        sampler: How the noise was drawn.
+    """
+
+    name: str
+    sensitivity: float
+    noise_std: float
+    coordinates: int
+    sampler: Sampler
+
+    def __post_init__(self) -> None:
+        _positive(self.name, sensitivity=self.sensitivity, noise_std=self.noise_std, coordinates=self.coordinates)
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Noise standard deviation over sensitivity."""
+        return self.noise_std / self.sensitivity
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledGaussianEvent:
+    """`steps` sums over independent Poisson samples of the records, each with Gaussian noise.
+
+    Attributes:
+        name: The question that was answered.
+        rate: Probability with which each record enters a step's sample, in (0, 1].
+        steps: How many steps were run.
+        sensitivity: L2 sensitivity of one step's sum to one record, in grid units.
+        noise_std: Standard deviation of the noise on each coordinate, in grid units.
+        coordinates: How many coordinates each step released.
+        sampler: How the noise was drawn.
+    """
+
+    name: str
+    rate: float
+    steps: int
+    sensitivity: float
+    noise_std: float
+    coordinates: int
+    sampler: Sampler
+
+    def __post_init__(self) -> None:
+        _positive(
+            self.name,
+            rate=self.rate,
+            steps=self.steps,
+            sensitivity=self.sensitivity,
+            noise_std=self.noise_std,
+            coordinates=self.coordinates,
+        )
+        if self.rate > 1:
+            raise EventError(f"event {self.name!r}: rate={self.rate} is above 1.")
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Noise standard deviation over sensitivity."""
+        return self.noise_std / self.sensitivity
+
+
+Event = GaussianEvent | SampledGaussianEvent
+_KINDS: dict[str, type[GaussianEvent] | type[SampledGaussianEvent]] = {
+    "gaussian": GaussianEvent,
+    "sampled-gaussian": SampledGaussianEvent,
+}
+
+
+def _positive(name: str, **values: float) -> None:
+    for field, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+            raise EventError(f"event {name!r}: {field}={value!r} is not a positive finite number.")
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    """Returns the event as a JSON object; floats survive exactly."""
+    kind = next(kind for kind, cls in _KINDS.items() if isinstance(event, cls))
+    return {"kind": kind, **asdict(event), "sampler": event.sampler.value}
+
+
+def event_from_json(data: Mapping[str, Any]) -> Event:
+    """Returns the event that `event_to_json` wrote.
+
+    Raises:
+        EventError: if the kind, a field or a value is not known. Unknown events are never skipped.
+    """
+    fields = dict(data)
+    kind = fields.pop("kind", None)
+    if kind not in _KINDS:
+        raise EventError(f"event kind {kind!r} is not known to this version of noisegate; use a newer one.")
+    try:
+        fields["sampler"] = Sampler(fields.get("sampler"))
+        return _KINDS[kind](**fields)
+    except (TypeError, ValueError) as error:
+        raise EventError(f"event {data.get('name')!r} of kind {kind!r} has unusable fields: {error}") from None
+
+
+def events_from_json(data: Sequence[Mapping[str, Any]]) -> tuple[Event, ...]:
+    """Returns the events in a JSON list."""
+    return tuple(event_from_json(item) for item in data)

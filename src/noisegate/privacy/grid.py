@@ -1,0 +1,146 @@
+"""The integer grid: a record's vector is clipped and rounded toward zero to integers, so that sums are exact.
+
+Guarantee G-02 (the grid). For every record, `Grid.quantise` returns an integer vector q with ‖q‖₂ ≤ `units`, exactly,
+and q is a function of that record's vector alone, bit for bit.
+
+Edge cases:
+
+====================================  ==========================================================
+vector                                result
+====================================  ==========================================================
+any NaN or ±inf                       the zero vector: the record takes part, with nothing
+zero                                  the zero vector
+norm ≤ bound                          every coordinate rounded toward zero to the grid
+norm > bound                          scaled down onto the bound first (up to 0.2 %, never above)
+bound = 0                             refused at construction
+====================================  ==========================================================
+
+Proof. Write x for the vector, `scale` for units·(1 − 2⁻¹⁰)/bound and q₀ = trunc(x·scale), where the product is one IEEE
+operation a coordinate, and so depends on that coordinate alone.
+
+*Fast test.* A float32 sum s of the D ≤ 4096 non-negative squares of a chunk, in any order, with or without fused
+operations, obeys s ≥ t·(1 − (D + 2)·2⁻²⁴) for the exact sum t, underflow aside. So t ≤ s·(1 + 2⁻¹¹), summed over chunks
+in float64, and s·(1 + 2⁻¹¹) ≤ units² proves t ≤ units². Coordinates of q₀ are at most 2²² in magnitude on this path, so
+float32 holds them exactly, and nothing underflows since they are integers.
+
+*Exact test* for the rows that the fast test cannot decide: Σ q₀² in 64-bit integers. If it is at most units², q₀ stands. So
+both tests accept q₀ only when it is inside the ball, and a row inside the ball always gets q₀, whichever test it met.
+
+*Clipping*, for the others: let m = max|x|, y = x/m, and t = trunc(y·2ᵏ) with k such that D·2²ᵏ ≤ 2⁵². Then Σ t² is an
+exact float64 whatever the order, and ‖y‖·2ᵏ ≤ √(Σ t²) + √D. With r that right side, q = trunc(y·(units·2ᵏ·(1 − 2⁻¹⁰)/r))
+has norm at most units·(1 − 2⁻¹⁰)·(1 + 2⁻⁵⁰) < units. Each step is one IEEE operation on exact values, so q is a function of
+the row alone. Tested by tests/privacy/test_grid.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import OptionError
+from noisegate.privacy.bounded import GridBound
+
+FloatRows = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+
+UNITS = 2**22
+_HEADROOM = 1 - 2.0**-10
+_CHUNK = 4096
+# Σ|q| over this many records stays below 2³¹, so blocks are summed in int32.
+BLOCK_LIMIT = (2**31 - 1) // UNITS
+# Σ|q| over this many records stays below 2⁶³.
+RECORD_LIMIT = (2**63 - 1) // UNITS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """The grid on which the vectors of one question are summed.
+
+    Attributes:
+        norm: The L2 norm that a record's vector is clipped to, positive.
+        nonnegative: Whether negative coordinates are set to zero. The claim is enforced, not trusted.
+        centre: Public vector that is subtracted from every record's vector before clipping, or None.
+    """
+
+    norm: float
+    nonnegative: bool = False
+    centre: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.norm) and self.norm > 0):
+            raise OptionError(f"norm={self.norm!r} of a question must be positive and finite.")
+        if self.nonnegative and self.centre is not None:
+            raise OptionError("a question cannot be both non-negative and centred; drop one of the two.")
+
+    @property
+    def bound(self) -> GridBound:
+        """The norm bound of every quantised vector, in grid units."""
+        return GridBound(units=UNITS, nonnegative=self.nonnegative)
+
+    @property
+    def scale(self) -> float:
+        """Grid units per unit of the vectors."""
+        return UNITS * _HEADROOM / self.norm
+
+    def quantise(self, vectors: FloatRows) -> npt.NDArray[np.int32]:
+        """Returns the rows of `vectors` clipped and rounded toward zero to the grid; see the module's guarantee.
+
+        Args:
+            vectors: (rows, dim), float32 or float64. Not changed.
+        """
+        if self.centre is not None:
+            vectors = vectors.astype(np.float64) - np.asarray(self.centre, dtype=np.float64)
+        scaled = vectors * vectors.dtype.type(self.scale)
+        if self.nonnegative:
+            np.maximum(scaled, 0, out=scaled)
+        accepted = _surely_inside(scaled)
+        if accepted.all():
+            return scaled.astype(np.int32)
+        result = np.zeros(vectors.shape, dtype=np.int32)
+        result[accepted] = scaled[accepted].astype(np.int32)
+        for row in np.flatnonzero(~accepted):
+            result[row] = _quantise_row(vectors[row], scaled[row], self.nonnegative)
+        return result
+
+    def restore(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Returns sums in grid units as sums in the units of the vectors (of vectors minus centre, when centred)."""
+        return sums.astype(np.float64) / self.scale
+
+
+def _surely_inside(scaled: FloatRows) -> npt.NDArray[np.bool_]:
+    total = np.zeros(len(scaled))
+    for start in range(0, scaled.shape[1], _CHUNK):
+        chunk = scaled[:, start : start + _CHUNK]
+        # |trunc(x)| ≤ |x|, so the norm before truncation decides for the norm after it.
+        with np.errstate(over="ignore", invalid="ignore"):
+            total += np.einsum("ij,ij->i", chunk, chunk)
+    inside: npt.NDArray[np.bool_] = total * (1 + 2.0**-11) <= float(UNITS) ** 2  # False for NaN
+    return inside
+
+
+def _quantise_row(row: FloatRows, scaled: FloatRows, nonnegative: bool) -> npt.NDArray[np.int64]:
+    if not np.isfinite(row).all():
+        return np.zeros(row.shape, dtype=np.int64)
+    if np.abs(scaled).max(initial=0) <= UNITS:
+        exact = scaled.astype(np.int64)
+        # At most 2⁴⁴ a square: chunks of 4096 stay below 2⁵⁶, and Python integers add the chunks.
+        squares = sum(int(np.dot(part, part)) for part in np.split(exact, range(_CHUNK, len(exact), _CHUNK)))
+        if squares <= UNITS * UNITS:
+            return exact
+    return _clip_row(row.astype(np.float64), nonnegative)
+
+
+def _clip_row(row: npt.NDArray[np.float64], nonnegative: bool) -> npt.NDArray[np.int64]:
+    if nonnegative:
+        row = np.maximum(row, 0)
+    largest = np.abs(row).max()
+    if largest == 0:
+        return np.zeros(row.shape, dtype=np.int64)
+    unit = row / largest
+    bits = (52 - math.ceil(math.log2(max(len(row), 2)))) // 2
+    coarse = np.trunc(unit * 2.0**bits)
+    radius = math.sqrt(float(np.dot(coarse, coarse))) + math.sqrt(len(row))
+    clipped: npt.NDArray[np.int64] = np.trunc(unit * (UNITS * 2.0**bits * _HEADROOM / radius)).astype(np.int64)
+    return clipped

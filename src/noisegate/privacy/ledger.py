@@ -1,0 +1,320 @@
+"""The ledger: what every data set may cost, and what it has cost. Reserve first, then read.
+
+A run reserves its whole cost in one transaction before a record is read. A crash after that leaves the cost spent:
+nobody can know whether noise was drawn. Only a run that provably drew none may void its reservation. The figures are
+computed from the events each time, never from stored or added numbers.
+
+Opening a ledger costs nothing until the first method is called; SQLAlchemy is imported then. Each method reads the
+whole ledger and checks its chain (`ledger_chain`) before it believes a row.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noisegate.errors import BudgetRefusedError, LedgerError, OptionError
+from noisegate.privacy import ledger_accounts as accounts
+from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.events import Event
+from noisegate.privacy.ledger_accounts import Book, Cap, Entry, Kind, State, text_option
+from noisegate.privacy.ledger_chain import next_row, verify
+from noisegate.privacy.ledger_location import locate
+
+if TYPE_CHECKING:
+    from noisegate.privacy.ledger_tables import Store, Transaction
+
+__all__ = ["Account", "Cap", "Entry", "Kind", "Ledger", "State"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """Where one data set stands.
+
+    Attributes:
+        dataset: Its name.
+        epsilon: The cap on ε.
+        delta: The cap on δ; every ε here is at this δ.
+        adjacency: The neighbouring relation of every run.
+        unit: The privacy unit of every run.
+        spent: ε of all runs reserved or committed, composed.
+        remaining: About the largest ε one more Gaussian run may have; None after Poisson-sampled runs, where what is
+            left depends on what is asked.
+        reserved: How many runs are reserved and not finished. They count as spent.
+        committed: How many runs are finished.
+        voided: How many reservations were given back before noise was drawn.
+    """
+
+    dataset: str
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    unit: str
+    spent: float
+    remaining: float | None
+    reserved: int
+    committed: int
+    voided: int
+
+
+class Ledger:
+    """The privacy budget of data sets, in an SQLite file or a PostgreSQL database.
+
+    Args:
+        location: Path of an SQLite file, or a URL such as postgresql://user@host/database. Default: the environment
+            variable NOISEGATE_LEDGER, else a file in the user's data folder.
+
+    Raises:
+        OptionError: if the location is of an unknown kind.
+        MissingExtraError: if it is a PostgreSQL URL and the driver is not installed.
+    """
+
+    def __init__(self, location: str | Path | None = None) -> None:
+        self._location = locate(location)
+
+    @property
+    def location(self) -> str:
+        """The path or URL, with any password masked."""
+        return self._location.shown
+
+    def register(
+        self,
+        dataset: str,
+        *,
+        epsilon: float,
+        delta: float,
+        adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
+        unit: str = "record",
+    ) -> None:
+        """Gives a data set its cap, for good. Makes the ledger if there is none.
+
+        Args:
+            dataset: A new name.
+            epsilon: In (0, 1000]: what all runs together may cost.
+            delta: In (0, 1/2).
+            adjacency: The neighbouring relation that every run must use.
+            unit: Whose data one record is: the privacy unit that every run must state.
+
+        Raises:
+            OptionError: if a value is out of range or the name is taken.
+            LedgerError: if the ledger cannot be used.
+        """
+        text_option("dataset", dataset)
+        cap = Cap(epsilon=epsilon, delta=delta, adjacency=Adjacency.parse(adjacency), unit=unit)
+        with self._store.write(create=True) as transaction:
+            taken = _open(transaction).caps.get(dataset)
+            if taken is not None:
+                raise OptionError(
+                    f"dataset={dataset!r} is registered already, with the cap ε = {taken.epsilon:g} at "
+                    f"δ = {taken.delta:g} ({taken.adjacency.value}, unit {taken.unit!r}), "
+                    "and a cap never changes; use it, or another name."
+                )
+            _append(transaction, Kind.REGISTER, dataset, None, cap.to_json())
+
+    def reserve(
+        self,
+        dataset: str,
+        events: Sequence[Event],
+        *,
+        adjacency: Adjacency | str,
+        unit: str = "record",
+        purpose: str,
+    ) -> str:
+        """Spends the cost of a run that is about to read records, if the cap allows it.
+
+        Args:
+            dataset: A registered name.
+            events: Everything that the run will release.
+            adjacency: The relation for which `events` state their sensitivities; must be the registered one.
+            unit: The privacy unit of the run; must be the registered one.
+            purpose: What the run is for, one line.
+
+        Returns:
+            The reservation, to commit or void later.
+
+        Raises:
+            BudgetRefusedError: if the cost of all runs and this one would exceed the cap. Nothing is spent then.
+            OptionError: if the name is not registered, or adjacency or unit are others.
+            LedgerError: if the ledger cannot be used, or was tampered with.
+        """
+        text_option("purpose", purpose)
+        asked, relation = tuple(events), Adjacency.parse(adjacency)
+        if not asked:
+            raise OptionError("events=() reserves nothing; give the events of the planned run.")
+        with self._store.read() as transaction:
+            book = _open(transaction)
+        _same_guarantee(dataset, book.cap(dataset), relation, unit)
+        # First without the lock, since it may take seconds; costs are remembered. What decides is the second time.
+        self._judge(book, dataset, asked)
+        reservation = str(uuid.uuid4())
+        with self._store.write() as transaction:
+            self._judge(_open(transaction), dataset, asked)
+            _append(transaction, Kind.RESERVE, dataset, reservation, accounts.reserve_payload(asked, purpose=purpose))
+        return reservation
+
+    def commit(self, reservation: str, *, certificate: str) -> None:
+        """Closes a reservation whose run is finished. It stays spent.
+
+        Args:
+            reservation: As `reserve` returned it.
+            certificate: SHA-256 of the certificate, 64 hexadecimal digits.
+
+        Raises:
+            OptionError: if the reservation is unknown or closed, or the digest is not one.
+            LedgerError: if the ledger cannot be used, or was tampered with.
+        """
+        if not isinstance(certificate, str) or not re.fullmatch("[0-9a-f]{64}", certificate):
+            raise OptionError(
+                f"certificate={certificate!r} is not a SHA-256 digest of 64 lower-case hexadecimal digits."
+            )
+        self._close(reservation, Kind.COMMIT, {"certificate": certificate})
+
+    def void(self, reservation: str, *, reason: str) -> None:
+        """Gives a reservation back. Only for a run that provably drew no noise; it costs nothing afterwards.
+
+        Args:
+            reservation: As `reserve` returned it.
+            reason: Why no noise was drawn, one line.
+
+        Raises:
+            OptionError: if the reservation is unknown, committed or void already.
+            LedgerError: if the ledger cannot be used, or was tampered with.
+        """
+        self._close(reservation, Kind.VOID, {"reason": text_option("reason", reason)})
+
+    def show(self, dataset: str | None = None) -> list[Account]:
+        """Returns where one data set stands, or all in the order of their registration.
+
+        Raises:
+            OptionError: if the data set is not registered.
+            LedgerError: if the ledger cannot be used, or was tampered with.
+        """
+        with self._store.read() as transaction:
+            book = _open(transaction)
+        if dataset is not None:
+            book.cap(dataset)
+        return [_account(book, name) for name in book.caps if dataset in (None, name)]
+
+    def history(self, dataset: str) -> list[Entry]:
+        """Returns everything that was recorded about a data set, in order.
+
+        Raises:
+            OptionError: if the data set is not registered.
+            LedgerError: if the ledger cannot be used, or was tampered with.
+        """
+        with self._store.read() as transaction:
+            book = _open(transaction)
+        book.cap(dataset)
+        return [entry for entry in book.entries if entry.dataset == dataset]
+
+    def check(self) -> int:
+        """Checks the chain of hashes, that every row was allowed by those before it, and that no cap is exceeded.
+
+        Returns:
+            The number of rows.
+
+        Raises:
+            LedgerError: naming the first broken row, or the data set over its cap.
+        """
+        with self._store.read() as transaction:
+            book = _open(transaction)
+        for account in (_account(book, name) for name in book.caps):
+            if not account.spent <= account.epsilon:
+                mine = (entry for entry in book.entries if entry.dataset == account.dataset)
+                last = max(entry.sequence for entry in mine if entry.kind is Kind.RESERVE)
+                raise LedgerError(
+                    f"data set {account.dataset!r} is over its cap by row {last}: ε = {_up(account.spent)} of "
+                    f"{account.epsilon:g} at δ = {account.delta:g}; reserve never allows that, so the ledger was "
+                    "written by something else. Restore it from a backup and find out who changed it."
+                )
+        return len(book.entries)
+
+    @cached_property
+    def _store(self) -> Store:
+        from noisegate.privacy.ledger_tables import Store
+
+        return Store(self._location)
+
+    def _close(self, reservation: str, kind: Kind, payload: dict[str, Any]) -> None:
+        with self._store.write() as transaction:
+            held = accounts.open_reservation(_open(transaction), reservation)
+            _append(transaction, kind, held.dataset, reservation, payload)
+
+    def _judge(self, book: Book, dataset: str, asked: tuple[Event, ...]) -> None:
+        """Refuses unless everything spent and what is asked, composed, stays within the cap."""
+        cap, past = book.cap(dataset), book.events(dataset)
+        total = accounts.cost(past + asked, cap.delta, cap.adjacency)
+        if total <= cap.epsilon:
+            return
+        spent, alone = (accounts.cost(some, cap.delta, cap.adjacency) for some in (past, asked))
+        raise BudgetRefusedError(
+            f"data set {dataset!r}: the ledger {self.location} refuses this run, and nothing was spent. "
+            f"The cap is ε = {cap.epsilon:g} at δ = {cap.delta:g}; spent so far: ε = {_up(spent)}; this run alone: "
+            f"ε = {_up(alone)}; together: ε = {_up(total)}. {_cure(accounts.remaining(past, cap))}"
+        )
+
+
+def _open(transaction: Transaction) -> Book:
+    """Returns the accounts, from rows whose chain is whole."""
+    rows = transaction.rows()
+    verify(rows, transaction.head())
+    return accounts.fold(rows)
+
+
+def _append(transaction: Transaction, kind: Kind, dataset: str, reservation: str | None, payload: Any) -> None:
+    head = transaction.head()
+    row = next_row(head, kind=kind.value, dataset=dataset, reservation=reservation, payload=payload)
+    transaction.append(row)
+
+
+def _same_guarantee(dataset: str, cap: Cap, adjacency: Adjacency, unit: str) -> None:
+    if adjacency is not cap.adjacency:
+        raise OptionError(
+            f"adjacency={adjacency.value!r} differs from {cap.adjacency.value!r}, with which data set {dataset!r} is "
+            f"registered; costs for different neighbours cannot be added up. Use --adjacency {cap.adjacency.value}."
+        )
+    if unit != cap.unit:
+        raise OptionError(
+            f"unit={unit!r} differs from {cap.unit!r}, with which data set {dataset!r} is registered; "
+            f"costs for different privacy units cannot be added up. Use --unit {cap.unit!r}."
+        )
+
+
+def _account(book: Book, dataset: str) -> Account:
+    cap, events = book.cap(dataset), book.events(dataset)
+    return Account(
+        dataset=dataset,
+        epsilon=cap.epsilon,
+        delta=cap.delta,
+        adjacency=cap.adjacency,
+        unit=cap.unit,
+        spent=accounts.cost(events, cap.delta, cap.adjacency),
+        remaining=accounts.remaining(events, cap),
+        reserved=book.count(dataset, State.RESERVED),
+        committed=book.count(dataset, State.COMMITTED),
+        voided=book.count(dataset, State.VOID),
+    )
+
+
+def _cure(left: float | None) -> str:
+    if left is None:
+        return "Ask for less; a cap cannot be raised."
+    if left <= 0:
+        return "Nothing remains: no further run on this data set is possible; a cap cannot be raised."
+    return f"What remains for one more run is ε = {_down(left)}: ask for at most that; a cap cannot be raised."
+
+
+def _up(value: float) -> str:
+    """Writes a cost with five digits, never less than it is."""
+    return f"{Context(prec=5, rounding=ROUND_CEILING).create_decimal(value).normalize():f}"
+
+
+def _down(value: float) -> str:
+    """Writes what is left with five digits, never more than it is."""
+    return f"{Context(prec=5, rounding=ROUND_FLOOR).create_decimal(value).normalize():f}"

@@ -1,0 +1,271 @@
+"""What the rows of a ledger mean. The state of every account is a fold over the rows; no sum is ever stored.
+
+Guarantee G-10 (ledger). At any time, the composition of all events of a data set that are reserved or committed is
+(ε, δ)-DP for the cap (ε, δ) of the data set. For Gaussian events this holds also when later questions were chosen after
+looking at earlier answers (a Gaussian-DP filter: Smith, Thakurta 2022); for Poisson-sampled events, whose curves have
+no such theorem, the noise and number of steps must not depend on earlier answers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+from noisegate.errors import LedgerError, OptionError, UserError
+from noisegate.privacy import accounting, gaussian
+from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.events import Event, GaussianEvent, event_to_json, events_from_json
+from noisegate.privacy.ledger_chain import Row
+
+MAXIMUM_EPSILON = 1000.0
+
+
+class Kind(StrEnum):
+    """What a row records."""
+
+    REGISTER = "register"
+    RESERVE = "reserve"
+    COMMIT = "commit"
+    VOID = "void"
+
+
+class State(StrEnum):
+    """Where a reservation stands. Only a void one costs nothing."""
+
+    RESERVED = "reserved"
+    COMMITTED = "committed"
+    VOID = "void"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cap:
+    """What a data set may cost in total, for all runs ever.
+
+    Attributes:
+        epsilon: In (0, 1000].
+        delta: In (0, 1/2).
+        adjacency: The neighbouring relation that every run must use.
+        unit: The privacy unit: whose data one record is.
+
+    Raises:
+        OptionError: if a value is out of range.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    unit: str
+
+    def __post_init__(self) -> None:
+        if not _number(self.epsilon) or not 0 < self.epsilon <= MAXIMUM_EPSILON:
+            raise OptionError(f"epsilon={self.epsilon!r} cannot be a cap; give a number in (0, {MAXIMUM_EPSILON:g}].")
+        if not _number(self.delta) or not 0 < self.delta < 0.5:
+            raise OptionError(f"delta={self.delta!r} cannot be a cap; give a number above 0 and below 1/2.")
+        text_option("unit", self.unit)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the cap as the payload of a row; floats survive exactly."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "adjacency": self.adjacency.value,
+            "unit": self.unit,
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Cap:
+        """Returns the cap that `to_json` wrote."""
+        return cls(**{**data, "adjacency": Adjacency(data["adjacency"])})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reservation:
+    """The cost of one run: what was reserved for which data set, and where it stands."""
+
+    dataset: str
+    events: tuple[Event, ...]
+    state: State
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One row of the history, understood. What does not belong to its kind is None or empty.
+
+    Attributes:
+        sequence: Number of the row in the whole ledger.
+        time: When it was written, UTC, ISO 8601.
+        kind: What happened.
+        dataset: The data set.
+        hash: Hash of the row; note it elsewhere to prove later that history was not rewritten.
+        reservation: The reservation, except for a registration.
+        cap: Of a registration: the cap.
+        events: Of a reservation: what was reserved.
+        purpose: Of a reservation: what for.
+        certificate: Of a commit: SHA-256 of the certificate.
+        reason: Of a void: why.
+    """
+
+    sequence: int
+    time: str
+    kind: Kind
+    dataset: str
+    hash: str
+    reservation: str | None = None
+    cap: Cap | None = None
+    events: tuple[Event, ...] = ()
+    purpose: str | None = None
+    certificate: str | None = None
+    reason: str | None = None
+
+
+@dataclass(kw_only=True)
+class Book:
+    """All accounts of a ledger, as its rows tell."""
+
+    caps: dict[str, Cap] = field(default_factory=dict)
+    reservations: dict[str, Reservation] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
+
+    def cap(self, dataset: str) -> Cap:
+        """Returns the cap of a data set.
+
+        Raises:
+            OptionError: if it is not registered.
+        """
+        if dataset not in self.caps:
+            known = ", ".join(repr(name) for name in self.caps) or "none"
+            raise OptionError(
+                f"dataset={dataset!r} is not registered in the ledger (registered: {known}); run: "
+                f"noisegate ledger register {dataset} --epsilon E --delta D"
+            )
+        return self.caps[dataset]
+
+    def events(self, dataset: str) -> tuple[Event, ...]:
+        """Returns everything that was spent on a data set: the events of all its reservations that are not void."""
+        held = (r for r in self.reservations.values() if r.dataset == dataset and r.state is not State.VOID)
+        return tuple(event for reservation in held for event in reservation.events)
+
+    def count(self, dataset: str, state: State) -> int:
+        """Returns how many reservations of a data set are in a state."""
+        return sum(r.dataset == dataset and r.state is state for r in self.reservations.values())
+
+
+def fold(rows: Sequence[Row]) -> Book:
+    """Returns the accounts that the rows tell of.
+
+    Raises:
+        LedgerError: naming the first row that is not understood or that its state did not allow.
+    """
+    book = Book()
+    for row in rows:
+        try:
+            entry = _entry(row)
+            _apply(book, entry)
+        except (KeyError, TypeError, ValueError, UserError) as error:
+            raise LedgerError(
+                f"row {row.sequence} of the ledger ({row.kind!r}) cannot be: {error}. It was written by a newer "
+                "version of noisegate, or by something else; no budget is given from it."
+            ) from error
+        book.entries.append(entry)
+    return book
+
+
+def _entry(row: Row) -> Entry:
+    kind = Kind(row.kind)
+    data = json.loads(row.payload)
+    entry = Entry(
+        sequence=row.sequence,
+        time=row.time,
+        kind=kind,
+        dataset=row.dataset,
+        hash=row.hash,
+        reservation=row.reservation,
+    )
+    if kind is Kind.REGISTER:
+        return replace(entry, cap=Cap.from_json(data))
+    if kind is Kind.RESERVE:
+        return replace(entry, events=events_from_json(data["events"]), purpose=data["purpose"])
+    if kind is Kind.COMMIT:
+        return replace(entry, certificate=data["certificate"])
+    return replace(entry, reason=data["reason"])
+
+
+def _apply(book: Book, entry: Entry) -> None:
+    if entry.cap is not None:
+        if entry.dataset in book.caps:
+            raise ValueError(f"data set {entry.dataset!r} is registered twice")
+        book.caps[entry.dataset] = entry.cap
+        return
+    if entry.reservation is None:
+        raise ValueError("it names no reservation")
+    if entry.kind is Kind.RESERVE:
+        book.cap(entry.dataset)
+        if entry.reservation in book.reservations or not entry.events:
+            raise ValueError(f"reservation {entry.reservation!r} is made twice or holds no event")
+        book.reservations[entry.reservation] = Reservation(
+            dataset=entry.dataset, events=entry.events, state=State.RESERVED
+        )
+        return
+    held = open_reservation(book, entry.reservation)
+    if held.dataset != entry.dataset:
+        raise ValueError(f"reservation {entry.reservation!r} is one of data set {held.dataset!r}")
+    state = State.COMMITTED if entry.kind is Kind.COMMIT else State.VOID
+    book.reservations[entry.reservation] = replace(held, state=state)
+
+
+def open_reservation(book: Book, reservation: str) -> Reservation:
+    """Returns a reservation that may still be committed or voided.
+
+    Raises:
+        OptionError: if there is none, or it is closed.
+    """
+    held = book.reservations.get(reservation)
+    if held is None:
+        raise OptionError(f"reservation={reservation!r} is not in the ledger; see: noisegate ledger history DATASET")
+    if held.state is not State.RESERVED:
+        raise OptionError(f"reservation={reservation!r} is {held.state.value} already; that is final.")
+    return held
+
+
+def reserve_payload(events: Sequence[Event], *, purpose: str) -> dict[str, Any]:
+    """Returns the payload of a row of kind RESERVE; adjacency and unit are those of the registration."""
+    return {"events": [event_to_json(event) for event in events], "purpose": purpose}
+
+
+@lru_cache(maxsize=64)
+def cost(events: tuple[Event, ...], delta: float, adjacency: Adjacency) -> float:
+    """Returns ε of the composition of `events` at `delta`. Remembered, since sampled events take seconds."""
+    return accounting.epsilon(events, delta, adjacency)
+
+
+def remaining(events: tuple[Event, ...], cap: Cap) -> float | None:
+    """Returns about the largest ε, at the cap's δ, that one more Gaussian run may have; None if that is not one number.
+
+    Poisson-sampled events have no Gaussian-DP parameter, so what they leave depends on what is asked next.
+    """
+    if not events:
+        return cap.epsilon
+    if not all(isinstance(event, GaussianEvent) for event in events):
+        return None
+    left = gaussian.mu_for(cap.epsilon, cap.delta) ** 2 - accounting.total_mu(events) ** 2
+    return min(cap.epsilon, gaussian.epsilon_of(math.sqrt(left), cap.delta)) if left > 0 else 0.0
+
+
+def text_option(option: str, value: str) -> str:
+    """Returns `value` if it is one line of printable text.
+
+    Raises:
+        OptionError: if it is not.
+    """
+    if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > 500:
+        raise OptionError(f"{option}={value!r} cannot be recorded; give one line of text, at most 500 characters.")
+    return value
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

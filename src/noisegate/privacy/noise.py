@@ -1,0 +1,84 @@
+"""The only file that draws private noise. Randomness comes from the operating system and takes no seed.
+
+Two samplers, each with its proof in docs/guarantees.md (G-04, G-05):
+
+* the discrete Gaussian of Canonne, Kamath, Steinke (2020), drawn exactly by OpenDP, about 10⁵ coordinates a second;
+* a float64 Gaussian from a ChaCha20 generator keyed by the operating system, added to the integer sum and rounded to a
+  grid that is coarse against float64 resolution (2⁻⁴⁵ and finer) and fine against the noise (at most 1/16 of it).
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.privacy.accounting import ROUNDED_DISTANCE
+from noisegate.privacy.events import Sampler
+
+# Above this many coordinates the exact sampler takes more than ten seconds.
+EXACT_COORDINATES = 1_000_000
+_CHUNK = 65_536
+
+
+def choose_sampler(coordinates: int, *, epsilon: float, delta: float) -> Sampler:
+    """Returns the sampler for a release: a public rule, recorded in the certificate.
+
+    Exact up to a million coordinates. Above, the rounded Gaussian when its distance from the ideal costs at most a tenth
+    of δ; else still the exact one, which takes longer.
+    """
+    if coordinates <= EXACT_COORDINATES or epsilon > 600:
+        return Sampler.DISCRETE_GAUSSIAN
+    cost = coordinates * ROUNDED_DISTANCE * (1 + math.exp(epsilon))
+    return Sampler.ROUNDED_GAUSSIAN if cost <= delta / 10 else Sampler.DISCRETE_GAUSSIAN
+
+
+def add_noise(sums: npt.NDArray[np.int64], *, noise_std: float, sampler: Sampler) -> npt.NDArray[np.int64]:
+    """Returns `sums` plus independent Gaussian noise on every coordinate, in grid units.
+
+    Args:
+        sums: Exact sums, |value| < 2⁶².
+        noise_std: Standard deviation in grid units, from 16 to 2⁵⁰.
+        sampler: How to draw.
+    """
+    if sampler is Sampler.DISCRETE_GAUSSIAN:
+        return sums + _discrete_gaussian(sums.size, noise_std).reshape(sums.shape)
+    return _rounded_gaussian(sums, noise_std)
+
+
+@cache
+def _opendp() -> Any:
+    # `opendp.prelude` imports scikit-learn and takes seconds; these modules are all that is needed.
+    import opendp.domains as domains
+    import opendp.measurements as measurements
+    import opendp.metrics as metrics
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    return domains, metrics, measurements
+
+
+def _discrete_gaussian(size: int, noise_std: float) -> npt.NDArray[np.int64]:
+    domains, metrics, measurements = _opendp()
+    space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l2_distance(T="f64")
+    measurement = measurements.make_gaussian(*space, scale=noise_std)
+    parts = [
+        np.asarray(measurement([0] * min(_CHUNK, size - start)), dtype=np.int64) for start in range(0, size, _CHUNK)
+    ]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def _rounded_gaussian(sums: npt.NDArray[np.int64], noise_std: float) -> npt.NDArray[np.int64]:
+    from randomgen import ChaCha
+
+    generator = np.random.Generator(ChaCha(key=secrets.randbits(256), rounds=20))
+    step = max(1, 2 ** math.floor(math.log2(noise_std / 16)))
+    whole, rest = np.divmod(sums, step)
+    # rest + noise is at most about 200 steps, so float64 places it within 2⁻⁴⁵ of a step.
+    noisy = rest.astype(np.float64) + noise_std * generator.standard_normal(sums.shape)
+    result: npt.NDArray[np.int64] = (whole + np.rint(noisy / step).astype(np.int64)) * step
+    return result

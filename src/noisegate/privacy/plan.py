@@ -1,0 +1,207 @@
+"""Plan before data: questions and budget shares, calibrated to noise before the first record is read.
+
+`Plan` is what a method wants to ask; `Plan.calibrate(budget)` gives a `CalibratedPlan`, the only thing the gate takes. So
+an uncalibrated run is a type error.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from noisegate.errors import CalibrationError, OptionError
+from noisegate.privacy import accounting, gaussian
+from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.events import GaussianEvent, Sampler
+from noisegate.privacy.grid import Grid
+from noisegate.privacy.noise import choose_sampler
+
+MINIMUM_EPSILON, MAXIMUM_EPSILON = 0.01, 1000.0
+MINIMUM_DELTA = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """The guarantee that is asked for.
+
+    Attributes:
+        epsilon: In [0.01, 1000].
+        delta: In [1e-12, 0.5). Choose it well below one over the number of records.
+        adjacency: The neighbouring relation.
+        unit: What one record stands for, in the words of the certificate.
+    """
+
+    epsilon: float
+    delta: float = 1e-5
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    unit: str = "record"
+
+    def __post_init__(self) -> None:
+        for name, value, low, high in (
+            ("epsilon", self.epsilon, MINIMUM_EPSILON, MAXIMUM_EPSILON),
+            ("delta", self.delta, MINIMUM_DELTA, math.nextafter(0.5, 0)),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+                raise OptionError(f"{name}={value!r} must be a number from {low:g} to {high:g}{_hint(name, value)}.")
+
+
+def _hint(name: str, value: object) -> str:
+    if name == "epsilon" and isinstance(value, int | float) and value > MAXIMUM_EPSILON:
+        return "; above that there is no privacy left to speak of"
+    return "; for instance --epsilon 1" if name == "epsilon" else "; for instance --delta 1e-5"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """One sum over all records of a vector of bounded norm.
+
+    Attributes:
+        name: Unique within the plan.
+        dim: Length of one record's vector.
+        columns: How many columns (label values) a record's vector may go to; 1 without labels.
+        norm: L2 norm that every vector is clipped to.
+        share: Part of the budget, positive; shares are relative to their sum, in units of Gaussian-DP μ².
+        nonnegative: Whether vectors are non-negative; enforced by the gate.
+        centre: Public centre to subtract, or None.
+    """
+
+    name: str
+    dim: int
+    columns: int
+    norm: float
+    share: float
+    nonnegative: bool = False
+    centre: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.dim < 1 or self.columns < 1:
+            raise OptionError(f"question {self.name!r}: dim={self.dim} and columns={self.columns} must be at least 1.")
+        if not (math.isfinite(self.share) and self.share > 0):
+            raise OptionError(f"question {self.name!r}: share={self.share!r} must be positive and finite.")
+
+    @property
+    def grid(self) -> Grid:
+        """The grid on which this question is summed."""
+        return Grid(norm=self.norm, nonnegative=self.nonnegative, centre=self.centre)
+
+    @property
+    def coordinates(self) -> int:
+        """How many numbers the answer has."""
+        return self.dim * self.columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRelease:
+    """A question with its noise: everything the gate needs, and everything the certificate states."""
+
+    question: Question
+    sensitivity: int
+    noise_std: float
+    sampler: Sampler
+
+    @property
+    def event(self) -> GaussianEvent:
+        """The private event that answering this question is."""
+        return GaussianEvent(
+            name=self.question.name,
+            sensitivity=self.sensitivity,
+            noise_std=self.noise_std,
+            coordinates=self.question.coordinates,
+            sampler=self.sampler,
+        )
+
+    @property
+    def noise_std_natural(self) -> float:
+        """Standard deviation of the noise in the units of the record's vector."""
+        return self.noise_std / self.question.grid.scale
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibratedPlan:
+    """Questions with noise that together cost at most `budget`. Made by `Plan.calibrate` only."""
+
+    budget: Budget
+    releases: tuple[PlannedRelease, ...]
+
+    def __post_init__(self) -> None:
+        for release in self.releases:
+            if release.sensitivity < release.question.grid.bound.sensitivity(self.budget.adjacency):
+                raise CalibrationError(
+                    f"question {release.question.name!r}: sensitivity={release.sensitivity} is below that of "
+                    f"{self.budget.adjacency.value}; make plans with Plan.calibrate."
+                )
+        spent = self.epsilon
+        if not spent <= self.budget.epsilon:
+            raise CalibrationError(f"the plan costs epsilon={spent:g}, more than the {self.budget.epsilon:g} asked for.")
+
+    @property
+    def events(self) -> tuple[GaussianEvent, ...]:
+        """What will be run, for the ledger and the certificate."""
+        return tuple(release.event for release in self.releases)
+
+    @property
+    def epsilon(self) -> float:
+        """ε of the whole plan at the budget's δ, recomputed from its events."""
+        return accounting.epsilon(self.events, self.budget.delta, self.budget.adjacency)
+
+    def release(self, name: str) -> PlannedRelease:
+        """Returns the planned release of the question called `name`."""
+        return next(release for release in self.releases if release.question.name == name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a method wants to ask of the private data, before any budget is fixed."""
+
+    questions: tuple[Question, ...]
+
+    def __post_init__(self) -> None:
+        names = [question.name for question in self.questions]
+        if not names or len(set(names)) != len(names):
+            raise OptionError(f"questions={names!r}: a plan needs at least one question, each with its own name.")
+
+    def calibrate(self, budget: Budget) -> CalibratedPlan:
+        """Returns the plan with the least noise that keeps `budget`.
+
+        The Gaussian-DP budget μ² is split in proportion to the shares (exact composition, so nothing is lost by asking
+        several questions), and each question's noise follows from its own sensitivity.
+
+        Raises:
+            CalibrationError: if no noise can give the guarantee.
+        """
+        samplers = [
+            choose_sampler(question.coordinates, epsilon=budget.epsilon, delta=budget.delta) for question in self.questions
+        ]
+        slack = sum(
+            question.coordinates * accounting.ROUNDED_DISTANCE
+            for question, sampler in zip(self.questions, samplers, strict=True)
+            if sampler is Sampler.ROUNDED_GAUSSIAN
+        )
+        delta = budget.delta - slack * (1 + math.exp(budget.epsilon)) * (1 + 1e-9) if slack else budget.delta
+        if delta <= 0:
+            raise CalibrationError(
+                f"delta={budget.delta:g} is too small for {len(self.questions)} releases of this size at "
+                f"epsilon={budget.epsilon:g}; raise delta or lower the number of features."
+            )
+        mu = gaussian.mu_for(budget.epsilon, delta) * (1 - 1e-9 if slack else 1)
+        total = math.fsum(question.share for question in self.questions)
+        releases = tuple(
+            _calibrated(question, sampler, mu * math.sqrt(question.share / total), budget.adjacency)
+            for question, sampler in zip(self.questions, samplers, strict=True)
+        )
+        return CalibratedPlan(budget=budget, releases=releases)
+
+
+def _calibrated(question: Question, sampler: Sampler, mu: float, adjacency: Adjacency) -> PlannedRelease:
+    sensitivity = question.grid.bound.sensitivity(adjacency)
+    ideal = sensitivity / mu
+    if sampler is Sampler.DISCRETE_GAUSSIAN:
+        ideal = math.sqrt(ideal**2 + accounting.SMOOTHING_VARIANCE)
+    if not accounting.MINIMUM_STD <= ideal <= 2.0**50:
+        raise CalibrationError(
+            f"question {question.name!r} would need noise of {ideal:g} grid units, outside [16, 2^50]; "
+            "give it a larger share, or ask for another epsilon."
+        )
+    return PlannedRelease(
+        question=question, sensitivity=sensitivity, noise_std=ideal * (1 + 1e-12), sampler=sampler
+    )

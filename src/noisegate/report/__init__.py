@@ -1,0 +1,7 @@
+"""Pictures of what came out, for people to look at."""
+
+from __future__ import annotations
+
+from noisegate.report.pictures import comparison_picture
+
+__all__ = ["comparison_picture"]

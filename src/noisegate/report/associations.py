@@ -1,0 +1,97 @@
+"""How strongly each pair of columns moves together, whatever their kinds, on one scale from 0 to 1."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from noisegate.evaluation.cells import cells
+from noisegate.evaluation.reading import read_numbers
+from noisegate.schema import Column, NumericColumn, Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Values:
+    """A column ready for pairing: numbers with NaN for none, or cell codes."""
+
+    values: np.ndarray
+    numeric: bool
+
+
+def associations(table: pa.Table, columns: Sequence[Column], schema: Schema) -> np.ndarray:
+    """Measure the association of every pair of columns.
+
+    Two numeric columns: the absolute Pearson correlation. Two columns with levels: Cramér's V. One of each: the
+    correlation ratio. The last two are corrected for the bias that many levels on few rows would bring.
+
+    Args:
+        table: the table that holds the columns.
+        columns: which to pair.
+        schema: tells which texts mean missing; missing is a level of its own, a missing number leaves the row out.
+
+    Returns:
+        A symmetric matrix, 0 = none and 1 = one column decides the other; NaN on the diagonal and where a column is
+        constant, so that there is nothing to measure.
+    """
+    ready = [
+        _Values(values=read_numbers(table, column, schema).unit, numeric=True)
+        if isinstance(column, NumericColumn)
+        else _Values(values=cells(table, column, schema).codes, numeric=False)
+        for column in columns
+    ]
+    matrix = np.full((len(ready), len(ready)), math.nan)
+    for i, j in itertools.combinations(range(len(ready)), 2):
+        matrix[i, j] = matrix[j, i] = _pair(ready[i], ready[j])
+    return matrix
+
+
+def _pair(left: _Values, right: _Values) -> float:
+    if left.numeric and right.numeric:
+        return _correlation(left.values, right.values)
+    if left.numeric:
+        return _correlation_ratio(left.values, right.values)
+    if right.numeric:
+        return _correlation_ratio(right.values, left.values)
+    return _cramers_v(left.values, right.values)
+
+
+def _correlation(left: np.ndarray, right: np.ndarray) -> float:
+    both = ~(np.isnan(left) | np.isnan(right))
+    left, right = left[both], right[both]
+    if len(left) < 2 or np.ptp(left) == 0 or np.ptp(right) == 0:
+        return math.nan
+    left, right = left - left.mean(), right - right.mean()
+    return float(min(1.0, abs(left @ right) / math.sqrt((left @ left) * (right @ right))))
+
+
+def _correlation_ratio(numbers: np.ndarray, codes: np.ndarray) -> float:
+    """The share of the spread of the numbers that the levels explain, as a root; epsilon-squared correction."""
+    known = ~np.isnan(numbers)
+    numbers = numbers[known]
+    groups, member = np.unique(codes[known], return_inverse=True)
+    if len(groups) < 2 or len(numbers) <= len(groups) or np.ptp(numbers) == 0:
+        return math.nan
+    centred = numbers - numbers.mean()
+    sums, counts = np.bincount(member, weights=centred), np.bincount(member)
+    explained = float((sums**2 / counts).sum() / (centred @ centred))
+    corrected = 1 - (1 - explained) * (len(numbers) - 1) / (len(numbers) - len(groups))
+    return math.sqrt(min(1.0, max(0.0, corrected)))
+
+
+def _cramers_v(left: np.ndarray, right: np.ndarray) -> float:
+    """Cramér's V with the correction of Bergsma (2013)."""
+    (rows, row), (columns, column) = (np.unique(codes, return_inverse=True) for codes in (left, right))
+    r, c, n = len(rows), len(columns), len(left)
+    if min(r, c) < 2:
+        return math.nan
+    counts = np.bincount(row * c + column, minlength=r * c).reshape(r, c)
+    expected = counts.sum(axis=1, keepdims=True) * (counts.sum(axis=0, keepdims=True) / n)
+    phi_squared = float(((counts - expected) ** 2 / expected).sum() / n)
+    corrected = max(0.0, phi_squared - (r - 1) * (c - 1) / (n - 1))
+    room = min(r - (r - 1) ** 2 / (n - 1), c - (c - 1) ** 2 / (n - 1)) - 1
+    return math.sqrt(min(1.0, corrected / room)) if room > 0 else math.nan

@@ -1,0 +1,57 @@
+"""Names and values as short texts that the picture's font can draw."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import cache
+
+from noisegate.schema import Date, Datetime, NumericColumn
+
+FONT = "DejaVu Sans"
+
+
+def legible(value: object, most: int) -> str:
+    """Write a value on one line.
+
+    Args:
+        value: a column name or a level; any text.
+        most: the most characters to show.
+
+    Returns:
+        The text, cut with an ellipsis, with a middle dot for each character that the font does not have.
+    """
+    drawable = _drawable()
+    text = "".join(letter if ord(letter) in drawable else "·" for letter in " ".join(str(value).split()))
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def at(column: NumericColumn, unit: float) -> str:
+    """Write the value at a position between the bounds of a numeric column.
+
+    Args:
+        column: a continuous, integer, date or datetime column.
+        unit: 0 for the lower bound, 1 for the upper.
+
+    Returns:
+        A short text: 4.2k, 0.35, 2024-05-01.
+    """
+    if isinstance(column, Date | Datetime):
+        start, end = column.steps
+        day = timedelta(days=1) if isinstance(column, Date) else timedelta(microseconds=1)
+        moment = datetime(1970, 1, 1) + day * round(start + unit * (end - start))
+        return f"{moment:%Y-%m-%d}"
+    return _short(float(column.lower) + unit * (float(column.upper) - float(column.lower)))
+
+
+def _short(number: float) -> str:
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if size <= abs(number) < 1e13:
+            return f"{number / (1e3 if letter == 'k' else size):.3g}{letter}"
+    return f"{number:.4g}"
+
+
+@cache
+def _drawable() -> frozenset[int]:
+    from matplotlib.font_manager import findfont, get_font
+
+    return frozenset(get_font(findfont(FONT)).get_charmap())

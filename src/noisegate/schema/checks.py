@@ -1,0 +1,183 @@
+"""The checks that a column of a schema passes at birth; each failure names the column, the value and the cure."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import numbers
+import operator
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from typing import Any
+
+from noisegate.errors import SchemaError
+
+TEXT_PADDING = " \t\r\n\v\f"
+"""The characters stripped from both ends of every text value when it is read."""
+
+MAX_STEPS = 2**53
+"""Widest distance of two bounds, in whole numbers, days or microseconds, that a float64 in [0, 1] can tell apart."""
+
+_INT64 = 2**63
+
+
+def text(value: Any, what: str) -> str:
+    """Return ``value`` as text that a file can hold and that reading a file can meet.
+
+    Raises:
+        SchemaError: if it is not text, starts or ends with a blank, or is not valid Unicode.
+    """
+    if not isinstance(value, str):
+        raise SchemaError(f"{what}: expected text, found {value!r}; put it in quotes")
+    if value != value.strip(TEXT_PADDING):
+        raise SchemaError(f"{what}: {value!r} starts or ends with a blank; remove it, as data is read without")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise SchemaError(f"{what}: {value!r} is not valid Unicode text; replace the lone surrogate in it") from None
+    return str(value)
+
+
+def column_name(name: Any) -> str:
+    """Return the name of a column.
+
+    Raises:
+        SchemaError: if it is not text, is empty, or starts or ends with a blank.
+    """
+    if name == "":
+        raise SchemaError("a column of the schema has an empty name; give it the name that it has in the data")
+    return text(name, "name of a column")
+
+
+def flag(name: str, key: str, value: Any) -> bool:
+    """Return a truth value.
+
+    Raises:
+        SchemaError: if ``value`` is anything but true or false.
+    """
+    if not isinstance(value, bool):
+        raise SchemaError(f"column {name!r}: {key} must be true or false, found {value!r}")
+    return value
+
+
+def real(name: str, key: str, value: Any) -> float:
+    """Return a finite bound.
+
+    Raises:
+        SchemaError: if ``value`` is no number, infinite, NaN or beyond float64.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise SchemaError(f"column {name!r}: {key} must be a number, found {value!r}")
+    try:
+        bound = float(value)
+    except OverflowError:
+        bound = math.inf
+    if not math.isfinite(bound):
+        raise SchemaError(f"column {name!r}: {key} must be a finite number, found {value!r}; give a public bound")
+    return bound + 0.0  # -0.0 becomes 0.0, so that equal schemas have equal digests
+
+
+def whole(name: str, key: str, value: Any) -> int:
+    """Return a whole number that fits int64.
+
+    Raises:
+        SchemaError: if ``value`` is no whole number or does not fit.
+    """
+    try:
+        bound = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        bound = None
+    if bound is None:
+        raise SchemaError(
+            f"column {name!r}: {key} must be a whole number, found {value!r}; write it without a decimal point, "
+            'or use kind = "continuous"'
+        )
+    if not -_INT64 < bound < _INT64 - 1:
+        raise SchemaError(f"column {name!r}: {key} = {bound} does not fit 64 bits; choose a smaller number")
+    return bound
+
+
+def day(name: str, key: str, value: Any) -> date:
+    """Return a calendar day.
+
+    Raises:
+        SchemaError: if ``value`` is neither a date nor ISO text of one.
+    """
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return date.fromisoformat(value)
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    raise SchemaError(f"column {name!r}: {key} must be a date such as 2020-12-31, found {value!r}")
+
+
+def moment(name: str, key: str, value: Any) -> datetime:
+    """Return a point in time; one with a time zone is turned to UTC.
+
+    Raises:
+        SchemaError: if ``value`` is neither a datetime nor ISO text of one.
+    """
+    if isinstance(value, str) and len(value) > len("2020-12-31"):
+        with contextlib.suppress(ValueError):
+            value = datetime.fromisoformat(value)
+    if not isinstance(value, datetime):
+        raise SchemaError(f"column {name!r}: {key} must be a moment such as 2020-12-31T23:59:59, found {value!r}")
+    try:
+        return value if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError:
+        raise SchemaError(f"column {name!r}: {key} = {value} lies outside the years 1 to 9999 in UTC") from None
+
+
+def ordered(name: str, lower: Any, upper: Any) -> None:
+    """Require ``lower < upper``.
+
+    Raises:
+        SchemaError: if the bounds are reversed or equal.
+    """
+    if lower > upper:
+        raise SchemaError(f"column {name!r}: lower = {lower} is above upper = {upper}; swap them")
+    if lower == upper:
+        raise SchemaError(
+            f"column {name!r}: lower and upper are both {lower}, and a constant column carries nothing; "
+            "widen the bounds, or drop the column from the schema and add it to `ignore`"
+        )
+
+
+def narrow_enough(name: str, steps: int, unit: str) -> None:
+    """Require that every step between two bounds survives as a float64 in [0, 1].
+
+    Raises:
+        SchemaError: if the bounds are more than 2**53 steps apart.
+    """
+    if steps > MAX_STEPS:
+        raise SchemaError(
+            f"column {name!r}: the bounds are {steps} {unit} apart, more than the 2**53 = {MAX_STEPS} "
+            'that can be told apart; narrow them, or use a coarser kind ("continuous", "date")'
+        )
+
+
+def levels(name: str, values: Any) -> tuple[str | int, ...]:
+    """Return levels that are all text or all whole numbers, at least one, and distinct.
+
+    Raises:
+        SchemaError: if they are not.
+    """
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise SchemaError(f"column {name!r}: levels must be a list, found {values!r}")
+    found = tuple(_level(name, value) for value in values)
+    if not found:
+        raise SchemaError(f"column {name!r}: the list of levels is empty; list every value that the column may hold")
+    if len({isinstance(level, str) for level in found}) > 1:
+        raise SchemaError(f"column {name!r}: levels mix text and whole numbers; make all of them one or the other")
+    if len(set(found)) < len(found):
+        repeated = next(level for level in found if found.count(level) > 1)
+        raise SchemaError(f"column {name!r}: level {repeated!r} is listed more than once; keep one")
+    return found
+
+
+def _level(name: str, value: Any) -> str | int:
+    if isinstance(value, str):
+        return text(value, f"column {name!r}, levels")
+    if isinstance(value, bool):
+        raise SchemaError(f'column {name!r}: level {value!r} is a truth value; use kind = "boolean", or quote it')
+    return whole(name, "a level (text or whole number)", value)

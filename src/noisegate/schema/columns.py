@@ -1,0 +1,257 @@
+"""The kinds of column that a schema may have: public knowledge about one column each, checked at birth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from noisegate.errors import SchemaError
+from noisegate.schema import checks
+
+_EPOCH = datetime(1970, 1, 1)
+_EPOCH_DAY = _EPOCH.date().toordinal()
+
+
+def _set(column: object, **values: Any) -> None:
+    """Store checked values in a frozen dataclass; only for use while it is being born."""
+    for key, value in values.items():
+        object.__setattr__(column, key, value)
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Continuous:
+    """Real numbers; values outside the bounds are moved to the nearer bound.
+
+    Attributes:
+        name: name of the column in the data.
+        lower: smallest value, public knowledge.
+        upper: largest value, public knowledge.
+        missing: whether a value may be absent.
+    """
+
+    name: str
+    lower: float
+    upper: float
+    missing: bool = False
+
+    kind: ClassVar[Literal["continuous"]] = "continuous"
+    numeric: ClassVar[Literal[True]] = True
+
+    def __post_init__(self) -> None:
+        name = checks.column_name(self.name)
+        lower, upper = checks.real(name, "lower", self.lower), checks.real(name, "upper", self.upper)
+        checks.ordered(name, lower, upper)
+        checks.real(name, "upper - lower", upper - lower)
+        _set(self, name=name, lower=lower, upper=upper, missing=checks.flag(name, "missing", self.missing))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Integer:
+    """Whole numbers; values outside the bounds are moved to the nearer bound.
+
+    Attributes:
+        name: name of the column in the data.
+        lower: smallest value, public knowledge.
+        upper: largest value, public knowledge; at most ``lower + 2**53``.
+        missing: whether a value may be absent.
+    """
+
+    name: str
+    lower: int
+    upper: int
+    missing: bool = False
+
+    kind: ClassVar[Literal["integer"]] = "integer"
+    numeric: ClassVar[Literal[True]] = True
+
+    def __post_init__(self) -> None:
+        name = checks.column_name(self.name)
+        lower, upper = checks.whole(name, "lower", self.lower), checks.whole(name, "upper", self.upper)
+        checks.ordered(name, lower, upper)
+        checks.narrow_enough(name, upper - lower, "whole numbers")
+        _set(self, name=name, lower=lower, upper=upper, missing=checks.flag(name, "missing", self.missing))
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """The bounds as whole numbers."""
+        return self.lower, self.upper
+
+
+@dataclass(frozen=True, kw_only=True)
+class Date:
+    """Calendar days; days outside the bounds are moved to the nearer bound.
+
+    Attributes:
+        name: name of the column in the data.
+        lower: first day, public knowledge.
+        upper: last day, public knowledge.
+        missing: whether a value may be absent.
+    """
+
+    name: str
+    lower: date
+    upper: date
+    missing: bool = False
+
+    kind: ClassVar[Literal["date"]] = "date"
+    numeric: ClassVar[Literal[True]] = True
+
+    def __post_init__(self) -> None:
+        name = checks.column_name(self.name)
+        lower, upper = checks.day(name, "lower", self.lower), checks.day(name, "upper", self.upper)
+        checks.ordered(name, lower, upper)
+        _set(self, name=name, lower=lower, upper=upper, missing=checks.flag(name, "missing", self.missing))
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """The bounds in days since 1970-01-01."""
+        return self.lower.toordinal() - _EPOCH_DAY, self.upper.toordinal() - _EPOCH_DAY
+
+
+@dataclass(frozen=True, kw_only=True)
+class Datetime:
+    """Points in time to the microsecond; those outside the bounds are moved to the nearer bound.
+
+    Attributes:
+        name: name of the column in the data.
+        lower: first moment, public knowledge; with a time zone or without one, like the data. Kept in UTC.
+        upper: last moment, public knowledge; with a time zone exactly if ``lower`` has one.
+        missing: whether a value may be absent.
+    """
+
+    name: str
+    lower: datetime
+    upper: datetime
+    missing: bool = False
+
+    kind: ClassVar[Literal["datetime"]] = "datetime"
+    numeric: ClassVar[Literal[True]] = True
+
+    def __post_init__(self) -> None:
+        name = checks.column_name(self.name)
+        lower, upper = checks.moment(name, "lower", self.lower), checks.moment(name, "upper", self.upper)
+        if (lower.tzinfo is None) != (upper.tzinfo is None):
+            raise SchemaError(f"column {name!r}: one of lower and upper has a time zone; give it to both or to neither")
+        checks.ordered(name, lower, upper)
+        _set(self, name=name, lower=lower, upper=upper, missing=checks.flag(name, "missing", self.missing))
+        first, last = self.steps
+        checks.narrow_enough(name, last - first, "microseconds (2**53 are 285 years)")
+
+    @property
+    def aware(self) -> bool:
+        """Whether the moments carry a time zone (kept as UTC)."""
+        return self.lower.tzinfo is not None
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """The bounds in microseconds since 1970-01-01T00:00:00 (UTC if aware)."""
+        return _microseconds(self.lower), _microseconds(self.upper)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ordinal:
+    """Levels with an order, from least to most.
+
+    Attributes:
+        name: name of the column in the data.
+        levels: every value that the column may hold, in order; all text or all whole numbers.
+        missing: whether a value may be absent.
+    """
+
+    name: str
+    levels: tuple[str | int, ...]
+    missing: bool = False
+
+    kind: ClassVar[Literal["ordinal"]] = "ordinal"
+    numeric: ClassVar[Literal[False]] = False
+
+    def __post_init__(self) -> None:
+        name = checks.column_name(self.name)
+        levels = checks.levels(name, self.levels)
+        _set(self, name=name, levels=levels, missing=checks.flag(name, "missing", self.missing))
+
+    @property
+    def size(self) -> int:
+        """Number of codes: one per level, and a last one for missing where that is allowed."""
+        return len(self.levels) + self.missing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Categorical:
+    """Levels without an order.
+
+    Attributes:
+        name: name of the column in the data.
+        levels: every value that the column may hold; all text or all whole numbers.
+        other: the level that stands for every value that is not listed, or None to refuse such values.
+        missing: whether a value may be absent.
+    """
+
+    name: str
+    levels: tuple[str | int, ...]
+    other: str | int | None = None
+    missing: bool = False
+
+    kind: ClassVar[Literal["categorical"]] = "categorical"
+    numeric: ClassVar[Literal[False]] = False
+
+    def __post_init__(self) -> None:
+        name = checks.column_name(self.name)
+        levels = checks.levels(name, self.levels)
+        if self.other is not None and (type(self.other) is not type(levels[0]) or self.other not in levels):
+            raise SchemaError(f"column {name!r}: other = {self.other!r} is not one of the levels; add it to levels")
+        _set(self, name=name, levels=levels, missing=checks.flag(name, "missing", self.missing))
+
+    @property
+    def size(self) -> int:
+        """Number of codes: one per level, and a last one for missing where that is allowed."""
+        return len(self.levels) + self.missing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boolean:
+    """True or false; text files may say true/false, yes/no or 1/0.
+
+    Attributes:
+        name: name of the column in the data.
+        missing: whether a value may be absent.
+    """
+
+    name: str
+    missing: bool = False
+
+    kind: ClassVar[Literal["boolean"]] = "boolean"
+    numeric: ClassVar[Literal[False]] = False
+    levels: ClassVar[tuple[bool, bool]] = (False, True)
+
+    def __post_init__(self) -> None:
+        name = checks.column_name(self.name)
+        _set(self, name=name, missing=checks.flag(name, "missing", self.missing))
+
+    @property
+    def size(self) -> int:
+        """Number of codes: false, true, and a last one for missing where that is allowed."""
+        return 2 + self.missing
+
+
+SteppedColumn: TypeAlias = Integer | Date | Datetime
+"""Kinds whose values are whole steps between two bounds."""
+
+NumericColumn: TypeAlias = Continuous | SteppedColumn
+"""Kinds that are encoded as a position in [0, 1] between two bounds."""
+
+CodedColumn: TypeAlias = Ordinal | Categorical | Boolean
+"""Kinds that are encoded as a code in [0, size)."""
+
+Column: TypeAlias = NumericColumn | CodedColumn
+"""Any column of a schema."""
+
+COLUMN_KINDS: dict[str, type[Column]] = {
+    kind.kind: kind for kind in (Continuous, Integer, Date, Datetime, Ordinal, Categorical, Boolean)
+}
+"""Every kind by the name that it has in a schema file."""

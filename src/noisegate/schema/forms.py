@@ -1,0 +1,66 @@
+"""A schema as plain values (dictionaries, lists, numbers, text), the common form of TOML and JSON."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields
+from datetime import date
+from typing import Any
+
+from noisegate.errors import SchemaError
+from noisegate.schema.columns import COLUMN_KINDS, Column
+
+
+def column_form(column: Column) -> dict[str, Any]:
+    """Return the kind and the fields of ``column``, without its name; fields at their default are left out."""
+    form: dict[str, Any] = {"kind": column.kind}
+    for field in fields(column):
+        value = getattr(column, field.name)
+        if field.name != "name" and (field.default is MISSING or value != field.default):
+            form[field.name] = list(value) if isinstance(value, tuple) else value
+    return form
+
+
+def column_from_form(name: str, form: Any) -> Column:
+    """Return the column that ``form`` describes.
+
+    Raises:
+        SchemaError: if a key is missing or unknown, or a value is wrong.
+    """
+    if not isinstance(form, Mapping):
+        raise SchemaError(f"column {name!r}: expected a table with a kind, found {form!r}; write kind = ... under it")
+    kind = form.get("kind")
+    if kind is None:
+        raise SchemaError(f"column {name!r}: kind is missing; choose one of {', '.join(COLUMN_KINDS)}")
+    if not isinstance(kind, str) or kind not in COLUMN_KINDS:
+        raise SchemaError(f"column {name!r}: unknown kind {kind!r}; choose one of {_choices(kind, COLUMN_KINDS)}")
+    known = {field.name: field for field in fields(COLUMN_KINDS[kind]) if field.name != "name"}
+    check_keys(form, ["kind", *known], f"column {name!r} ({kind})")
+    absent = [key for key, field in known.items() if field.default is MISSING and key not in form]
+    if absent:
+        raise SchemaError(f"column {name!r} ({kind}): {' and '.join(absent)} missing; add what is publicly known")
+    return COLUMN_KINDS[kind](name=name, **{key: value for key, value in form.items() if key != "kind"})
+
+
+def check_keys(form: Mapping[str, Any], allowed: Iterable[str], where: str) -> None:
+    """Require that every key of ``form`` is allowed.
+
+    Raises:
+        SchemaError: naming the first key that is not, and the allowed ones.
+    """
+    names = list(allowed)
+    for key in form:
+        if key not in names:
+            raise SchemaError(f"{where}: unknown key {key!r}; the allowed keys are {_choices(key, names)}")
+
+
+def json_value(value: Any) -> Any:
+    """Return a value of a column form as JSON can hold it: dates become ISO text."""
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _choices(found: Any, names: Iterable[str]) -> str:
+    listed = list(names)
+    near = difflib.get_close_matches(str(found), listed, n=1)
+    return ", ".join(listed) + (f" (did you mean {near[0]}?)" if near else "")

@@ -1,0 +1,194 @@
+"""A schema: everything that is publicly known about a table, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_args
+
+from noisegate.errors import SchemaError
+from noisegate.schema import checks
+from noisegate.schema.columns import Boolean, Column
+from noisegate.schema.forms import check_keys, column_form, column_from_form, json_value
+from noisegate.schema.layout import Layout
+from noisegate.schema.toml import parse_toml, write_toml
+
+DEFAULT_MISSING_VALUES = ("", "?", "NA", "NaN", "nan", "null")
+"""Text that is read as a missing value unless the schema says otherwise."""
+
+_TOP_KEYS = ("label", "missing_values", "ignore")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Public knowledge about a table.
+
+    Attributes:
+        columns: the columns to read, in the order in which synthetic tables have them.
+        label: name of the column to be predicted from the others, or None.
+        missing_values: text that stands for a missing value.
+        ignore: names of columns that the data may have and that are never read.
+    """
+
+    columns: tuple[Column, ...]
+    label: str | None = None
+    missing_values: tuple[str, ...] = DEFAULT_MISSING_VALUES
+    ignore: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", _checked_columns(self.columns))
+        object.__setattr__(self, "missing_values", _texts("missing_values", self.missing_values))
+        object.__setattr__(self, "ignore", _texts("ignore", self.ignore))
+        if self.label is not None and self.label not in self.names:
+            raise SchemaError(f"label {self.label!r} is not one of the columns: {', '.join(self.names)}")
+        for name in self.ignore:
+            if name in self.names:
+                raise SchemaError(f"column {name!r} is both described and in `ignore`; remove it from one of them")
+        for column in self.columns:
+            self._check_missing_values(column)
+
+    def _check_missing_values(self, column: Column) -> None:
+        if column.numeric or isinstance(column, Boolean):
+            return
+        for level in column.levels:
+            if str(level) in self.missing_values:
+                raise SchemaError(
+                    f"column {column.name!r}: level {level!r} is also one of missing_values and could never be read; "
+                    "remove it from the levels (and set missing = true), or from missing_values"
+                )
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Schema:
+        """Read a schema file.
+
+        Raises:
+            SchemaError: if the file cannot be read, is not UTF-8 TOML, or describes no valid schema.
+        """
+        try:
+            text = Path(path).read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise SchemaError(f"schema file {path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+        except OSError as error:
+            raise SchemaError(f"schema file {path} cannot be read: {error.strerror}; check the path") from None
+        return cls.loads(text, origin=f"schema file {path}")
+
+    @classmethod
+    def loads(cls, text: str, *, origin: str = "the schema text") -> Schema:
+        """Read a schema from TOML text; ``origin`` names it in messages.
+
+        Raises:
+            SchemaError: if it is not valid TOML or describes no valid schema.
+        """
+        form = parse_toml(text, origin)
+        try:
+            check_keys(form, [*_TOP_KEYS, "columns"], "top of the schema")
+            columns = form.get("columns")
+            if not isinstance(columns, Mapping) or not columns:
+                raise SchemaError("no columns; add a table [columns.NAME] with a kind for each column")
+            return cls._from_forms(form, list(columns.items()))
+        except SchemaError as error:
+            raise SchemaError(f"{origin}: {error}") from None
+
+    @classmethod
+    def from_json(cls, form: Mapping[str, Any]) -> Schema:
+        """Return the schema that :meth:`to_json` wrote.
+
+        Raises:
+            SchemaError: if a key is missing or unknown, or a value is wrong.
+        """
+        if not isinstance(form, Mapping):
+            raise SchemaError(f"expected a JSON object with columns, found {type(form).__name__}")
+        check_keys(form, [*_TOP_KEYS, "columns"], "top of the schema")
+        columns = form.get("columns")
+        if not isinstance(columns, list) or not all(isinstance(item, Mapping) and "name" in item for item in columns):
+            raise SchemaError("`columns` must be a list of objects, each with a name")
+        named = [(item["name"], {key: value for key, value in item.items() if key != "name"}) for item in columns]
+        return cls._from_forms(form, named)
+
+    @classmethod
+    def _from_forms(cls, top: Mapping[str, Any], columns: list[tuple[str, Any]]) -> Schema:
+        settings = {key: top[key] for key in _TOP_KEYS if key in top}
+        return cls(columns=tuple(column_from_form(name, form) for name, form in columns), **settings)
+
+    def dumps(self) -> str:
+        """Return the schema as TOML text."""
+        return write_toml(self._top(), {column.name: column_form(column) for column in self.columns})
+
+    def to_toml(self, path: str | Path) -> None:
+        """Write the schema as a TOML file.
+
+        Raises:
+            SchemaError: if the file cannot be written.
+        """
+        try:
+            Path(path).write_bytes(self.dumps().encode())
+        except OSError as error:
+            raise SchemaError(f"schema file {path} cannot be written: {error.strerror}; choose another path") from None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the schema as plain JSON values."""
+        columns = [{"name": column.name, **column_form(column)} for column in self.columns]
+        return {**self._top(), "columns": [{key: json_value(value) for key, value in form.items()} for form in columns]}
+
+    def _top(self) -> dict[str, Any]:
+        top: dict[str, Any] = {} if self.label is None else {"label": self.label}
+        top["missing_values"] = list(self.missing_values)
+        return top | ({"ignore": list(self.ignore)} if self.ignore else {})
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the canonical JSON form, in hexadecimal."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> Column:
+        """Return the column called ``name``.
+
+        Raises:
+            SchemaError: if there is none.
+        """
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise SchemaError(f"no column {name!r} in the schema; its columns are {', '.join(self.names)}")
+
+    @property
+    def label_column(self) -> Column | None:
+        """The label; a numeric one means that methods treat the table as unlabelled."""
+        return None if self.label is None else self.column(self.label)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where each column stands in an encoded table."""
+        coded = tuple(column for column in self.columns if not column.numeric)
+        label = next((index for index, column in enumerate(coded) if column.name == self.label), None)
+        return Layout(numeric=tuple(column for column in self.columns if column.numeric), coded=coded, label=label)
+
+
+def _checked_columns(columns: Any) -> tuple[Column, ...]:
+    found = tuple(columns)
+    if not found:
+        raise SchemaError("the schema has no columns; describe at least one")
+    for column in found:
+        if not isinstance(column, get_args(Column)):
+            raise SchemaError(f"expected a column such as noisegate.schema.Integer(...), found {type(column).__name__}")
+    names = [column.name for column in found]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise SchemaError(f"column {repeated!r} is described more than once; keep one")
+    return found
+
+
+def _texts(key: str, values: Any) -> tuple[str, ...]:
+    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+        raise SchemaError(f"{key} must be a list of quoted text, found {values!r}")
+    stripped = (value.strip(checks.TEXT_PADDING) for value in values)  # as data is stripped before it is compared
+    return tuple(checks.text(value, key) for value in dict.fromkeys(stripped))

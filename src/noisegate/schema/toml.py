@@ -1,0 +1,63 @@
+"""Writing a schema as TOML, and reading TOML text with errors that name the place."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+from noisegate.errors import SchemaError
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_SPECIAL = re.compile(r'["\\\x00-\x1f\x7f]')
+_WIDTH = 120
+
+
+def parse_toml(text: str, origin: str) -> dict[str, Any]:
+    """Return what the TOML ``text`` says; ``origin`` names it in messages.
+
+    Raises:
+        SchemaError: if the syntax is wrong, with line and column.
+    """
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SchemaError(f"{origin} is not valid TOML: {error}; correct the file there") from error
+
+
+def write_toml(top: Mapping[str, Any], columns: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return TOML text with the ``top`` keys first, then one ``[columns.NAME]`` table each."""
+    blocks = [_lines(top)] if top else []
+    blocks += [f"[columns.{_key(name)}]\n{_lines(form)}" for name, form in columns.items()]
+    return "\n".join(blocks)
+
+
+def _lines(form: Mapping[str, Any]) -> str:
+    return "".join(f"{key} = {_value(value)}\n" for key, value in form.items())
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _string(name)
+
+
+def _string(text: str) -> str:
+    return '"' + _SPECIAL.sub(lambda match: _SHORT.get(match[0]) or f"\\u{ord(match[0]):04x}", text) + '"'
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, list):
+        return _array([_value(item) for item in value])
+    return value.isoformat() if isinstance(value, date) else repr(value)
+
+
+def _array(items: list[str]) -> str:
+    """Return a list on one line if it fits, else with one item on each."""
+    line = ", ".join(items)
+    return f"[{line}]" if len(line) < _WIDTH - 20 else "[\n" + "".join(f"  {item},\n" for item in items) + "]"

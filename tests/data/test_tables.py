@@ -1,0 +1,303 @@
+import tracemalloc
+from datetime import date, datetime
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from noisegate.data import TableSource
+from noisegate.errors import DataError, OptionError
+from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Ordinal, Schema, decode
+
+
+def encode(source, schema, **options):
+    return EncodedTable.concatenate(list(TableSource(source, schema, **options).batches()))
+
+
+def same_bits(one, two):
+    return one.numeric.tobytes() == two.numeric.tobytes() and one.codes.tobytes() == two.codes.tobytes()
+
+
+def csv_folder(folder, table):
+    folder.mkdir()
+    pa.csv.write_csv(table.slice(0, 100), folder / "part-1.csv")
+    pa.csv.write_csv(table.slice(100, 0), folder / "part-2.csv")
+    pa.csv.write_csv(table.slice(100), folder / "part-3.csv")
+    (folder / "_SUCCESS").touch()
+    return folder
+
+
+def parquet_folder(folder, table):
+    folder.mkdir()
+    pa.parquet.write_table(table.slice(0, 7), folder / "a.parquet")
+    pa.parquet.write_table(table.slice(7), folder / "b.parquet", row_group_size=50)
+    return folder
+
+
+def parquet(path, table):
+    pa.parquet.write_table(table, path)
+    return path
+
+
+def csv(path, table):
+    pa.csv.write_csv(table, path)
+    return path
+
+
+def other_types(table):
+    """The same values in other Arrow types."""
+    work = table["work"].cast(pa.large_string()).dictionary_encode()
+    age, grade = table["age"].cast(pa.decimal128(30, 2)), table["grade"].cast(pa.uint8())
+    seen = table["seen"].cast(pa.timestamp("ns"))
+    new = {"work": work, "age": age, "grade": grade, "seen": seen, "member": table["member"].cast(pa.int8())}
+    return pa.table({name: new.get(name, table[name]) for name in table.column_names})
+
+
+FORMS = {
+    "csv": lambda folder, table: csv(folder / "x.csv", table),
+    "csv by pandas": lambda folder, table: table.to_pandas().to_csv(folder / "p.csv", index=False) or folder / "p.csv",
+    "folder of csv": lambda folder, table: csv_folder(folder / "many", table),
+    "parquet": lambda folder, table: str(parquet(folder / "x.parquet", table)),
+    "parquet without suffix": lambda folder, table: parquet(folder / "x", table),
+    "folder of parquet": lambda folder, table: parquet_folder(folder / "pq", table),
+    "other types": lambda folder, table: parquet(folder / "o.pq", other_types(table)),
+    "pandas": lambda folder, table: table.to_pandas(),
+    "pandas of Arrow": lambda folder, table: table.to_pandas(types_mapper=pd.ArrowDtype),
+    "polars": lambda folder, table: pl.from_arrow(table),
+    "polars categories": lambda folder, table: pl.from_arrow(table).with_columns(pl.col("work").cast(pl.Categorical)),
+    "arrow text": lambda folder, table: pa.table({name: table[name].cast(pa.string()) for name in table.column_names}),
+    "columns in another order": lambda folder, table: table.select(table.column_names[::-1]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_data_gives_the_same_bits_however_it_is_kept(form, people, schema, tmp_path):
+    assert same_bits(encode(FORMS[form](tmp_path, people), schema), encode(people, schema))
+
+
+def test_encoding_is_the_position_between_the_bounds_and_the_code_of_the_level(people, schema):
+    encoded = encode(people, schema)
+    assert encoded.numeric.shape == (300, 4)
+    age = people["age"].to_pylist()
+    expected = [np.nan if value is None else (min(max(value, 17), 90) - 17) / 73 for value in age]
+    np.testing.assert_array_equal(encoded.numeric[:, 0], expected)
+    assert encoded.codes[:4].tolist() == [[3, 0, 1], [0, 1, 0], [1, 1, 2], [2, 0, 1]]
+
+
+def test_decoding_gives_back_all_that_lies_inside_the_bounds(people, schema):
+    found = decode(encode(people, schema), schema)
+    assert found["grade"].to_pylist() == people["grade"].to_pylist()
+    for name in ("member", "born", "seen"):
+        assert found[name].to_pylist() == people[name].to_pylist()
+    clamped = [None if age is None else min(max(age, 17), 90) for age in people["age"].to_pylist()]
+    assert found["age"].to_pylist() == clamped
+    assert set(found["work"].to_pylist()) == {"Private", "Self, own", "other", None}
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "pandas", "folder of csv"])
+def test_batches_are_full_and_a_record_does_not_feel_its_neighbours(form, people, schema, tmp_path):
+    order = np.random.default_rng(1).permutation(300)
+    source = FORMS[form](tmp_path, people.take(pa.array(order)))
+    batches = list(TableSource(source, schema, batch_rows=64).batches())
+    assert [len(batch) for batch in batches] == [64, 64, 64, 64, 44]
+    assert same_bits(EncodedTable.concatenate(batches), encode(people, schema).rows(order))
+
+
+def test_adult_in_its_raw_form(tmp_path):
+    schema = Schema(
+        (Integer(name="age", lower=17, upper=90), Categorical(name="work", levels=("Private",), missing=True))
+    )
+    path = tmp_path / "adult.csv"
+    path.write_text("\ufeffage, work\r\n\r\n039, Private\r\n 39,?\r\n+39.0 , NA\r\n", encoding="utf-8", newline="")
+    encoded = encode(path, schema)
+    assert encoded.numeric[:, 0].tolist() == [22 / 73] * 3
+    assert encoded.codes[:, 0].tolist() == [0, 1, 1]
+
+
+SMALL = Schema(
+    (
+        Integer(name="age", lower=0, upper=99),
+        Ordinal(name="grade", levels=("low", "high")),
+        Boolean(name="ok", missing=True),
+    ),
+    ignore=("row",),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "x.csv: the file is empty"),
+        ("\n\n", "x.csv: the file is empty"),
+        ("age,grade,ok\n", "x.csv: there are no records"),
+        (
+            "39,low,no\n40,low,no\n",
+            "none of the 3 fields of the first line.*expected a first line with the names age, grade",
+        ),
+        ("age;grade;ok\n1;low;no\n", "separated by commas"),
+        ("age,ok\n1,no\n", "column 'grade' of the schema is not in the data.*add it"),
+        ("Age,grade,ok\n1,low,no\n", "column 'age' of the schema is not in the data .is it the one called 'Age'"),
+        ("age,grade,ok,zip\n1,low,no,7\n", r"column 'zip' is not in the schema.*ignore = \[\"zip\"\]"),
+        (",age,grade,ok\n0,1,low,no\n", "column 1 has no name.*index=False"),
+        ("age,grade,ok,age\n1,low,no,7\n", "more than one column is called 'age'"),
+        (
+            "age,grade,ok\n1,low,no\nSECRET,low,no\n",
+            "x.csv, line 3, column 'age': expected a whole number.*show-values",
+        ),
+        ("age,grade,ok\n39.5,low,no\n", "line 2, column 'age': expected a whole number"),
+        ("age,grade,ok\n0x1A,low,no\n", "line 2, column 'age': expected a whole number"),
+        (
+            'age,grade,ok\n1,"low",no\n\n\n1,"\n\n low",no\n1,SECRET,no\n',
+            "line 8, column 'grade': expected one of the 2 levels",
+        ),
+        ("age,grade,ok\n1,low,SECRET\n", "line 2, column 'ok': expected true or false"),
+        ("age,grade,ok\n1,low,?\n,low,no\n", "line 3, column 'age': the value is missing.*missing = true"),
+        ("age,grade,ok\n1,low,no\nSECRET\n", "line 3: expected 3 fields, as the header has, found 1"),
+        ("age,grade,ok\n1,low,no\n1,SECRET,x,no\n", "line 3: expected 3 fields.*found 4; .*double quotes"),
+        ('age,grade,ok\n1,"low,no\n2,SECRET,no\n', "x.csv, line 2 or later: .*quote"),
+    ],
+)
+def test_a_wrong_csv_is_refused_without_quoting_it(text, says, tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=says) as caught:
+        encode(path, SMALL)
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_lines_are_counted_far_into_a_folder(tmp_path):
+    line = "1,low,yes\n"
+    (tmp_path / "a.csv").write_text("age,grade,ok\n" + line * 50)
+    (tmp_path / "b.csv").write_text("age,ok,grade\n" + "1,yes,low\n" * 300_000 + "1,yes,SECRET\n")
+    with pytest.raises(DataError, match=r"b\.csv, line 300002, column 'grade'"):
+        encode(tmp_path, SMALL)
+
+
+def test_values_are_quoted_on_request():
+    table = pa.table({"age": ["1", "SECRET"], "grade": ["low", "low"], "ok": [True, None]})
+    with pytest.raises(DataError, match="DataFrame, record 2, column 'age': expected a whole number, found 'SECRET'"):
+        encode(table, SMALL, show_values=True)
+
+
+def test_wrong_encodings_and_archives_are_named(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"age,grade,ok\n1,low,no\n1,l\xf6w,no\n")
+    with pytest.raises(DataError, match=r"x\.csv, line 3: the text is not UTF-8"):
+        encode(path, SMALL)
+    path.write_bytes("age,grade,ok\n".encode("utf-16"))
+    with pytest.raises(DataError, match="line 1: the text is not UTF-8"):
+        TableSource(path, SMALL).check()
+    path.write_bytes(b"PK\x03\x04etc")
+    with pytest.raises(DataError, match="ZIP archive"):
+        TableSource(path, SMALL)
+
+
+def test_broken_parquet_is_named(tmp_path, people, schema):
+    path = parquet(tmp_path / "x.parquet", people)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError, match=r"x\.parquet: cannot be read as Parquet"):
+        TableSource(path, schema).check()
+    path.write_bytes(content[:100] + bytes(200) + content[300:])
+    with pytest.raises(DataError, match=r"x\.parquet: cannot be read as Parquet"):
+        encode(path, schema)
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match="cannot be read as Parquet; it is empty"):
+        encode(path, schema)
+
+
+def test_folders_that_are_not_a_table_are_refused(tmp_path):
+    with pytest.raises(DataError, match="absent: cannot be read"):
+        TableSource(tmp_path / "absent", SMALL)
+    with pytest.raises(DataError, match="holds no file named"):
+        TableSource(tmp_path, SMALL)
+    (tmp_path / "a.csv").touch()
+    (tmp_path / "a.parquet").touch()
+    with pytest.raises(DataError, match="both CSV and Parquet"):
+        TableSource(tmp_path, SMALL)
+    (tmp_path / "year").mkdir()
+    with pytest.raises(DataError, match="holds the folder 'year'"):
+        TableSource(tmp_path, SMALL)
+
+
+def test_check_reads_names_and_types_but_no_record(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("age,row,grade,ok\nSECRET,1,2\n")
+    TableSource(path, SMALL).check()
+    table = pa.table({"age": [datetime(2020, 1, 1)], "grade": ["?"], "ok": [None]})
+    with pytest.raises(
+        DataError, match=r"'age': expected a whole number, found a column of moments without a time zone"
+    ):
+        TableSource(parquet(tmp_path / "x.parquet", table), SMALL).check()
+
+
+def test_tables_in_memory_are_checked_too():
+    with pytest.raises(DataError, match="found list; convert it"):
+        TableSource([1], SMALL)
+    with pytest.raises(DataError, match="same name"):
+        TableSource(pd.DataFrame([[1, 2]], columns=["age", "age"]), SMALL)
+    mixed = pd.DataFrame({"age": [1, "SECRET"], "grade": "low", "ok": True})
+    with pytest.raises(DataError, match="'age': holds Python objects of mixed") as caught:
+        encode(mixed, SMALL)
+    assert "SECRET" not in str(caught.value)
+    with pytest.raises(DataError, match="no records"):
+        encode(mixed[:0], SMALL)
+    with pytest.raises(DataError, match="found a column of values of type list"):
+        encode(pa.table({"age": [[1]], "grade": ["low"], "ok": [True]}), SMALL)
+    with pytest.raises(OptionError, match="batch_rows"):
+        TableSource(mixed, SMALL, batch_rows=0)
+
+
+def test_odd_but_legal_tables_are_read():
+    schema = Schema((Continuous(name="x", lower=0, upper=1, missing=True), Boolean(name="y", missing=True)), label="y")
+    one = encode(pd.DataFrame({"x": [np.nan], "y": [None]}), schema)
+    assert np.isnan(one.numeric).all()
+    assert one.codes.tolist() == [[2]]
+    infinite = encode(pl.DataFrame({"x": [float("inf"), float("-inf"), 0.5], "y": [1, 1, 1]}), schema)
+    assert infinite.numeric[:, 0].tolist() == [1.0, 0.0, 0.5]
+
+
+def test_decimals_and_huge_numbers_keep_their_value():
+    schema = Schema((Integer(name="n", lower=-(2**52), upper=2**52), Continuous(name="r", lower=0, upper=1)))
+    numbers = [2**52 - 1, -(2**52) + 1, 7]
+    table = pa.table({"n": numbers, "r": [Decimal("0.1"), Decimal("0.2"), Decimal("0.7")]})
+    text = pa.table({"n": [f"{number}.0" for number in numbers], "r": ["0.1", "0.2", "7e-1"]})
+    assert decode(encode(table, schema), schema)["n"].to_pylist() == numbers
+    assert same_bits(encode(text, schema), encode(table, schema))
+    beyond = pa.table({"n": ["1" + "0" * 30, "-" + "9" * 400, "1e300"], "r": ["0", "1", "inf"]})
+    assert encode(beyond, schema).numeric[:, 0].tolist() == [1.0, 0.0, 1.0]
+    unsigned = pa.table({"n": pa.array([2**64 - 1], pa.uint64()), "r": [0]})
+    assert encode(unsigned, schema).numeric[0, 0] == 1.0
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    schema = Schema((Continuous(name="x", lower=0, upper=1), Categorical(name="c", levels=("a", "b"))))
+    path = tmp_path / "x.csv"
+
+    def peak(rows):
+        path.write_text("x,c\n" + "0.123456789,a\n0.987654321,b\n" * (rows // 2))
+        before = pa.total_allocated_bytes()
+        most = 0
+        tracemalloc.start()
+        for _ in TableSource(path, schema).batches():
+            most = max(most, pa.total_allocated_bytes() - before)
+        python = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most + python
+
+    assert peak(2_000_000) < peak(1_000_000) * 1.3
+
+
+def test_dates_that_no_calendar_has_are_refused(schema, people):
+    table = people.set_column(5, "born", pa.array(["2019-02-29"] + ["1999-01-31"] * 299))
+    with pytest.raises(DataError, match="record 1, column 'born': expected a date such as"):
+        encode(table, schema)
+    fine = people.set_column(5, "born", pa.array([date(1999, 1, 31)] * 300))
+    text = people.set_column(5, "born", pa.array(["1999-01-31", "1999-01-31T00:00:00"] * 150))
+    assert same_bits(encode(text, schema), encode(fine, schema))

@@ -1,0 +1,134 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from noisegate.errors import DataError
+from noisegate.evaluation import CAVEAT, downstream_scores
+from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+
+FEATURES = (
+    Continuous(name="x", lower=-4.0, upper=4.0, missing=True),
+    Categorical(name="c", levels=("low", "high"), missing=True),
+)
+SCHEMA = Schema(columns=(*FEATURES, Categorical(name="y", levels=("no", "yes"), missing=True)), label="y")
+
+
+def people(seed, rows=300, flip=False):
+    """Rows where a large x and a high c make y likely."""
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=rows)
+    high = generator.random(rows) < 0.5
+    yes = (x + high + 0.5 * generator.normal(size=rows) > 0.5) != flip
+    return pa.table({"x": x, "c": np.where(high, "high", "low"), "y": np.where(yes, "yes", "no")})
+
+
+def with_label(table, labels):
+    return table.set_column(table.column_names.index("y"), "y", [labels])
+
+
+def test_a_table_that_holds_the_relation_scores_high_and_a_flipped_one_low():
+    test = people(0)
+    good, flipped = (downstream_scores(people(1, flip=flip), test, SCHEMA) for flip in (False, True))
+    assert list(good.models) == ["logistic regression", "random forest", "xgboost"]
+    for model in good.models:
+        assert good.models[model].roc_auc > 0.85
+        assert good.models[model].f1 > 0.75
+        assert flipped.models[model].roc_auc < 0.15
+    assert good.mean.roc_auc == pytest.approx(np.mean([one.roc_auc for one in good.models.values()]))
+    assert good.averaging == "positive class 'yes'"
+    assert good.notes == ()
+
+
+def test_the_same_seed_gives_the_same_scores():
+    first, again, other = (downstream_scores(people(1), people(0), SCHEMA, seed=seed) for seed in (3, 3, 4))
+    assert first == again
+    assert first.models["random forest"] != other.models["random forest"]
+
+
+@pytest.mark.parametrize("only", ["yes", "no"])
+def test_a_training_table_with_one_class_gives_constant_scores_and_a_note(only):
+    test = people(0)
+    report = downstream_scores(with_label(people(1), pa.array([only] * 300)), test, SCHEMA)
+    share = np.mean([label == "yes" for label in test["y"].to_pylist()])
+    for scores in report.models.values():
+        assert scores.roc_auc == 0.5
+        assert scores.average_precision == pytest.approx(share)
+        assert scores.f1 == 0.0
+    assert any(f"only the class {only!r}" in note for note in report.notes)
+
+
+def test_a_training_table_without_any_label_gives_the_same_and_says_so():
+    report = downstream_scores(with_label(people(1), pa.nulls(300, pa.string())), people(0), SCHEMA)
+    assert report.mean.roc_auc == 0.5
+    assert any("no class at all" in note for note in report.notes)
+    assert any("300 rows of the training table" in note for note in report.notes)
+
+
+def test_rows_without_a_known_label_are_left_out_and_counted():
+    test = people(0)
+    labels = test["y"].to_pylist()
+    spoilt = with_label(test, pa.array([None, "?", "perhaps", *labels[3:]]))
+    report = downstream_scores(people(1), spoilt, SCHEMA)
+    assert report.models == downstream_scores(people(1), test.slice(3), SCHEMA).models
+    assert report.notes == ("3 rows of the test table have no known 'y' and were left out",)
+
+
+def test_unseen_levels_and_missing_values_do_not_crash():
+    test = people(0)
+    odd = test.set_column(1, "c", [pa.array(["?", "unheard-of", *test["c"].to_pylist()[2:]])])
+    odd = odd.set_column(0, "x", [pa.array([None, *test["x"].to_pylist()[1:]])])
+    assert downstream_scores(people(1), odd, SCHEMA).mean.roc_auc > 0.85
+
+
+def test_constant_and_all_missing_features_run():
+    def poor(table):
+        flat = table.set_column(0, "x", [pa.nulls(len(table), pa.float64())])
+        return flat.set_column(1, "c", [pa.array(["low"] * len(table))])
+
+    assert downstream_scores(poor(people(1)), poor(people(0)), SCHEMA).mean.roc_auc == 0.5
+
+
+def test_a_table_of_only_the_label_runs():
+    schema = Schema(columns=(Boolean(name="y"),), label="y")
+    rows = pa.table({"y": [True, False, False]})
+    report = downstream_scores(rows, rows, schema)
+    assert report.mean.roc_auc == 0.5
+    assert report.averaging == "positive class True"
+
+
+def test_many_classes_with_one_that_training_never_saw():
+    schema = Schema(
+        columns=(Integer(name="n", lower=0, upper=3), Categorical(name="y", levels=("a", "b", "c", "d"))), label="y"
+    )
+    numbers = np.tile([0, 1, 2], 60)
+    train = pa.table({"n": numbers, "y": np.array(["a", "b", "d"])[numbers]})
+    report = downstream_scores(train, train, schema)
+    assert report.mean.roc_auc == 1.0
+    assert "macro" in report.averaging
+    wider = np.tile([0, 1, 2, 3], 30)
+    test = pa.table({"n": wider, "y": np.array(["a", "b", "d", "c"])[wider]})
+    # "c" gets probability 0 everywhere: its ranking is a coin toss, and it pulls the mean down.
+    assert 0.5 < downstream_scores(train, test, schema).mean.f1 <= 0.75
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        (Schema(columns=SCHEMA.columns), "names no label"),
+        (Schema(columns=SCHEMA.columns, label="x"), "'x' is continuous"),
+    ],
+)
+def test_a_schema_without_a_usable_label_is_refused(schema, reason):
+    with pytest.raises(DataError, match=reason):
+        downstream_scores(people(1), people(0), schema)
+
+
+def test_a_test_table_with_one_class_is_refused():
+    with pytest.raises(DataError, match="1 class"):
+        downstream_scores(people(1), with_label(people(0), pa.array(["no"] * 300)), SCHEMA)
+
+
+def test_the_figures_carry_the_caveat():
+    form = downstream_scores(people(1), people(0), SCHEMA).to_json()
+    assert form["caveat"] == CAVEAT
+    assert set(form["models"]["xgboost"]) == {"roc_auc", "average_precision", "f1"}

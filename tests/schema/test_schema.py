@@ -1,0 +1,190 @@
+import json
+import subprocess
+import sys
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noisegate.errors import SchemaError
+from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, Integer, Ordinal, Schema
+from noisegate.schema.checks import TEXT_PADDING
+
+EXAMPLE = """
+label = "income"
+missing_values = ["?", ""]
+ignore = ["row"]
+
+[columns.age]
+kind = "integer"
+lower = 17
+upper = 90
+
+[columns.born]
+kind = "date"
+lower = 1900-01-01
+upper = 2020-12-31
+
+[columns.workclass]
+kind = "categorical"
+levels = ["Private", "other"]
+other = "other"
+missing = true
+
+[columns.income]
+kind = "boolean"
+"""
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8).filter(lambda t: t == t.strip(TEXT_PADDING))
+names = texts.filter(bool)
+flags = st.booleans()
+levels = st.lists(texts.filter(lambda t: t not in ("", "?")), min_size=1, max_size=40, unique=True) | st.lists(
+    st.integers(-(2**60), 2**60), min_size=1, max_size=5, unique=True
+)
+
+
+def pairs(values):
+    return st.lists(values, min_size=2, max_size=2, unique=True).map(sorted)
+
+
+def bounded(kind, values):
+    return st.builds(
+        lambda name, ends, missing: kind(name=name, lower=ends[0], upper=ends[1], missing=missing),
+        names,
+        pairs(values),
+        flags,
+    )
+
+
+moments = st.datetimes(datetime(1850, 1, 1), datetime(2100, 1, 1))
+columns = st.one_of(
+    bounded(Continuous, st.floats(-1e300, 1e300)),
+    bounded(Integer, st.integers(-(2**52), 2**52)),
+    bounded(Date, st.dates()),
+    bounded(Datetime, moments),
+    bounded(Datetime, moments.map(lambda moment: moment.replace(tzinfo=UTC))),
+    st.builds(lambda name, found, missing: Ordinal(name=name, levels=found, missing=missing), names, levels, flags),
+    st.builds(
+        lambda name, found, missing: Categorical(name=name, levels=found, other=found[0], missing=missing),
+        names,
+        levels,
+        flags,
+    ),
+    st.builds(lambda name, missing: Boolean(name=name, missing=missing), names, flags),
+)
+schemas = st.builds(
+    lambda found, labelled: Schema(found, label=found[-1].name if labelled else None, missing_values=("", "?")),
+    st.lists(columns, min_size=1, max_size=6, unique_by=lambda column: column.name),
+    flags,
+)
+
+
+@given(schemas)
+def test_toml_and_json_give_the_same_schema_back(schema):
+    assert Schema.loads(schema.dumps()) == schema
+    again = Schema.from_json(json.loads(json.dumps(schema.to_json())))
+    assert again == schema
+    assert again.digest() == schema.digest()
+
+
+def test_example_reads_as_written(tmp_path):
+    path = tmp_path / "schema.toml"
+    path.write_text("\ufeff" + EXAMPLE.replace("\n", "\r\n"), encoding="utf-8", newline="")
+    schema = Schema.from_toml(path)
+    assert schema.names == ("age", "born", "workclass", "income")
+    assert schema.column("age") == Integer(name="age", lower=17, upper=90)
+    assert schema.column("born") == Date(name="born", lower=date(1900, 1, 1), upper=date(2020, 12, 31))
+    assert (schema.label, schema.missing_values, schema.ignore) == ("income", ("?", ""), ("row",))
+    schema.to_toml(path)
+    assert Schema.from_toml(path) == schema
+
+
+def test_layout_splits_numeric_from_coded_and_finds_the_label():
+    layout = Schema.loads(EXAMPLE).layout
+    assert [column.name for column in layout.numeric] == ["age", "born"]
+    assert [column.name for column in layout.coded] == ["workclass", "income"]
+    assert layout.label == 1
+    assert Schema.loads(EXAMPLE.replace('label = "income"', 'label = "age"')).layout.label is None
+
+
+def test_digest_changes_with_everything_that_is_said():
+    digests = {
+        Schema.loads(text).digest()
+        for text in (
+            EXAMPLE,
+            EXAMPLE.replace("90", "91"),
+            EXAMPLE.replace("missing = true", "missing = false"),
+            EXAMPLE.replace('["?", ""]', '["?"]'),
+            EXAMPLE.replace('label = "income"', ""),
+            EXAMPLE.replace('["row"]', "[]"),
+        )
+    }
+    assert len(digests) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("label = \n", "not valid TOML.*line 1"),
+        ("[columns.a]\nkind = 'boolean'\n[columns.a]\n", "not valid TOML.*line 3"),
+        ("", "no columns"),
+        ("columns = 3", "no columns"),
+        ("colums = 3", "unknown key 'colums'.*did you mean columns"),
+        ("[columns.a]\nkind = 'bool'", "column 'a': unknown kind 'bool'.*did you mean boolean"),
+        ("[columns.a]\nlower = 3", "column 'a': kind is missing"),
+        ("[columns]\na = 'boolean'", "column 'a': expected a table"),
+        ("[columns.a]\nkind = 'integer'\nlower = 3", r"column 'a' \(integer\): upper missing"),
+        ("[columns.a]\nkind = 'boolean'\nlevels = [1]", r"'a' \(boolean\): unknown key 'levels'.*kind, missing"),
+        ("label = 'b'\n[columns.a]\nkind = 'boolean'", "label 'b' is not one of the columns: a"),
+        ("ignore = ['a']\n[columns.a]\nkind = 'boolean'", "column 'a' is both described and in `ignore`"),
+        ("missing_values = 'NA'\n[columns.a]\nkind = 'boolean'", "missing_values must be a list"),
+        ("[columns.a]\nkind = 'ordinal'\nlevels = ['x', '?']", "column 'a': level '\\?' is also one of missing_values"),
+        ("missing_values = [' -9']\n[columns.a]\nkind = 'ordinal'\nlevels = [-9]", "level -9 is also one of"),
+    ],
+)
+def test_a_wrong_text_is_refused(text, says):
+    with pytest.raises(SchemaError, match=f"^the schema text.*{says}"):
+        Schema.loads(text)
+
+
+def test_columns_must_exist_and_differ():
+    with pytest.raises(SchemaError, match="no columns"):
+        Schema(())
+    with pytest.raises(SchemaError, match="'a' is described more than once"):
+        Schema((Boolean(name="a"), Boolean(name="a")))
+    with pytest.raises(SchemaError, match=r"expected a column such as .* found str"):
+        Schema(("a",))
+    with pytest.raises(SchemaError, match="no column 'b' in the schema"):
+        Schema((Boolean(name="a"),)).column("b")
+
+
+def test_unreadable_files_are_named(tmp_path):
+    with pytest.raises(SchemaError, match=r"absent\.toml cannot be read"):
+        Schema.from_toml(tmp_path / "absent.toml")
+    (tmp_path / "latin.toml").write_bytes("label = 'Größe'".encode("latin-1"))
+    with pytest.raises(SchemaError, match=r"latin\.toml is not UTF-8"):
+        Schema.from_toml(tmp_path / "latin.toml")
+    with pytest.raises(SchemaError, match="cannot be written"):
+        Schema.loads(EXAMPLE).to_toml(tmp_path)
+
+
+@pytest.mark.parametrize("form", [[], {}, {"columns": {}}, {"columns": [{"kind": "boolean"}]}, {"columns": [3]}])
+def test_wrong_json_is_refused(form):
+    with pytest.raises(SchemaError):
+        Schema.from_json(form)
+
+
+def test_reading_a_schema_imports_nothing_heavy():
+    code = (
+        "import sys, noisegate.schema; print([m for m in ('torch', 'pyarrow', 'pandas', 'polars') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_offsets_survive_as_the_same_moment():
+    schema = Schema.loads(
+        "[columns.t]\nkind='datetime'\nlower=2020-01-01T00:00:00+02:00\nupper='2021-01-01T00:00:00Z'\n"
+    )
+    assert schema.column("t").lower == datetime(2020, 1, 1, tzinfo=UTC) - timedelta(hours=2)

@@ -1,0 +1,109 @@
+"""Each import contract is broken by the import that it is there to stop: a rule that cannot bite is no rule."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFIG = Path(__file__).parents[1] / ".importlinter"
+ROOMS = [
+    "schema",
+    "privacy",
+    "data",
+    "features",
+    "gate",
+    "generators",
+    "fitting",
+    "methods",
+    "evaluation",
+    "report",
+    "cli",
+]
+MODULES = ("errors", "synthesizer", "data.tables", "gate.gate", "fitting.loop")
+CORE = {
+    "privacy.noise": "import opendp.mod\nimport randomgen\n",
+    "privacy.accounting": "import dp_accounting\n",
+    "privacy.ledger_tables": "import sqlalchemy\n",
+    "privacy.plan": "from noisegate.privacy import noise\n",
+}
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    """An empty copy of the house: every room, with the imports that are allowed."""
+    root = tmp_path_factory.mktemp("house")
+    package = root / "noisegate"
+    for room in ("", *ROOMS):
+        (package / room).mkdir()
+        (package / room / "__init__.py").touch()
+    for module in MODULES:
+        _file(root, module).touch()
+    for module, text in CORE.items():
+        _file(root, module).write_text(text)
+    _file(root, "gate.gate").write_text("from noisegate.data import tables\nfrom noisegate.privacy import noise\n")
+    shutil.copy(CONFIG, root)
+    return root
+
+
+def _file(root, module):
+    return root / "noisegate" / f"{module.replace('.', '/')}.py"
+
+
+def _lint(root):
+    program = "from importlinter.cli import lint_imports_command as run; run()"
+    command = [sys.executable, "-c", program, "--no-cache", "--no-logo"]
+    environment = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "200"}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    assert "Contracts:" in done.stdout, done.stdout + done.stderr
+    return {line.removesuffix(" BROKEN") for line in done.stdout.splitlines() if line.endswith(" BROKEN")}
+
+
+def test_the_house_as_designed_keeps_every_contract(house):
+    assert _lint(house) == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "planted", "contract"),
+    [
+        ("fitting.loop", "from noisegate.gate.gate import Gate", "The public side"),
+        ("synthesizer", "import noisegate.data.tables", "The public side"),
+        ("features.__init__", "from noisegate.data import tables", "Features are frozen"),
+        ("privacy.plan", "from noisegate.data import tables", "The privacy core"),
+        ("schema.__init__", "from noisegate.privacy import accounting", "A schema is public"),
+        ("errors", "import noisegate.schema", "Errors depend on nothing"),
+        ("gate.gate", "from noisegate.generators import x", "The private side"),
+        ("evaluation.__init__", "import noisegate.methods", "Evaluation takes two tables"),
+        ("report.__init__", "from noisegate.cli import x", "Nothing imports the command line"),
+        ("privacy.plan", "import opendp.measurements", "One file draws private noise"),
+        ("gate.gate", "from randomgen import ChaCha", "One file draws private noise"),
+        ("methods.__init__", "from noisegate.privacy.noise import x", "Only the gate asks"),
+        ("privacy.plan", "from dp_accounting.pld import x", "One file turns events"),
+        ("methods.__init__", "import sqlalchemy.orm", "One file speaks"),
+        ("data.tables", "from noisegate.gate import gate", "No import cycles"),
+    ],
+)
+def test_a_planted_import_breaks_its_contract(house, module, planted, contract):
+    file = _file(house, module)
+    before = file.read_text()
+    file.write_text(f"{before}{planted}\n")
+    try:
+        assert any(name.startswith(contract) for name in _lint(house))
+    finally:
+        file.write_text(before)
+
+
+def test_a_detour_through_a_method_is_found(house):
+    detour = {
+        "fitting.loop": "from noisegate import methods\n",
+        "methods.__init__": "from noisegate.gate import gate\n",
+    }
+    try:
+        for module, text in detour.items():
+            _file(house, module).write_text(text)
+        assert any(name.startswith("The public side") for name in _lint(house))
+    finally:
+        for module in detour:
+            _file(house, module).write_text("")

@@ -1,0 +1,28 @@
+"""docs/guarantees.md and the code agree on what is proved: what one of them names, the other has."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "guarantees.md").read_text("utf-8")
+
+
+def test_every_statement_names_code_and_test():
+    statements = re.split(r"^## (?=G-\d\d )", PAGE, flags=re.MULTILINE)[1:]
+    assert [text[:4] for text in statements] == [f"G-{number:02}" for number in range(1, len(statements) + 1)]
+    for text in statements:
+        assert all(mark in text for mark in ("**Statement.**", "**Proof", "**Code** ", "**Test** ")), text[:40]
+
+
+def test_every_module_and_file_that_is_named_exists():
+    modules = {name.replace(".", "/") for name in re.findall(r"`(noisegate\.[a-z_.]+)`", PAGE)}
+    missing = [name for name in modules if not any((ROOT / "src" / f"{name}{end}").exists() for end in (".py", "/"))]
+    missing += [path for path in set(re.findall(r"`(tests/[a-z_/]+\.py)`", PAGE)) if not (ROOT / path).exists()]
+    assert sorted(missing) == []
+
+
+def test_every_identifier_that_the_code_cites_is_on_the_page():
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
+    cited = set(re.findall(r"\bG-\d\d\b", sources))
+    assert cited, "no module cites a guarantee any more: has the notation changed?"
+    assert cited <= set(re.findall(r"\{#(G-\d\d)\}", PAGE))
