@@ -1,7 +1,7 @@
 """Differentially private synthetic data, with a certificate anyone can check.
 
-Private records come up to one gate; bounded sums with noise leave it, and nothing else does. Start with `synthesize`, or
-with `Gate` and `DPMERF` for more control. Names are loaded when first used, so that importing noisegate is quick.
+Private records come up to one gate; bounded sums with noise leave it, and nothing else does. Start with `synthesize`,
+or with `Gate` and `DPMERF` for more control. Names are loaded when first used, so that importing noisegate is quick.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HOMES = {
     "synthesize": "noisegate.api",
 }
 
-__all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604
+__all__ = ["__version__", *sorted(_HOMES)]
 
 
 def __getattr__(name: str) -> Any:

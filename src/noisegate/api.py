@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noisegate.gate.gate import Gate
-from noisegate.methods.catalogue import method_named
+from noisegate.methods.catalogue import make_method
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.ledger import Ledger
 from noisegate.schema import Schema
@@ -55,7 +55,7 @@ def synthesize(
     """
     if isinstance(schema, str | Path):
         schema = Schema.from_toml(schema)
-    chosen = method_named(method)(seed=seed, **settings)
+    chosen = make_method(method, {"seed": seed, **settings})
     gate = Gate(
         data,
         schema=schema,

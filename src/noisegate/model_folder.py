@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from noisegate.errors import ModelError
 from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.certificate_page import render
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release
 
 FORMAT = 1
@@ -105,7 +106,7 @@ def write_model(folder: Path, *, release: Release, tensors: Tensors, model: Mapp
         from safetensors.numpy import save_file
 
         release.save(path)
-        (path / PAGE_FILE).write_text(release.certificate.page(), encoding="utf-8")
+        (path / PAGE_FILE).write_text(render(release.certificate), encoding="utf-8")
         save_file({name: np.ascontiguousarray(value) for name, value in tensors.items()}, path / GENERATOR_FILE)
         content = {
             "format": FORMAT,

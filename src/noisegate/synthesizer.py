@@ -105,7 +105,9 @@ class Synthesizer:
             "hidden": list(self.generator.hidden),
             "fit": {**asdict(self.summary), "discrepancy": _finite(self.summary.discrepancy)},
         }
-        return write_model(Path(folder), release=self.release, tensors={**tensors, "weights": self.weights}, model=model)
+        return write_model(
+            Path(folder), release=self.release, tensors={**tensors, "weights": self.weights}, model=model
+        )
 
     @staticmethod
     def load(folder: str | Path) -> Synthesizer:
@@ -129,7 +131,9 @@ class Synthesizer:
                 {name.removeprefix("generator/"): torch.from_numpy(value) for name, value in tensors.items()}
             )
             fit = dict(model["fit"])
-            summary = FitSummary(**{**fit, "discrepancy": math.inf if fit["discrepancy"] is None else fit["discrepancy"]})
+            summary = FitSummary(
+                **{**fit, "discrepancy": math.inf if fit["discrepancy"] is None else fit["discrepancy"]}
+            )
         except (KeyError, TypeError, RuntimeError) as error:
             raise ModelError(f"{folder}: the model cannot be rebuilt: {error}") from None
         return Synthesizer(

@@ -1,7 +1,7 @@
 """The processes of `test_ledger_races.py`: says "ready", waits for a line, then does one of the jobs below.
 
-python ledger_worker.py PROCESSES JOB LEDGER EVENTS, with the events of one run as JSON. The processes are forked from one
-that has imported everything and opened nothing, since sixteen interpreters take longer to start than to race.
+python ledger_worker.py PROCESSES JOB LEDGER EVENTS, with the events of one run as JSON. The processes are forked from
+one that has imported everything and opened nothing, since sixteen interpreters take longer to start than to race.
 """
 
 import contextlib

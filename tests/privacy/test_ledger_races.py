@@ -77,7 +77,7 @@ def test_a_process_killed_between_reserve_and_commit_has_spent(place, event):
     assert (account.reserved, account.committed, account.voided) == (1, 0, 0)
     assert 0.7 < account.spent < 0.8
     assert ledger.history("race")[-1].purpose == "killed after"
-    with pytest.raises(BudgetRefusedError, match="spent so far: ε = 0.7"):
+    with pytest.raises(BudgetRefusedError, match=r"spent so far: ε = 0\.7"):
         ledger.reserve("race", [event(share=0.6)], adjacency="add-remove", purpose="again")
 
 
@@ -94,7 +94,7 @@ def test_a_ledger_that_stays_locked_is_reported(place, event, monkeypatch):
     monkeypatch.setattr(ledger_tables, "LOCK_SECONDS", 0.2)
     holder, other = Ledger(place), Ledger(place)
     holder.register("race", epsilon=1, delta=1e-5)
-    with holder._store.write(), pytest.raises(LedgerError, match="is locked: another process .* 0.2 s"):
+    with holder._store.write(), pytest.raises(LedgerError, match=r"is locked: another process .* 0\.2 s"):
         other.reserve("race", [event()], adjacency="add-remove", purpose="blocked")
     assert holder.check() == 1
 

@@ -15,7 +15,7 @@ from noisegate.errors import DataError
 from noisegate.schema import EncodedTable, Schema, decode
 
 
-def read_table(path: str | Path, schema: Schema | None = None) -> pa.Table:
+def read_table(path: str | Path, schema: Schema | None = None, *, show_values: bool = False) -> pa.Table:
     """Read all records of a CSV or Parquet file, or of a folder of either, into memory.
 
     With a schema, the table has its columns and types, and values outside the bounds are moved to the bound.
@@ -25,7 +25,9 @@ def read_table(path: str | Path, schema: Schema | None = None) -> pa.Table:
         DataError: if the data cannot be read or does not fit the schema.
     """
     if schema is not None:
-        return decode(EncodedTable.concatenate(list(TableSource(path, schema).batches())), schema)
+        return decode(
+            EncodedTable.concatenate(list(TableSource(path, schema, show_values=show_values).batches())), schema
+        )
     tables = []
     for origin in find_files(Path(path)):
         columns = dict(origin.columns().values())
@@ -97,8 +99,12 @@ def _as_dtype(series: Any, dtype: Any) -> Any:
     """Return ``series`` as ``dtype`` if no value changes by that, else as it is."""
     import pandas as pd
 
-    if isinstance(dtype, pd.CategoricalDtype) and not set(series.dropna()) <= set(dtype.categories):
-        return series.astype("category")
+    if isinstance(dtype, pd.CategoricalDtype):
+        # Its categories are values of private records: only those that were made anew may appear, in their order.
+        made = set(series.dropna())
+        categories = [value for value in dtype.categories if value in made]
+        rest = sorted(made - set(categories), key=str)
+        return series.astype(pd.CategoricalDtype([*categories, *rest], ordered=dtype.ordered and not rest))
     if pd.api.types.is_bool_dtype(dtype) and series.isna().any():
         return series.astype("boolean")
     try:
@@ -117,8 +123,13 @@ def _to_polars(table: pa.Table, like: Any) -> Any:
     assert isinstance(frame, pl.DataFrame)  # from_arrow gives a Series for arrays only
     columns = []
     for series in frame.get_columns():
+        dtype = like.schema.get(series.name)
+        if isinstance(dtype, pl.Enum):
+            # Its categories are values of private records: only those that were made anew may appear, in their order.
+            made = set(series.drop_nulls())
+            dtype = pl.Enum([value for value in dtype.categories if value in made])
         try:
-            columns.append(series.cast(like.schema[series.name]) if series.name in like.schema else series)
+            columns.append(series if dtype is None else series.cast(dtype))
         except pl.exceptions.PolarsError:
             columns.append(series)
     return pl.DataFrame(columns)

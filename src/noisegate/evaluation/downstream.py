@@ -135,8 +135,7 @@ def _classifiers(seed: int) -> dict[str, Classifier]:
 
     return {
         "logistic regression": LogisticRegression(max_iter=5_000),
-        # Leaves of one row would make each tree vote all or nothing, which ranks rows poorly.
-        "random forest": RandomForestClassifier(n_estimators=100, min_samples_leaf=3, n_jobs=-1, random_state=seed),
+        "random forest": RandomForestClassifier(n_estimators=100, n_jobs=-1, random_state=seed),
         "xgboost": XGBClassifier(n_estimators=100, n_jobs=-1, random_state=seed),
     }
 

@@ -1,7 +1,7 @@
 """One-hot codes of all coded columns, scaled so that the block's norm is exactly bounded.
 
-The published DP-MERF code feeds integer codes divided by √(number of columns), whose norm has no bound. Here a record has
-exactly one level in each of the q columns, so its one-hot vector has norm √q; divided by √q it has norm 1.
+The published DP-MERF code feeds integer codes divided by √(number of columns), whose norm has no bound. Here a record
+has exactly one level in each of the q columns, so its one-hot vector has norm √q; divided by √q it has norm 1.
 """
 
 from __future__ import annotations

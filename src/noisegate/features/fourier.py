@@ -9,19 +9,20 @@ A feature pair is (cos φ, sin φ)/√F of a phase φ that adds up over the colu
 With F frequencies the vector has norm 1 exactly, up to rounding (DP-MERF, section 3; Rahimi and Recht 2007).
 
 Which columns a frequency looks at is public and random (`draw`). With ``kernel="numeric"`` each looks at all numeric
-columns, the paper's kernel. With ``kernel="pairs"`` each looks at one column or at two, with a length scale of its own: a
-sum of kernels on pairs of columns, which keeps its signal in tables with many columns, where one Gaussian kernel over all of
-them sees every two records as far apart.
+columns, the paper's kernel. With ``kernel="pairs"`` each looks at one column or at two, with a length scale of its
+own: a sum of kernels on pairs of columns, which keeps its signal in tables with many columns, where one Gaussian
+kernel over all of them sees every two records as far apart.
 
-Phases are integers: x is rounded to 1/65536, frequencies to 1/4096 of a turn per unit, so that the sum is exact in float64
-whatever the order in which a matrix product adds, and (cos φ, sin φ) comes from a table of 4096 angles. This is what makes
-a record's vector a function of that record alone, bit for bit (docs/guarantees.md, G-06), and it is as fast as float32.
+Phases are integers: x is rounded to 1/65536, frequencies to 1/4096 of a turn per unit, so that the sum is exact in
+float64 whatever the order in which a matrix product adds, and (cos φ, sin φ) comes from a table of 4096 angles. This
+is what makes a record's vector a function of that record alone, bit for bit (docs/guarantees.md, G-06), and it is as
+fast as float32.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -35,8 +36,9 @@ Kernel = Literal["pairs", "numeric"]
 
 VALUE_STEPS = 65_536
 TURN = 4_096
-# Keeps sums of phases positive, so that truncation is floor; a multiple of TURN.
-_OFFSET = 2**26
+# Between 2⁵² and 2⁵³ float64 has the whole numbers only. A multiple of TURN.
+_WHOLE = 1.5 * 2.0**52
+_LARGEST_PHASE = 2**26
 _LARGEST_FREQUENCY = 2**19  # in 1/4096 turns per unit: 128 turns over the range of a column
 
 
@@ -64,10 +66,9 @@ class RandomFourier:
 
     def __post_init__(self) -> None:
         # Phases stay below 2²⁷ in steps of 2⁻¹⁶, 43 bits: every sum of them is exact in float64.
-        if np.abs(self.frequencies).sum(axis=0).max(initial=0) >= _OFFSET:
+        if np.abs(self.frequencies).sum(axis=0).max(initial=0) >= _LARGEST_PHASE:
             raise OptionError("frequencies are too high for exact phases; use larger length scales.")
-        constant = np.full((1, self.frequencies.shape[1]), _OFFSET + 0.5)  # +0.5: rounded, not floored
-        object.__setattr__(self, "_weights", np.vstack([self.frequencies / VALUE_STEPS, constant]))
+        object.__setattr__(self, "_weights", self.frequencies / VALUE_STEPS)
         angle = np.arange(TURN) * (2 * math.pi / TURN)
         amplitude = self.frequencies.shape[1] ** -0.5
         object.__setattr__(self, "_table", (amplitude * np.exp(1j * angle)).astype(np.complex64))
@@ -77,24 +78,42 @@ class RandomFourier:
     @property
     def dim(self) -> int:
         """Twice the number of frequencies."""
-        return 2 * self.frequencies.shape[1]
+        return 2 * len(self.members)
+
+    @property
+    def pairs(self) -> npt.NDArray[np.float32]:
+        """The pair of coordinates (cos, sin)/√F of each angle, (4096, 2): every vector is made of F of these."""
+        return self._table.view(np.float32).reshape(TURN, 2)
 
     def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
         """Returns pairs (cos, sin) over √F, one after the other, (rows, 2F)."""
-        values = np.ones((len(records), self.frequencies.shape[0] + 1))
-        np.rint(records.numeric * VALUE_STEPS, out=values[:, :-1])
-        missing = np.isnan(records.numeric)
-        any_missing = missing.any(axis=0)
-        if any_missing.any():
-            values[:, :-1][missing] = 0
-        phase = values @ self._weights
-        for column in np.flatnonzero(any_missing):
-            phase[missing[:, column]] += self.missing_angles[column]
-        for column, table in self._coded:
-            phase += table[records.codes[:, column]]
-        index = phase.astype(np.int32)
-        index &= TURN - 1
-        return self._table.take(index, mode="clip").view(np.float32)
+        rows = max(len(records), 1)
+        angles = next(self.angle_blocks(records, rows), np.empty((0, len(self.members)), dtype=np.int64))
+        return self._table.take(angles, mode="clip").view(np.float32)
+
+    def angle_blocks(self, records: EncodedTable, rows: int) -> Iterator[npt.NDArray[np.int64]]:
+        """Yields the angle of each pair, as a position in `pairs`, (at most `rows`, F), for block after block of records.
+
+        All blocks live in the same memory: use one before taking the next.
+        """
+        values = np.rint(records.numeric * VALUE_STEPS)
+        missing = np.isnan(values)
+        absent = [(place, missing[:, place]) for place in np.flatnonzero(missing.any(axis=0))]
+        values[missing] = 0
+        work = np.empty((min(rows, len(records)), len(self.members)))
+        more = np.empty_like(work) if self._coded else work
+        for start in range(0, len(records), rows):
+            block = slice(start, start + rows)
+            size = len(values[block])
+            phase = np.matmul(values[block], self._weights, out=work[:size])
+            for place, where in absent:
+                phase[where[block]] += self.missing_angles[place]
+            for column, table in self._coded:
+                phase += table.take(records.codes[block, column], axis=0, out=more[:size], mode="clip")
+            phase += _WHOLE
+            angles = phase.view(np.int64)
+            angles &= TURN - 1
+            yield angles
 
 
 def draw(
@@ -112,8 +131,8 @@ def draw(
         layout: The columns.
         count: Number of frequencies F; the vector has 2F coordinates.
         kernel: "pairs" or "numeric"; see the module.
-        length_scales: For each numeric column, the interval that length scales are drawn from (log-uniformly), in units of
-            the column's range.
+        length_scales: For each numeric column, the interval that length scales are drawn from (log-uniformly), in
+            units of the column's range.
         exclude_label: Leave out the label column, because the embedding is class-wise.
         seed: Of the public randomness.
 
@@ -122,7 +141,9 @@ def draw(
     """
     for column, (low, high) in zip(layout.numeric, length_scales, strict=True):
         if not 0 < low <= high <= 1000:
-            raise OptionError(f"length scale of column {column.name!r}: ({low}, {high}) must lie in (0, 1000], low first.")
+            raise OptionError(
+                f"length scale of column {column.name!r}: ({low}, {high}) must lie in (0, 1000], low first."
+            )
     random = np.random.Generator(np.random.Philox(seed))
     numeric, coded = len(layout.numeric), len(layout.coded)
     skipped = {layout.label} if exclude_label else set()
@@ -135,7 +156,9 @@ def draw(
         real = members[:, place] >= 0
         looked[members[real, place], np.flatnonzero(real)] = True
     steps = np.clip(np.rint(omega * TURN / (2 * math.pi)), -_LARGEST_FREQUENCY, _LARGEST_FREQUENCY)
-    angles = [random.integers(0, TURN, (column.size, count)) * looked[numeric + j] for j, column in enumerate(layout.coded)]
+    angles = [
+        random.integers(0, TURN, (column.size, count)) * looked[numeric + j] for j, column in enumerate(layout.coded)
+    ]
     return RandomFourier(
         frequencies=np.where(looked[:numeric], steps, 0).astype(np.int64),
         angles=tuple(angles),

@@ -1,7 +1,8 @@
 """Expected features of a record whose columns are independent draws from given cells, exactly and differentiably.
 
 For a Fourier feature, E exp(iφ) = Π over its columns of E exp(iφ_column): the product of the columns' characteristic
-functions. An interval [a, b] under frequency ω has exp(iω(a+b)/2)·sinc(ω(b−a)/2); an atom and a level are one complex number.
+functions. An interval [a, b] under frequency ω has exp(iω(a+b)/2)·sinc(ω(b−a)/2); an atom and a level are one complex
+number.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class ExpectedFourier(nn.Module):
     def __init__(self, features: RandomFourier, cells: Sequence[Cells], sizes: Sequence[int]) -> None:
         super().__init__()
         count = features.members.shape[0]
-        self.scale = count**-0.5
+        self.scale = float(count**-0.5)
         tables = [_numeric_table(features, j, cell) for j, cell in enumerate(cells)]
         tables += [np.exp(1j * radians(features.angles[j])) for j in range(len(sizes))]
         # For each place in `members`: which columns stand there, with the table of the features that look at them.
@@ -65,7 +66,8 @@ class ExpectedFourier(nn.Module):
                 real * other_real - imaginary * other_imaginary,
                 real * other_imaginary + imaginary * other_real,
             )
-        return torch.stack([real, imaginary], dim=1).flatten(0, 1) * self.scale
+        features: Tensor = torch.stack([real, imaginary], dim=1).flatten(0, 1) * self.scale
+        return features
 
     def _place(self, place: int, probabilities: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Returns the characteristic functions of the columns at one place of `members`, (F, rows) each."""
@@ -83,7 +85,7 @@ class ExpectedFourier(nn.Module):
 
 def radians(angles: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Returns angles in 1/4096 turns as radians."""
-    return angles * (2 * math.pi / TURN)
+    return np.asarray(angles * (2 * math.pi / TURN), dtype=np.float64)
 
 
 def _numeric_table(features: RandomFourier, column: int, cells: Cells) -> npt.NDArray[np.complex128]:
@@ -93,7 +95,7 @@ def _numeric_table(features: RandomFourier, column: int, cells: Cells) -> npt.ND
     table = np.exp(1j * np.outer(middle, omega)) * np.sinc(np.outer(half, omega) / math.pi)
     if cells.missing:
         table = np.vstack([table, np.exp(1j * radians(features.missing_angles[column]))])
-    return table
+    return np.asarray(table, dtype=np.complex128)
 
 
 class ExpectedLevels(nn.Module):

@@ -89,7 +89,9 @@ class Fitting:
             name: _tensor(std[present.numpy()] ** -2.0, device) for name, std in target.noise_std.items()
         }
         self._coordinates = sum(len(means) for means in self._means.values())
-        self._scale = float(sum((self._precisions[name] * self._means[name].square().sum(0)).mean() for name in self._means))
+        self._scale = float(
+            sum((self._precisions[name] * self._means[name].square().sum(0)).mean() for name in self._means)
+        )
 
     def run(self, report: Callable[[FitState], None] | None = None) -> None:
         """Runs the remaining steps, or until the distance is at the noise."""
@@ -138,7 +140,7 @@ class Fitting:
         distances = self._distances(self.generator, self.settings.batch)
         loss = (self._weights * distances).sum() / (self._weights.sum() * self._scale)
         self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
         # A short memory at first, so that the start is forgotten.
         decay = min(self.settings.averaging, (1 + self.step) / (10 + self.step))
@@ -149,8 +151,8 @@ class Fitting:
     def _distances(self, generator: TableGenerator, batch: int) -> Tensor:
         """Returns an unbiased estimate of each present class's squared distance, in units of the noise variance.
 
-        The squared norm of a mean over random noise vectors is biased upward by their variance; the inner product of the
-        residuals of two independent halves is not.
+        The squared norm of a mean over random noise vectors is biased upward by their variance; the inner product of
+        the residuals of two independent halves is not.
         """
         classes, half = len(self._classes), max(math.ceil(batch / len(self._classes) / 2), 8)
         labels = self._classes.repeat_interleave(2 * half)

@@ -1,4 +1,4 @@
-"""A release, read as what a generator must match: class-wise mean embeddings, their noise, and the label distribution."""
+"""A release, read as what a generator must match: class-wise mean embeddings, their noise, and label shares."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Target:
 def read_target(release: Release, *, counts: str) -> Target:
     """Returns the target that a release describes.
 
-    A class's noisy sum is divided by its noisy count (DP-MERF, equation 18). Counts are kept at one noise standard deviation
-    or more, so that a class lost in the noise stays harmless instead of being blown up.
+    A class's noisy sum is divided by its noisy count (DP-MERF, equation 18). Counts are kept at one noise standard
+    deviation or more, so that a class lost in the noise stays harmless instead of being blown up.
 
     Args:
         release: With one block of class-wise sums for each feature map.

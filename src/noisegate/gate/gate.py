@@ -64,8 +64,8 @@ class Gate:
     ) -> None:
         if not isinstance(schema, Schema):
             raise OptionError(
-                "schema=None: a schema is required. Bounds, levels and missing-ness read off private data would leak it; "
-                "write down what is publicly known (`noisegate schema init` drafts it from a public sample)."
+                "schema=None: a schema is required. Bounds, levels and missing-ness read off private data would leak "
+                "it; write down what is publicly known (`noisegate schema init` drafts it from a public sample)."
             )
         self.schema = schema
         self.budget = Budget(epsilon=epsilon, delta=delta, adjacency=Adjacency.parse(adjacency), unit=unit)
@@ -131,7 +131,9 @@ class Gate:
 
     def _tasks(self, plan: CalibratedPlan, maps: Mapping[str, FeatureMap]) -> dict[str, SumTask]:
         if not isinstance(plan, CalibratedPlan):
-            raise OptionError(f"plan={type(plan).__name__}: the gate takes a CalibratedPlan; call plan.calibrate(budget).")
+            raise OptionError(
+                f"plan={type(plan).__name__}: the gate takes a CalibratedPlan; call plan.calibrate(budget)."
+            )
         if plan.budget != self.budget:
             raise OptionError(f"the plan is calibrated for {plan.budget}, the gate has {self.budget}; use gate.budget.")
         if self._used:

@@ -15,7 +15,9 @@ def made_up_records(layout: Layout, rows: int, random: np.random.Generator) -> E
     for place, column in enumerate(layout.numeric):
         if column.missing:
             numeric[random.uniform(size=rows) < 0.1, place] = np.nan
-    codes = np.stack([random.integers(0, column.size, rows) for column in layout.coded], axis=1) if layout.coded else None
+    codes = (
+        np.stack([random.integers(0, column.size, rows) for column in layout.coded], axis=1) if layout.coded else None
+    )
     return EncodedTable(
         numeric=numeric,
         codes=np.zeros((rows, 0), np.int32) if codes is None else codes.astype(np.int32),
@@ -38,7 +40,9 @@ def check_row_independence(name: str, feature_map: FeatureMap, layout: Layout, b
     plain = feature_map(records)
     shuffled = feature_map(records.rows(order))
     half = block_rows // 2
-    mixed = feature_map(EncodedTable.concatenate([others.rows(slice(0, block_rows - half)), records.rows(slice(0, half))]))
+    mixed = feature_map(
+        EncodedTable.concatenate([others.rows(slice(0, block_rows - half)), records.rows(slice(0, half))])
+    )
     if plain.shape != (block_rows, feature_map.dim):
         raise OptionError(f"feature map {name!r} returned shape {plain.shape}, not {(block_rows, feature_map.dim)}.")
     if not (_same_bits(plain[order], shuffled) and _same_bits(plain[:half], mixed[block_rows - half :])):

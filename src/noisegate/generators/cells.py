@@ -1,6 +1,7 @@
 """How a generator writes down one column: cells that it gives probabilities to.
 
-A coded column has one cell a level. A numeric column is cut over its public bounds into atoms, single values, and intervals:
+A coded column has one cell a level. A numeric column is cut over its public bounds into atoms, single values, and
+intervals:
 
 * a column of at most 128 whole values gets one atom each;
 * any other gets an atom at each bound, where clamped and censored values pile up, and equal intervals between them.

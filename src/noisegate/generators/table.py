@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +34,7 @@ class TableGenerator(nn.Module):
         self.made = [size for position, size in enumerate(sizes) if position != label]
         widths = [latent + self.classes, *hidden]
         layers: list[nn.Module] = []
-        for wide, narrow in zip(widths, widths[1:], strict=False):
+        for wide, narrow in pairwise(widths):
             layers += [nn.Linear(wide, narrow), nn.ReLU()]
         self.body = nn.Sequential(*layers)
         self.head = nn.Linear(widths[-1], sum(self.made))

@@ -1,11 +1,12 @@
 """DP-MERF: differentially private mean embeddings with random features (Harder, Adamczewski, Park, AISTATS 2021).
 
-One pass over the records releases three class-wise sums in one plan: random Fourier features (`features.fourier`), scaled
-one-hot codes (`features.categorical`) and counts. A generator is then fitted so that its expected embedding matches.
+One pass over the records releases three class-wise sums in one plan: random Fourier features (`features.fourier`),
+scaled one-hot codes (`features.categorical`) and counts. A generator is then fitted so that its expected embedding
+matches.
 
-The paper's four variants follow from the schema: without a coded label the table is unlabelled (a numeric label is one more
-column); with one, sums are class-wise and noisy counts reweigh them (balanced or not, section 4.2); coded columns add the
-polynomial kernel of section 4.3. What differs from the paper, and why, is in docs/choosing.md.
+The paper's four variants follow from the schema: without a coded label the table is unlabelled (a numeric label is
+one more column); with one, sums are class-wise and noisy counts reweigh them (balanced or not, section 4.2); coded
+columns add the polynomial kernel of section 4.3. What differs from the paper, and why, is in docs/choosing.md.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 
 if TYPE_CHECKING:
-    from noisegate.fitting.loop import FitSettings, Fitting, FitState
+    from noisegate.fitting.loop import FitSettings, FitState, Fitting
     from noisegate.gate.gate import Gate
     from noisegate.synthesizer import Synthesizer
 
@@ -70,8 +71,20 @@ class DPMERF:
             value = getattr(self, option)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise OptionError(f"{option}={value!r} must be a positive whole number.")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
+            raise OptionError(f"seed={self.seed!r} must be a whole number, 0 or more.")
         if self.kernel not in ("pairs", "numeric"):
             raise OptionError(f"kernel={self.kernel!r} is not known; choose 'pairs' or 'numeric'.")
+        if not isinstance(self.fit_options, Mapping):
+            raise OptionError(f"fit_options={self.fit_options!r} must map names of FitSettings to values.")
+        # JSON, on the command line and in certificates, knows lists only.
+        try:
+            object.__setattr__(self, "hidden", tuple(int(width) for width in self.hidden))
+            object.__setattr__(self, "length_scale", _interval(self.length_scale))
+            scales = {str(name): _interval(value) for name, value in self.length_scales.items()}
+        except (TypeError, ValueError, AttributeError) as error:
+            raise OptionError(f"hidden, length_scale or length_scales of dp-merf is unusable: {error}") from None
+        object.__setattr__(self, "length_scales", scales)
 
     def maps(self, schema: Schema) -> dict[str, FeatureMap]:
         """Returns the feature map of each question; the same for the same schema, settings and seed."""
@@ -116,7 +129,9 @@ class DPMERF:
     def ask(self, gate: Gate) -> Release:
         """Returns the release: the one time that private records are used."""
         plan = self.plan(gate.schema, gate.budget)
-        return gate.sum(plan, self._asked(gate.schema, gate.budget), method=self.name, public={"settings": self.to_json()})
+        return gate.sum(
+            plan, self._asked(gate.schema, gate.budget), method=self.name, public={"settings": self.to_json()}
+        )
 
     def fit(
         self,
@@ -134,11 +149,15 @@ class DPMERF:
             report: Called after every step of the fit.
             convert: Applied to the Arrow tables that `Synthesizer.sample` returns.
         """
-        self._check_fit(device)
+        self.check_fit(device)
         return replace(self.fit_release(self.ask(gate), device=device, report=report), convert=convert)
 
-    def _check_fit(self, device: str) -> None:
-        """Finds what would stop the fit before any budget is spent."""
+    def check_fit(self, device: str) -> None:
+        """Finds what would stop the fit, before any budget is spent.
+
+        Raises:
+            OptionError: if the device is not here or a fit option is unusable.
+        """
         from noisegate.fitting.device import choose_device
 
         choose_device(device)
@@ -209,16 +228,9 @@ class DPMERF:
             ModelError: if a setting is missing or not known.
         """
         try:
-            return cls(
-                **{
-                    **data,
-                    "length_scale": tuple(data["length_scale"]),
-                    "length_scales": {name: tuple(value) for name, value in data["length_scales"].items()},
-                    "hidden": tuple(data["hidden"]),
-                }
-            )
-        except (TypeError, KeyError, AttributeError) as error:
-            raise ModelError(f"the settings of dp-merf in the certificate are broken: {error}.") from None
+            return cls(**data)
+        except (TypeError, OptionError) as error:
+            raise ModelError(f"the settings of dp-merf in the certificate are broken: {error}") from None
 
     def _asked(self, schema: Schema, budget: Budget) -> dict[str, FeatureMap]:
         maps = self.maps(schema)
@@ -226,3 +238,8 @@ class DPMERF:
         if schema.layout.label is None and budget.adjacency is Adjacency.REPLACE_ONE:
             maps.pop(COUNTS)
         return maps
+
+
+def _interval(value: Any) -> tuple[float, float]:
+    low, high = (value, value) if isinstance(value, int | float) else value
+    return float(low), float(high)

@@ -1,0 +1,1 @@
+"""What a guarantee is: bounds, noise, accounting, plans, ledgers and certificates. Knows no data."""

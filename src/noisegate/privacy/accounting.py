@@ -23,7 +23,8 @@ from noisegate.privacy import gaussian
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.events import Event, GaussianEvent, SampledGaussianEvent, Sampler
 
-# Variance, in squared grid units, given up in the proof that the discrete Gaussian is post-processing of a continuous one.
+# Variance, in squared grid units, given up in the proof that the discrete Gaussian is post-processing of a continuous
+# one.
 SMOOTHING_VARIANCE = 4.0
 _ETA = 2 * math.exp(-2 * math.pi**2 * SMOOTHING_VARIANCE) / (1 - math.exp(-2 * math.pi**2 * SMOOTHING_VARIANCE))
 _KAPPA = 2 * _ETA / (1 - _ETA)  # at least ln((1+η)/(1−η))

@@ -37,5 +37,8 @@ class Adjacency(Enum):
     def sentence(self) -> str:
         """Returns the relation in plain words, for certificates and reports."""
         if self is Adjacency.ADD_REMOVE:
-            return "two data sets are neighbours when one of them has exactly one record more; the number of records is private"
+            return (
+                "two data sets are neighbours when one of them has exactly one record more; "
+                "the number of records is private"
+            )
         return "two data sets are neighbours when they have the same public number of records and differ in one of them"

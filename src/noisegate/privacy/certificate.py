@@ -98,12 +98,6 @@ class Certificate:
         """Returns the SHA-256 of the canonical JSON form."""
         return hashlib.sha256(canonical_json(self.to_json())).hexdigest()
 
-    def page(self) -> str:
-        """Returns the certificate in plain words, as Markdown."""
-        from noisegate.privacy.certificate_page import render
-
-        return render(self)
-
     def check(self) -> float:
         """Returns ε recomputed from the events.
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import GaussianEvent, Sampler
-
-if TYPE_CHECKING:
-    from noisegate.privacy.certificate import Certificate
 
 _SAMPLERS = {
     Sampler.DISCRETE_GAUSSIAN: "exact discrete Gaussian (OpenDP)",
@@ -20,8 +16,9 @@ def render(certificate: Certificate) -> str:
     lines = [
         "# Privacy certificate",
         "",
-        f"What was made from the private records satisfies **({certificate.epsilon:g}, {certificate.delta:g})-differential "
-        f"privacy**: {certificate.adjacency.sentence()}. One record stands for one {certificate.unit}.",
+        "What was made from the private records satisfies "
+        f"**({certificate.epsilon:g}, {certificate.delta:g})-differential privacy**: "
+        f"{certificate.adjacency.sentence()}. One record stands for one {certificate.unit}.",
         "",
         "In words: whoever sees the synthetic records, the model and this page, and knows everything about all other "
         f"records, can hardly tell whether any one {certificate.unit} took part. For every conclusion that could be "
@@ -34,7 +31,7 @@ def render(certificate: Certificate) -> str:
         "",
         "Nothing else was. All numbers are sums over records of vectors of bounded norm, with noise added once.",
         "",
-        "| question | numbers released | sensitivity (grid units) | noise (grid units) | noise / sensitivity | noise drawn by |",
+        "| question | numbers released | sensitivity (grid) | noise (grid) | noise / sensitivity | noise drawn by |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for event in certificate.events:
@@ -72,7 +69,7 @@ def _public(certificate: Certificate) -> list[str]:
         "",
         "## How to check this",
         "",
-        "`noisegate verify FOLDER` recomputes ε from the table above and checks the hashes, without the data. The proofs of "
-        "the bounds are in the documentation, under Guarantees. This page says nothing about other releases from the same "
-        "records: their costs add up, which is what a ledger is for.",
+        "`noisegate verify FOLDER` recomputes ε from the table above and checks the hashes, without the data. The "
+        "proofs of the bounds are in the documentation, under Guarantees. This page says nothing about other releases "
+        "from the same records: their costs add up, which is what a ledger is for.",
     ]

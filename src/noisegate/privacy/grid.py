@@ -23,13 +23,14 @@ operations, obeys s ≥ t·(1 − (D + 2)·2⁻²⁴) for the exact sum t, under
 in float64, and s·(1 + 2⁻¹¹) ≤ units² proves t ≤ units². Coordinates of q₀ are at most 2²² in magnitude on this path, so
 float32 holds them exactly, and nothing underflows since they are integers.
 
-*Exact test* for the rows that the fast test cannot decide: Σ q₀² in 64-bit integers. If it is at most units², q₀ stands. So
-both tests accept q₀ only when it is inside the ball, and a row inside the ball always gets q₀, whichever test it met.
+*Exact test* for the rows that the fast test cannot decide: Σ q₀² in 64-bit integers. If it is at most units², q₀
+stands. So both tests accept q₀ only when it is inside the ball, and a row inside the ball always gets q₀, whichever
+test it met.
 
 *Clipping*, for the others: let m = max|x|, y = x/m, and t = trunc(y·2ᵏ) with k such that D·2²ᵏ ≤ 2⁵². Then Σ t² is an
-exact float64 whatever the order, and ‖y‖·2ᵏ ≤ √(Σ t²) + √D. With r that right side, q = trunc(y·(units·2ᵏ·(1 − 2⁻¹⁰)/r))
-has norm at most units·(1 − 2⁻¹⁰)·(1 + 2⁻⁵⁰) < units. Each step is one IEEE operation on exact values, so q is a function of
-the row alone. Tested by tests/privacy/test_grid.py.
+exact float64 whatever the order, and ‖y‖·2ᵏ ≤ √(Σ t²) + √D. With r that right side, q = trunc(y·(units·2ᵏ·(1 −
+2⁻¹⁰)/r)) has norm at most units·(1 − 2⁻¹⁰)·(1 + 2⁻⁵⁰) < units. Each step is one IEEE operation on exact values, so q
+is a function of the row alone. Tested by tests/privacy/test_grid.py.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def verify(rows: Sequence[Row], head: Head) -> None:
         last = Head(rows=number, hash=row.hash)
     if head.rows != last.rows:
         raise _broken(
-            min(head.rows, last.rows) + 1 if isinstance(head.rows, int) else last.rows,
+            max(0, min(head.rows, last.rows)) + 1 if isinstance(head.rows, int) else last.rows,
             f"the ledger should have {head.rows!r} rows and has {last.rows}: rows were removed or added at the end",
         )
     if head.hash != last.hash:

@@ -125,6 +125,8 @@ class Store:
                     yield connection
         except SQLAlchemyError as error:
             raise _explained(error, self._location.shown) from error
+        except UnicodeDecodeError as error:  # from the driver, of the message about a damaged table definition
+            raise LedgerError(f"ledger {self._location.shown} is damaged; restore it from a backup.") from error
 
     def _engine(self, create: bool) -> sa.Engine:
         return self._creating if create or self._location.url else self._existing

@@ -28,8 +28,8 @@ _CHUNK = 65_536
 def choose_sampler(coordinates: int, *, epsilon: float, delta: float) -> Sampler:
     """Returns the sampler for a release: a public rule, recorded in the certificate.
 
-    Exact up to a million coordinates. Above, the rounded Gaussian when its distance from the ideal costs at most a tenth
-    of δ; else still the exact one, which takes longer.
+    Exact up to a million coordinates. Above, the rounded Gaussian when its distance from the ideal costs at most a
+    tenth of δ; else still the exact one, which takes longer.
     """
     if coordinates <= EXACT_COORDINATES or epsilon > 600:
         return Sampler.DISCRETE_GAUSSIAN

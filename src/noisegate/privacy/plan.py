@@ -1,7 +1,7 @@
 """Plan before data: questions and budget shares, calibrated to noise before the first record is read.
 
-`Plan` is what a method wants to ask; `Plan.calibrate(budget)` gives a `CalibratedPlan`, the only thing the gate takes. So
-an uncalibrated run is a type error.
+`Plan` is what a method wants to ask; `Plan.calibrate(budget)` gives a `CalibratedPlan`, the only thing the gate
+takes. So an uncalibrated run is a type error.
 """
 
 from __future__ import annotations
@@ -132,7 +132,9 @@ class CalibratedPlan:
                 )
         spent = self.epsilon
         if not spent <= self.budget.epsilon:
-            raise CalibrationError(f"the plan costs epsilon={spent:g}, more than the {self.budget.epsilon:g} asked for.")
+            raise CalibrationError(
+                f"the plan costs epsilon={spent:g}, more than the {self.budget.epsilon:g} asked for."
+            )
 
     @property
     def events(self) -> tuple[GaussianEvent, ...]:
@@ -170,7 +172,8 @@ class Plan:
             CalibrationError: if no noise can give the guarantee.
         """
         samplers = [
-            choose_sampler(question.coordinates, epsilon=budget.epsilon, delta=budget.delta) for question in self.questions
+            choose_sampler(question.coordinates, epsilon=budget.epsilon, delta=budget.delta)
+            for question in self.questions
         ]
         slack = sum(
             question.coordinates * accounting.ROUNDED_DISTANCE
@@ -202,6 +205,4 @@ def _calibrated(question: Question, sampler: Sampler, mu: float, adjacency: Adja
             f"question {question.name!r} would need noise of {ideal:g} grid units, outside [16, 2^50]; "
             "give it a larger share, or ask for another epsilon."
         )
-    return PlannedRelease(
-        question=question, sensitivity=sensitivity, noise_std=ideal * (1 + 1e-12), sampler=sampler
-    )
+    return PlannedRelease(question=question, sensitivity=sensitivity, noise_std=ideal * (1 + 1e-12), sampler=sampler)

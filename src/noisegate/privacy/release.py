@@ -65,7 +65,9 @@ class Release:
             raise ModelError(f"{folder / VALUES_FILE} cannot be read: {error}.") from None
         values = {name: array for name, array in arrays.items() if not name.startswith("noise_std/")}
         if value_hashes(values) != dict(certificate.hashes):
-            raise ModelError(f"{folder / VALUES_FILE} is not the release that its certificate speaks of: hashes differ.")
+            raise ModelError(
+                f"{folder / VALUES_FILE} is not the release that its certificate speaks of: hashes differ."
+            )
         stds = {name: float(arrays[f"noise_std/{name}"][0]) for name in values if f"noise_std/{name}" in arrays}
         return cls(values=values, noise_std=stds, certificate=certificate)
 

@@ -1,0 +1,1 @@
+"""The command line: thin verbs over the public API. Heavy modules are imported inside the verbs that need them."""

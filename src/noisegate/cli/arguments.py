@@ -1,0 +1,76 @@
+"""Options that several verbs share, so that they read the same everywhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from noisegate.errors import OptionError
+
+SchemaOption = Annotated[
+    Path | None, typer.Option("--schema", help="Schema file, TOML: what is publicly known about the columns.")
+]
+Epsilon = Annotated[float, typer.Option("--epsilon", help="ε of the guarantee, 0.01 to 1000; 1 is a common choice.")]
+Delta = Annotated[float, typer.Option("--delta", help="δ of the guarantee; keep it well below 1/(number of records).")]
+AdjacencyOption = Annotated[
+    str,
+    typer.Option(
+        "--adjacency", help="add-remove (default; the number of records stays private) or replace-one (it is public)."
+    ),
+]
+Records = Annotated[
+    int | None,
+    typer.Option("--records", help="Number of records if publicly known; needed for replace-one and for forecasts."),
+]
+Method = Annotated[str, typer.Option("--method", help="How to make synthetic records: dp-merf.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method, for instance --set frequencies=500."),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Of the public randomness. The private noise takes no seed.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
+LedgerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        envvar="NOISEGATE_LEDGER",
+        show_envvar=True,
+        help="Ledger: an SQLite file or a postgresql:// URL. Default: a file in your user data folder.",
+    ),
+]
+
+
+def read_settings(pairs: list[str] | None) -> dict[str, Any]:
+    """Returns the settings given as NAME=VALUE; values are JSON, or text when they are not.
+
+    Raises:
+        OptionError: if one has no "=".
+    """
+    settings: dict[str, Any] = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise OptionError(f"--set {pair!r} must look like NAME=VALUE, for instance --set frequencies=500.")
+        try:
+            settings[name] = json.loads(value)
+        except json.JSONDecodeError:
+            settings[name] = value
+    return settings
+
+
+def require_schema(path: Path | None) -> Path:
+    """Returns `path`, or explains why there is no way without a schema.
+
+    Raises:
+        OptionError: if it is None.
+    """
+    if path is None:
+        raise OptionError(
+            "--schema is required. Bounds, levels and missing-ness read off private data would leak it: an outlier's "
+            "value, a rare diagnosis, that somebody answered at all. Write down what is publicly known; "
+            "`noisegate schema init PUBLIC.csv -o schema.toml` drafts it from a file that is public."
+        )
+    return path

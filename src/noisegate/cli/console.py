@@ -1,0 +1,57 @@
+"""What every verb shares: where to print, how to print JSON, progress, and warnings."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+OUT = Console(highlight=False)
+ERR = Console(stderr=True, highlight=False)
+
+
+def print_json(data: Mapping[str, Any]) -> None:
+    """Prints one JSON object to standard output, for programs."""
+    sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n")
+
+
+def say(text: str) -> None:
+    """Prints a line for people to standard error, so that standard output stays for results."""
+    ERR.print(escape(text))
+
+
+def warn(text: str) -> None:
+    """Prints a warning to standard error."""
+    ERR.print(f"[yellow]warning:[/yellow] {escape(text)}")
+
+
+def table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -> Table:
+    """Returns a table; `columns` maps headings to "left" or "right"."""
+    result = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    for heading, side in columns.items():
+        result.add_column(heading, justify="right" if side == "right" else "left")
+    for row in rows:
+        result.add_row(*map(escape, row))
+    return result
+
+
+@contextmanager
+def steps(title: str, total: int | None) -> Iterator[Callable[[int, str], None]]:
+    """Shows progress with the time left; yields a function that takes how many are done and a note."""
+    columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+    with Progress(
+        *columns, TimeRemainingColumn(), TextColumn("{task.fields[note]}"), console=ERR, transient=True
+    ) as bar:
+        task = bar.add_task(title, total=total, note="")
+
+        def update(done: int, note: str) -> None:
+            bar.update(task, completed=done, note=note)
+
+        yield update

@@ -1,0 +1,50 @@
+"""`noisegate evaluate`: how useful are the synthetic records?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from noisegate.cli.arguments import Json, SchemaOption, require_schema
+from noisegate.cli.console import ERR, OUT, print_json
+
+
+def evaluate(
+    synthetic: Annotated[Path, typer.Option("--synthetic", help="Synthetic records, CSV or Parquet.")],
+    test: Annotated[Path, typer.Option("--test", help="Real records that the fit did not use.")],
+    schema: SchemaOption = None,
+    train: Annotated[
+        Path | None, typer.Option("--train", help="Real records that the fit used: gives the ceiling to compare with.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the classifiers and of the choice of triples.")] = 0,
+    picture: Annotated[Path | None, typer.Option("--picture", help="Write a comparison picture to this PNG.")] = None,
+    show_values: Annotated[bool, typer.Option("--show-values", help="Let errors quote private values.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train on synthetic, test on real, and compare marginals.
+
+    The figures are computed on real data and are not covered by the guarantee: keep them private.
+
+    Example: `noisegate evaluate --synthetic synthetic.csv --test real_test.csv --schema schema.toml`
+    """
+    from noisegate.data.frames import read_table
+    from noisegate.evaluation import evaluate as measure
+    from noisegate.schema import Schema
+
+    known = Schema.from_toml(require_schema(schema))
+    with ERR.status("Reading"):
+        made = read_table(synthetic, known, show_values=show_values)
+        held_out = read_table(test, known, show_values=show_values)
+        used = read_table(train, known, show_values=show_values) if train else None
+    with ERR.status("Training classifiers and counting marginals"):
+        report = measure(made, held_out, known, used, seed=seed)
+    if picture:
+        from noisegate.report import comparison_picture
+
+        comparison_picture(made, used if used is not None else held_out, known, picture)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        OUT.print(report.render())

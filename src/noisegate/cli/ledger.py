@@ -1,0 +1,117 @@
+"""`noisegate ledger`: the books of what was spent on which data set."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from noisegate.cli.arguments import AdjacencyOption, Delta, Json, LedgerOption
+from noisegate.cli.console import OUT, print_json, say, table
+from noisegate.privacy.events import event_to_json
+from noisegate.privacy.ledger import Account, Entry, Ledger
+
+app = typer.Typer(no_args_is_help=True, help="Keep the books of what was spent.", rich_markup_mode="markdown")
+Dataset = Annotated[str, typer.Argument(help="Name of the data set.")]
+
+
+@app.command("register")
+def register(
+    dataset: Dataset,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Cap on ε over all runs, for good.")],
+    delta: Delta = 1e-5,
+    adjacency: AdjacencyOption = "add-remove",
+    unit: Annotated[str, typer.Option("--unit", help="What one record stands for.")] = "record",
+    ledger: LedgerOption = None,
+) -> None:
+    """Register a data set with a cap that no sequence of runs can exceed.
+
+    Example: `noisegate ledger register clinic-2026 --epsilon 3`
+    """
+    book = Ledger(ledger)
+    book.register(dataset, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+    say(f"Registered {dataset!r} with a cap of epsilon = {epsilon:g} at delta = {delta:g} in {book.location}.")
+
+
+@app.command("show")
+def show(
+    dataset: Annotated[str | None, typer.Argument(help="Name of the data set; all when left out.")] = None,
+    ledger: LedgerOption = None,
+    as_json: Json = False,
+) -> None:
+    """Show caps, what was spent and what remains."""
+    accounts = Ledger(ledger).show(dataset)
+    if as_json:
+        print_json({"accounts": [_account(account) for account in accounts]})
+        return
+    rows = [
+        [
+            account.dataset,
+            f"{account.epsilon:g}",
+            f"{account.delta:g}",
+            account.adjacency.value,
+            account.unit,
+            f"{account.spent:.4g}",
+            "-" if account.remaining is None else f"{account.remaining:.4g}",
+            f"{account.committed} / {account.reserved} / {account.voided}",
+        ]
+        for account in accounts
+    ]
+    headings = dict.fromkeys(["data set", "cap ε", "δ", "adjacency", "unit", "spent ε", "left for one run"], "left")
+    OUT.print(table("Ledger", headings | {"runs: done / open / voided": "left"}, rows))
+
+
+def _account(account: Account) -> dict[str, object]:
+    return {
+        "dataset": account.dataset,
+        "epsilon": account.epsilon,
+        "delta": account.delta,
+        "adjacency": account.adjacency.value,
+        "unit": account.unit,
+        "spent": account.spent,
+        "remaining": account.remaining,
+        "committed": account.committed,
+        "reserved": account.reserved,
+        "voided": account.voided,
+    }
+
+
+@app.command("history")
+def history(dataset: Dataset, ledger: LedgerOption = None, as_json: Json = False) -> None:
+    """Show every entry of a data set, in order."""
+    entries = Ledger(ledger).history(dataset)
+    if as_json:
+        print_json({"entries": [_entry(entry) for entry in entries]})
+        return
+    rows = [
+        [str(e.sequence), e.time, e.kind.value, e.reservation or "", e.purpose or e.reason or "", e.hash[:12]]
+        for e in entries
+    ]
+    OUT.print(
+        table(dataset, dict.fromkeys(["#", "time", "entry", "reservation", "purpose or reason", "hash"], "left"), rows)
+    )
+
+
+def _entry(entry: Entry) -> dict[str, object]:
+    return {
+        "sequence": entry.sequence,
+        "time": entry.time,
+        "kind": entry.kind.value,
+        "reservation": entry.reservation,
+        "events": [event_to_json(event) for event in entry.events],
+        "purpose": entry.purpose,
+        "reason": entry.reason,
+        "certificate": entry.certificate,
+        "hash": entry.hash,
+    }
+
+
+@app.command("check")
+def check(ledger: LedgerOption = None, as_json: Json = False) -> None:
+    """Recompute the hash chain and every account; an edited, removed or reordered entry is found."""
+    book = Ledger(ledger)
+    rows = book.check()
+    if as_json:
+        print_json({"ok": True, "entries": rows, "ledger": book.location})
+    else:
+        OUT.print(f"[green]The ledger is whole:[/green] {rows} entries in {book.location}.")

@@ -1,0 +1,78 @@
+"""The command `noisegate`: the verbs in the order in which a data steward needs them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from noisegate._version import __version__
+from noisegate.cli import demo, evaluate, fit, ledger, plan, sample, schema, verify
+from noisegate.errors import NoisegateError
+
+app = typer.Typer(
+    name="noisegate",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="Differentially private synthetic tables, with a certificate that anyone can check.\n\n"
+    "The order of work: `schema` describes the columns, `plan` shows the price, `fit` spends it once, `sample` makes "
+    "records, `evaluate` looks at them, `verify` checks the certificate. `ledger` keeps the books over many runs.\n\n"
+    "Exit codes: 0 done, 2 the request cannot be met as it stands, 3 the ledger refuses.",
+)
+app.add_typer(schema.app, name="schema")
+app.command("plan")(plan.plan)
+app.command("fit")(fit.fit)
+app.command("sample")(sample.sample)
+app.command("evaluate")(evaluate.evaluate)
+app.command("verify")(verify.verify)
+app.add_typer(ledger.app, name="ledger")
+app.command("demo")(demo.demo)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"noisegate {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Differentially private synthetic tables."""
+
+
+def run() -> None:
+    """Runs the command line and turns errors made on purpose into one line and an exit code."""
+    import click
+
+    try:
+        code = app(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        _fail("stopped.", 130)
+    except NoisegateError as error:
+        _fail(str(error), error.exit_code)
+    except BrokenPipeError:
+        sys.exit(0)
+
+
+def _fail(message: str, code: int) -> None:
+    from rich.markup import escape
+
+    from noisegate.cli.console import ERR, print_json
+
+    if "--json" in sys.argv:
+        print_json({"error": message, "exit_code": code})
+    else:
+        ERR.print(f"[red]error:[/red] {escape(message)}", soft_wrap=True)
+    sys.exit(code)

@@ -1,0 +1,113 @@
+"""A fit on its way: what left the gate is written down at once, so that no crash and no Ctrl-C wastes the budget."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noisegate.errors import ModelError
+from noisegate.model_folder import check_new
+from noisegate.privacy.release import Release
+
+if TYPE_CHECKING:
+    from noisegate.fitting.loop import Fitting
+    from noisegate.methods.merf import DPMERF
+
+_STATE, _ROOM = "checkpoint.safetensors", "room"
+
+
+class Unfinished:
+    """The folder OUT.partial beside the model folder OUT.
+
+    Args:
+        out: The model folder that is to be made.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.folder = out.with_name(out.name + ".partial")
+
+    @contextmanager
+    def prepared(self, coordinates: int) -> Iterator[None]:
+        """Makes the folder, with room for a release of so many numbers, before any budget is spent.
+
+        If the block fails before `keep`, the folder goes away again.
+
+        Raises:
+            ModelError: if the model or an unfinished fit exists, or there is no room.
+        """
+        check_new(self.out)
+        if self.folder.exists():
+            raise ModelError(
+                f"{self.folder} holds an unfinished fit whose budget is spent; go on with "
+                f"`noisegate fit --resume --out {self.out}`, or remove it first."
+            )
+        try:
+            self.folder.mkdir()
+            with (self.folder / _ROOM).open("wb") as room:
+                for _ in range(0, 2**20 + 16 * coordinates, 2**20):
+                    room.write(bytes(2**20))
+        except OSError as error:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise ModelError(f"{self.folder} cannot be written: {error.strerror}. Nothing was spent.") from None
+        try:
+            yield
+        finally:
+            if (self.folder / _ROOM).exists():
+                shutil.rmtree(self.folder, ignore_errors=True)
+
+    def keep(self, release: Release) -> None:
+        """Writes the release into the room that was kept for it."""
+        (self.folder / _ROOM).unlink()
+        release.save(self.folder)
+
+    def reopen(self) -> tuple[Release, DPMERF]:
+        """Returns the release of an interrupted fit, and the method with its settings.
+
+        Raises:
+            ModelError: if there is none.
+        """
+        from noisegate.methods.catalogue import method_of
+
+        if not self.folder.is_dir():
+            raise ModelError(
+                f"{self.folder} does not exist: there is no unfinished fit to resume for --out {self.out}."
+            )
+        check_new(self.out)
+        release = Release.load(self.folder)
+        return release, method_of(release.certificate)
+
+    def checkpoint(self, fitting: Fitting) -> None:
+        """Writes where the fit stands; a full disk loses the checkpoint only."""
+        from safetensors.torch import save_file
+
+        beside = self.folder / f".{_STATE}"
+        try:
+            save_file(fitting.state(), beside)
+            beside.replace(self.folder / _STATE)
+        except OSError:
+            beside.unlink(missing_ok=True)
+
+    def restore(self, fitting: Fitting) -> None:
+        """Takes up the fit where the last checkpoint was written, if there is one.
+
+        Raises:
+            ModelError: if the checkpoint is broken.
+        """
+        path = self.folder / _STATE
+        if not path.exists():
+            return
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            fitting.restore(load_file(path))
+        except (OSError, SafetensorError, KeyError, RuntimeError, ValueError) as error:
+            raise ModelError(f"{path} is broken: {error}. Remove it to start the fit anew from the release.") from None
+
+    def remove(self) -> None:
+        """Removes the folder; the model is complete."""
+        shutil.rmtree(self.folder, ignore_errors=True)
