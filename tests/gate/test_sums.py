@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from noisegate.features.fourier import RandomFourier, draw
 from noisegate.gate.sums import BLOCK_ROWS, SumTask, Totals, sum_records
 from noisegate.privacy.grid import BLOCK_LIMIT, RECORD_LIMIT, UNITS, Grid
 from noisegate.schema import EncodedTable
@@ -78,3 +79,42 @@ def test_more_records_than_64_bits_hold_are_refused(chosen):
     with pytest.raises(OverflowError, match="64 bits"):
         totals.merge(other)
     assert RECORD_LIMIT * UNITS < 2**63
+
+
+@pytest.mark.parametrize("count", [1, 3, 200])
+@pytest.mark.parametrize("options", [{}, {"norm": 0.4}, {"norm": 9.0}, {"nonnegative": True}, {"centre": True}])
+def test_looked_up_vectors_are_those_that_the_grid_gives(options, count, mixed_schema, encoded):
+    layout = mixed_schema.layout
+    scales = [(0.03, 0.5)] * len(layout.numeric)
+    features = draw(layout, count=count, length_scales=scales, exclude_label=True, seed=count)
+    options = {"norm": 1.0, **options}
+    if options.pop("centre", False):
+        options["centre"] = tuple(np.linspace(-0.3, 0.3, features.dim))
+    for columns, label in ((1, None), (3, layout.label)):
+        task = SumTask(feature_map=features, grid=Grid(**options), columns=columns, label=label)
+        for rows in (1, 127, 128, 129, 400):
+            records = encoded(layout, rows, seed=rows)
+            assert sum_records(records, {"q": task}).sums["q"].tolist() == by_hand(records, task)
+
+
+def test_the_table_is_used_when_no_vector_needs_clipping_and_only_then(mixed_schema):
+    layout = mixed_schema.layout
+    features = draw(layout, count=30, length_scales=[(0.1, 0.5)] * 3, exclude_label=True, seed=0)
+
+    class Longer(RandomFourier):
+        def __call__(self, records):
+            return 3 * super().__call__(records)
+
+    names = ("frequencies", "angles", "missing_angles", "members")
+    longer = Longer(**{name: getattr(features, name) for name in names})
+    used = {
+        "as planned": (features, Grid(norm=1.0)),
+        "too long": (features, Grid(norm=0.9)),
+        "centred": (features, Grid(norm=1.0, centre=(0.0,) * 60)),
+        "another map": (longer, Grid(norm=1.0)),
+    }
+    tables = {
+        name: SumTask(feature_map=feature_map, grid=grid, columns=1, label=None).table is not None
+        for name, (feature_map, grid) in used.items()
+    }
+    assert tables == {"as planned": True, "too long": False, "centred": False, "another map": False}

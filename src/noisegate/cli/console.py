@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -18,8 +20,8 @@ ERR = Console(stderr=True, highlight=False)
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    """Prints one JSON object to standard output, for programs."""
-    sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n")
+    """Prints one JSON object to standard output, for programs; NaN and infinity, which JSON lacks, become null."""
+    sys.stdout.write(json.dumps(_finite(data), indent=2, allow_nan=False, default=str) + "\n")
 
 
 def say(text: str) -> None:
@@ -33,10 +35,11 @@ def warn(text: str) -> None:
 
 
 def table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -> Table:
-    """Returns a table; `columns` maps headings to "left" or "right"."""
-    result = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    """Returns a table that stays legible at 80 columns and in a file; `columns` maps headings to "left" or "right"."""
+    result = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=box.SIMPLE_HEAD)
+    result.show_edge, result.padding = False, (0, 1, 0, 0)
     for heading, side in columns.items():
-        result.add_column(heading, justify="right" if side == "right" else "left")
+        result.add_column(heading, justify="right" if side == "right" else "left", overflow="fold")
     for row in rows:
         result.add_row(*map(escape, row))
     return result
@@ -47,7 +50,12 @@ def steps(title: str, total: int | None) -> Iterator[Callable[[int, str], None]]
     """Shows progress with the time left; yields a function that takes how many are done and a note."""
     columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
     with Progress(
-        *columns, TimeRemainingColumn(), TextColumn("{task.fields[note]}"), console=ERR, transient=True
+        *columns,
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=ERR,
+        transient=True,
+        disable=not ERR.is_terminal,
     ) as bar:
         task = bar.add_task(title, total=total, note="")
 
@@ -55,3 +63,11 @@ def steps(title: str, total: int | None) -> Iterator[Callable[[int, str], None]]
             bar.update(task, completed=done, note=note)
 
         yield update
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {str(name): _finite(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data

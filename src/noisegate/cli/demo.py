@@ -6,15 +6,22 @@ import json
 import shutil
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from noisegate.cli.arguments import Json
 from noisegate.cli.console import ERR, OUT, print_json, say, steps
+from noisegate.cli.writing import table_writer
 from noisegate.errors import OptionError
 
-MARKER = "demo.json"
+if TYPE_CHECKING:
+    from noisegate.evaluation import Report
+    from noisegate.schema import Schema
+    from noisegate.synthesizer import Synthesizer
+
+FIGURES, SCHEMA, MODEL, SYNTHETIC, PICTURE = "demo.json", "schema.toml", "model", "synthetic.csv", "comparison.png"
+SURVEY = "survey.csv", "survey-kept-aside.csv"
 TEST_EVERY = 5
 
 
@@ -27,81 +34,90 @@ def demo(
 
     The survey ships inside statsmodels; nothing is downloaded. One answer in five is kept aside to test on.
     """
+    from noisegate.model_folder import write_folder
+    from noisegate.privacy.plan import Budget
+
+    Budget(epsilon=epsilon)
+    _remove_earlier(out)
+    reports: list[Report] = []
+    write_folder(out, lambda folder: reports.append(_make(folder, epsilon)))
+    if as_json:
+        files = {"synthetic": SYNTHETIC, "certificate": f"{MODEL}/certificate.md", "picture": PICTURE}
+        print_json({name: str(out / file) for name, file in files.items()} | {"evaluation": reports[0].to_json()})
+        return
+    OUT.print(reports[0].render())
+    for line in (
+        f"\nThe synthetic table:  {out / SYNTHETIC}",
+        f"Its certificate:      {out / MODEL / 'certificate.md'}   (check it: noisegate verify {out / MODEL})",
+        f"Real and synthetic:   {out / PICTURE}",
+    ):
+        OUT.print(line, soft_wrap=True, markup=False)
+
+
+def _make(folder: Path, epsilon: float) -> Report:
+    """Fills the empty `folder`."""
     from noisegate.data.frames import read_table
     from noisegate.evaluation import evaluate
-    from noisegate.gate.gate import Gate
-    from noisegate.methods.merf import DPMERF
     from noisegate.report import comparison_picture
     from noisegate.schema import Schema
 
-    _make_room(out)
-    schema_file = out / "schema.toml"
-    schema_file.write_text(resources.files("noisegate.cli").joinpath("demo_schema.toml").read_text("utf-8"), "utf-8")
-    schema = Schema.from_toml(schema_file)
-    train, test = _write_survey(out)
+    text = resources.files("noisegate.cli").joinpath("demo_schema.toml").read_text("utf-8")
+    (folder / SCHEMA).write_text(text, "utf-8")
+    schema = Schema.from_toml(folder / SCHEMA)
+    train, test = _write_survey(folder)
     say("1. A survey on marriage and affairs, and a schema that says what is publicly known about its columns.")
-    gate = Gate(train, schema=schema, epsilon=epsilon, unit="respondent")
-    method = DPMERF()
-    release = method.ask(gate)
-    say(
-        f"2. The gate: {len(release.values)} noisy sums left it, epsilon = {epsilon:g}. The records are not used again."
-    )
-    fitting = method.fitting(release)
-    with steps("3. Fitting a generator to the sums", fitting.settings.steps) as progress:
-        fitting.run(lambda state: progress(state.step, f"distance / noise {state.discrepancy:.2f}"))
-    synthesizer = method.synthesizer(release, fitting)
-    synthesizer.save(out / "model")
+    synthesizer = _fit(train, schema, epsilon)
+    synthesizer.save(folder / MODEL)
     # As many records as the noisy count says: the true number is private.
-    table = synthesizer.sample(max(round(float(release.values["counts"].sum())), 1))
-    _write_csv(table, out / "synthetic.csv")
+    table = synthesizer.sample(max(round(float(synthesizer.release.values["counts"].sum())), 1), seed=0)
+    with table_writer(folder / SYNTHETIC) as write:
+        write(table)
     with ERR.status("4. Comparing with the real answers"):
         real, held_out = read_table(train, schema), read_table(test, schema)
         report = evaluate(table, held_out, schema, real)
-        comparison_picture(table, real, schema, out / "comparison.png")
-    (out / MARKER).write_text(json.dumps(report.to_json(), indent=2, default=str) + "\n", "utf-8")
-    files = {
-        "synthetic": out / "synthetic.csv",
-        "certificate": out / "model" / "certificate.md",
-        "picture": out / "comparison.png",
-    }
-    if as_json:
-        print_json({**{name: str(path) for name, path in files.items()}, "evaluation": report.to_json()})
+        comparison_picture(table, real, schema, folder / PICTURE)
+    say("4. Compared with the real answers.")
+    (folder / FIGURES).write_text(json.dumps(report.to_json(), indent=2, default=str) + "\n", "utf-8")
+    return report
+
+
+def _fit(train: Path, schema: Schema, epsilon: float) -> Synthesizer:
+    from noisegate.gate.gate import Gate
+    from noisegate.methods.merf import DPMERF
+
+    method = DPMERF()
+    release = method.ask(Gate(train, schema=schema, epsilon=epsilon, unit="respondent"))
+    numbers = sum(values.size for values in release.values.values())
+    say(f"2. The gate: {numbers:,} noisy sums left it, epsilon = {epsilon:g}. The records are not used again.")
+    fitting = method.fitting(release)
+    with steps("3. Fitting a generator to the sums", fitting.settings.steps) as progress:
+        fitting.run(lambda state: progress(state.step, f"distance / noise {state.discrepancy:.2f}"))
+    say(f"3. A generator, fitted to the sums in {fitting.step} steps.")
+    return method.synthesizer(release, fitting)
+
+
+def _remove_earlier(out: Path) -> None:
+    """Removes an earlier demo; anything else in the way is left alone."""
+    if not out.exists():
         return
-    OUT.print(report.render())
-    OUT.print(f"\nThe synthetic table:  {files['synthetic']}", soft_wrap=True)
-    OUT.print(
-        f"Its certificate:      {files['certificate']}   (check it: noisegate verify {out / 'model'})", soft_wrap=True
-    )
-    OUT.print(f"Real and synthetic:   {files['picture']}", soft_wrap=True)
-
-
-def _make_room(out: Path) -> None:
-    if out.exists() and not (out / MARKER).exists():
-        raise OptionError(f"--out {out} exists and is not from an earlier demo; choose another folder.")
+    made = {FIGURES, SCHEMA, MODEL, SYNTHETIC, PICTURE, *SURVEY}
+    found = {entry.name for entry in out.iterdir()} if out.is_dir() else {""}
+    if FIGURES not in found or not found <= made:
+        raise OptionError(f"--out {out} exists and holds more than an earlier demo; choose another folder.")
     try:
-        if out.exists():
-            shutil.rmtree(out)
-        out.mkdir()
-        (out / MARKER).write_text("{}\n", "utf-8")
+        shutil.rmtree(out)
     except OSError as error:
-        raise OptionError(f"--out {out} cannot be written: {error.strerror}.") from None
+        raise OptionError(f"--out {out} cannot be replaced: {error.strerror}; choose another folder.") from None
 
 
-def _write_survey(out: Path) -> tuple[Path, Path]:
+def _write_survey(folder: Path) -> tuple[Path, Path]:
     from statsmodels.datasets import fair
 
     survey = fair.load_pandas().data
     survey["affair"] = survey.pop("affairs") > 0
     # The file is sorted by the answer, so every fifth row is a fair test.
     kept_aside = survey.index % TEST_EVERY == 0
-    paths = out / "survey.csv", out / "survey-kept-aside.csv"
-    for path, rows in zip(paths, (survey[~kept_aside], survey[kept_aside]), strict=True):
+    train, test = (folder / name for name in SURVEY)
+    for path, rows in ((train, survey[~kept_aside]), (test, survey[kept_aside])):
         rows.to_csv(path, index=False, float_format="%g")
-    return paths
-
-
-def _write_csv(table: Any, path: Path) -> None:
-    from noisegate.cli.writing import table_writer
-
-    with table_writer(path) as write:
-        write(table)
+    return train, test

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from noisegate.cli.arguments import Json, SchemaOption, require_schema
 from noisegate.cli.console import ERR, OUT, print_json
+from noisegate.cli.writing import new_file
 
 
 def evaluate(
@@ -34,16 +36,17 @@ def evaluate(
     from noisegate.schema import Schema
 
     known = Schema.from_toml(require_schema(schema))
-    with ERR.status("Reading"):
-        made = read_table(synthetic, known, show_values=show_values)
-        held_out = read_table(test, known, show_values=show_values)
-        used = read_table(train, known, show_values=show_values) if train else None
-    with ERR.status("Training classifiers and counting marginals"):
-        report = measure(made, held_out, known, used, seed=seed)
-    if picture:
-        from noisegate.report import comparison_picture
+    with new_file(picture, "--picture") if picture else nullcontext() as image:
+        with ERR.status("Reading"):
+            made = read_table(synthetic, known, show_values=show_values)
+            held_out = read_table(test, known, show_values=show_values)
+            used = read_table(train, known, show_values=show_values) if train else None
+        with ERR.status("Training classifiers and counting marginals"):
+            report = measure(made, held_out, known, used, seed=seed)
+        if image:
+            from noisegate.report import comparison_picture
 
-        comparison_picture(made, used if used is not None else held_out, known, picture)
+            comparison_picture(made, held_out if used is None else used, known, image)
     if as_json:
         print_json(report.to_json())
     else:

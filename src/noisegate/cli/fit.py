@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -26,12 +27,14 @@ from noisegate.cli.plan import describe, show, warn_about_delta
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
+    from noisegate.cli.unfinished import Unfinished
     from noisegate.fitting.loop import FitState
     from noisegate.methods.merf import DPMERF
     from noisegate.privacy.release import Release
     from noisegate.synthesizer import Synthesizer
 
 CHECKPOINT_SECONDS = 20.0
+_T = TypeVar("_T")
 
 
 def fit(
@@ -63,45 +66,54 @@ def fit(
 
     Example: `noisegate fit patients.csv --schema schema.toml --epsilon 1 --out model --dataset clinic-2026`
     """
+    from noisegate.cli.interrupts import held
     from noisegate.cli.unfinished import Unfinished
 
     started = time.monotonic()
     unfinished = Unfinished(out)
-    if resume:
-        release, chosen = unfinished.reopen()
-        say(f"Going on with {out}: nothing is read or spent.")
-    else:
-        if data is None or epsilon is None:
-            raise OptionError(
-                "give the private records and --epsilon, for instance: noisegate fit data.csv --epsilon 1 …"
+    with held() as may_stop:
+        if resume:
+            release, chosen = unfinished.reopen()
+            chosen.check_fit(device)
+            say(f"Going on with {out}: nothing is read or spent.")
+        else:
+            chosen, release = _ask(
+                unfinished,
+                _required(data, "DATA, the private records,"),
+                method,
+                {"seed": seed, **read_settings(settings)},
+                device,
+                may_stop,
+                quiet=as_json,
+                schema=require_schema(schema),
+                epsilon=_required(epsilon, "--epsilon"),
+                delta=delta,
+                adjacency=adjacency,
+                records=records,
+                unit=unit,
+                dataset=dataset,
+                ledger=ledger,
+                show_values=show_values,
             )
-        chosen, release = _ask(
-            unfinished,
-            data,
-            method,
-            {"seed": seed, **read_settings(settings)},
-            device,
-            quiet=as_json,
-            schema=require_schema(schema),
-            epsilon=epsilon,
-            delta=delta,
-            adjacency=adjacency,
-            records=records,
-            unit=unit,
-            dataset=dataset,
-            ledger=ledger,
-            show_values=show_values,
-        )
-    synthesizer = _finish(unfinished, chosen, release, device)
+        synthesizer = _finish(unfinished, chosen, release, device, may_stop)
     _report(synthesizer, out, time.monotonic() - started, as_json)
 
 
+def _required(value: _T | None, what: str) -> _T:
+    if value is None:
+        raise OptionError(
+            f"{what} is missing; for instance: noisegate fit data.csv --schema schema.toml --epsilon 1 --out model"
+        )
+    return value
+
+
 def _ask(
-    unfinished: Any,
+    unfinished: Unfinished,
     data: str,
     method: str,
     settings: dict[str, Any],
     device: str,
+    may_stop: Callable[[], None],
     *,
     quiet: bool,
     schema: Path,
@@ -109,35 +121,43 @@ def _ask(
     ledger: str | None,
     **budget: Any,
 ) -> tuple[DPMERF, Release]:
+    """Reads the records once; returns the method, and the release, which is on disk by then."""
     from noisegate.gate.gate import Gate
     from noisegate.methods.catalogue import make_method
     from noisegate.privacy.ledger import Ledger
     from noisegate.schema import Schema
 
+    def count(done: int) -> None:
+        may_stop()
+        progress(done, "")
+
     chosen = make_method(method, settings)
     chosen.check_fit(device)
-    with steps("Reading records", None) as progress:
-        gate = Gate(
-            data,
-            schema=Schema.from_toml(schema),
-            ledger=Ledger(ledger) if dataset is not None else None,
-            dataset=dataset,
-            progress=lambda done: progress(done, ""),
-            **budget,
-        )
-        plan = chosen.plan(gate.schema, gate.budget)
+    gate = Gate(
+        data,
+        schema=Schema.from_toml(schema),
+        ledger=Ledger(ledger) if dataset is not None else None,
+        dataset=dataset,
+        progress=count,
+        **budget,
+    )
+    plan = chosen.plan(gate.schema, gate.budget)
+    with unfinished.prepared(describe(plan, None)["coordinates"]):
         if not quiet:
             show(plan, gate.records)
         warn_about_delta(gate.budget.delta, gate.records)
         if dataset is None:
             warn("no --dataset: the cost is booked nowhere. Costs of several runs on the same records add up.")
-        with unfinished.prepared(describe(plan, None)["coordinates"]):
+        with steps("Reading records", gate.records) as progress:
             release = chosen.ask(gate)
-            unfinished.keep(release)
+        unfinished.keep(release)
     return chosen, release
 
 
-def _finish(unfinished: Any, chosen: DPMERF, release: Release, device: str) -> Synthesizer:
+def _finish(
+    unfinished: Unfinished, chosen: DPMERF, release: Release, device: str, may_stop: Callable[[], None]
+) -> Synthesizer:
+    """Fits and saves; whatever stops it, the budget is not lost."""
     fitting = chosen.fitting(release, device=device)
     unfinished.restore(fitting)
     saved = time.monotonic()
@@ -146,6 +166,7 @@ def _finish(unfinished: Any, chosen: DPMERF, release: Release, device: str) -> S
 
         def report(state: FitState) -> None:
             nonlocal saved
+            may_stop()
             progress(state.step, f"distance / noise {state.discrepancy:.2f}")
             if time.monotonic() - saved > CHECKPOINT_SECONDS:
                 unfinished.checkpoint(fitting)
@@ -153,13 +174,14 @@ def _finish(unfinished: Any, chosen: DPMERF, release: Release, device: str) -> S
 
         try:
             fitting.run(report)
-        except KeyboardInterrupt:
+            synthesizer = chosen.synthesizer(release, fitting)
+            synthesizer.save(unfinished.out)
+        except BaseException:
             unfinished.checkpoint(fitting)
-            say(f"Stopped at step {fitting.step}. The budget is spent and the release is kept; go on with:")
-            say(f"  noisegate fit --resume --out {unfinished.out}")
+            if unfinished.resumable:
+                say(f"Stopped at step {fitting.step}. The budget is spent and the release is kept; go on with:")
+                say(f"  noisegate fit --resume --out {unfinished.out}")
             raise
-    synthesizer = chosen.synthesizer(release, fitting)
-    synthesizer.save(unfinished.out)
     unfinished.remove()
     return synthesizer
 

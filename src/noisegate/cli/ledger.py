@@ -40,7 +40,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show caps, what was spent and what remains."""
-    accounts = Ledger(ledger).show(dataset)
+    book = Ledger(ledger)
+    accounts = book.show(dataset)
     if as_json:
         print_json({"accounts": [_account(account) for account in accounts]})
         return
@@ -49,16 +50,18 @@ def show(
             account.dataset,
             f"{account.epsilon:g}",
             f"{account.delta:g}",
-            account.adjacency.value,
-            account.unit,
             f"{account.spent:.4g}",
             "-" if account.remaining is None else f"{account.remaining:.4g}",
-            f"{account.committed} / {account.reserved} / {account.voided}",
+            *map(str, (account.committed, account.reserved, account.voided)),
+            f"{account.adjacency.value}, {account.unit}",
         ]
         for account in accounts
     ]
-    headings = dict.fromkeys(["data set", "cap ε", "δ", "adjacency", "unit", "spent ε", "left for one run"], "left")
-    OUT.print(table("Ledger", headings | {"runs: done / open / voided": "left"}, rows))
+    headings = {"data set": "left"} | dict.fromkeys(
+        ["cap ε", "δ", "spent ε", "left ε", "done", "open", "void"], "right"
+    )
+    OUT.print(table(f"Ledger {Ledger(ledger).location}", headings | {"neighbours, unit": "left"}, rows))
+    OUT.print("left ε: the most that one more run may cost; done, open and void: numbers of runs; open ones are spent.")
 
 
 def _account(account: Account) -> dict[str, object]:
@@ -84,11 +87,11 @@ def history(dataset: Dataset, ledger: LedgerOption = None, as_json: Json = False
         print_json({"entries": [_entry(entry) for entry in entries]})
         return
     rows = [
-        [str(e.sequence), e.time, e.kind.value, e.reservation or "", e.purpose or e.reason or "", e.hash[:12]]
+        [str(e.sequence), e.time[:19], e.kind.value, (e.reservation or "")[:8], e.purpose or e.reason or "", e.hash[:8]]
         for e in entries
     ]
     OUT.print(
-        table(dataset, dict.fromkeys(["#", "time", "entry", "reservation", "purpose or reason", "hash"], "left"), rows)
+        table(dataset, dict.fromkeys(["#", "time (UTC)", "entry", "run", "purpose or reason", "hash"], "left"), rows)
     )
 
 

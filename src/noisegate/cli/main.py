@@ -9,9 +9,18 @@ import typer
 
 from noisegate._version import __version__
 from noisegate.cli import demo, evaluate, fit, ledger, plan, sample, schema, verify
-from noisegate.errors import NoisegateError
+from noisegate.cli.ending import end
+
+VERBS = ("demo", "schema", "plan", "fit", "sample", "evaluate", "verify", "ledger")
+
+
+class _InOrder(typer.core.TyperGroup):
+    def list_commands(self, ctx: object) -> list[str]:
+        return list(VERBS)
+
 
 app = typer.Typer(
+    cls=_InOrder,
     name="noisegate",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -47,32 +56,5 @@ def options(
 
 
 def run() -> None:
-    """Runs the command line and turns errors made on purpose into one line and an exit code."""
-    import click
-
-    try:
-        code = app(standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
-    except click.exceptions.Exit as error:
-        sys.exit(error.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(2)
-    except (click.Abort, KeyboardInterrupt):
-        _fail("stopped.", 130)
-    except NoisegateError as error:
-        _fail(str(error), error.exit_code)
-    except BrokenPipeError:
-        sys.exit(0)
-
-
-def _fail(message: str, code: int) -> None:
-    from rich.markup import escape
-
-    from noisegate.cli.console import ERR, print_json
-
-    if "--json" in sys.argv:
-        print_json({"error": message, "exit_code": code})
-    else:
-        ERR.print(f"[red]error:[/red] {escape(message)}", soft_wrap=True)
-    sys.exit(code)
+    """Runs the command line, and exits."""
+    sys.exit(end(lambda: app(standalone_mode=False)))

@@ -111,10 +111,13 @@ def show(plan: CalibratedPlan, records: int | None) -> None:
         ]
         for release in data["releases"]
     ]
-    headings = {"question": "left", "numbers": "right", "sensitivity": "right", "noise std": "right"}
-    headings |= {"noise / sensitivity": "right", "signal / noise, at most": "right", "noise drawn by": "left"}
+    headings = {"question": "left", "numbers": "right", "sensitivity": "right", "noise": "right"}
+    headings |= {"multiple": "right", "signal": "right", "sampler": "left"}
+    title = f"ε = {plan.budget.epsilon:g}, δ = {plan.budget.delta:g}, {plan.budget.adjacency.value}"
+    OUT.print(table(title, headings, rows))
     OUT.print(
-        table(f"ε = {plan.budget.epsilon:g}, δ = {plan.budget.delta:g}, {plan.budget.adjacency.value}", headings, rows)
+        "noise: standard deviation of each number; multiple: noise / sensitivity; "
+        "signal: norm of the sum / norm of its noise, at most."
     )
     if records is not None:
         OUT.print(

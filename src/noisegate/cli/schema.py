@@ -9,7 +9,7 @@ import typer
 
 from noisegate.cli.arguments import Json
 from noisegate.cli.console import OUT, print_json, say, table, warn
-from noisegate.errors import OptionError
+from noisegate.cli.writing import new_file
 
 app = typer.Typer(
     no_args_is_help=True, help="Describe the columns: public knowledge only.", rich_markup_mode="markdown"
@@ -30,13 +30,9 @@ def init(
     """
     from noisegate.data.draft import draft_schema
 
-    if out.exists():
-        raise OptionError(f"--out {out} exists; choose another name, or remove it first.")
-    schema = draft_schema(public, label=label)
-    try:
-        schema.to_toml(out)
-    except OSError as error:
-        raise OptionError(f"--out {out} cannot be written: {error.strerror}.") from None
+    with new_file(out) as path:
+        schema = draft_schema(public, label=label)
+        path.write_bytes(schema.dumps().encode())
     warn(f"this schema copies bounds and levels from {public}; it is safe only because you declare that file public.")
     say(f"Wrote {out}: {len(schema.columns)} columns. Read it, widen what is too narrow, and keep it with the data.")
 

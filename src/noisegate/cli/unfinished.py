@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from noisegate.cli.console import warn
 from noisegate.errors import ModelError
 from noisegate.model_folder import check_new
 from noisegate.privacy.release import Release
@@ -42,7 +43,9 @@ class Unfinished:
         check_new(self.out)
         if self.folder.exists():
             raise ModelError(
-                f"{self.folder} holds an unfinished fit whose budget is spent; go on with "
+                f"{self._nothing_kept()} Remove it if no other fit is at work there, or choose another --out."
+                if (self.folder / _ROOM).exists()
+                else f"{self.folder} holds an unfinished fit whose budget is spent; go on with "
                 f"`noisegate fit --resume --out {self.out}`, or remove it first."
             )
         try:
@@ -60,9 +63,23 @@ class Unfinished:
                 shutil.rmtree(self.folder, ignore_errors=True)
 
     def keep(self, release: Release) -> None:
-        """Writes the release into the room that was kept for it."""
-        (self.folder / _ROOM).unlink()
-        release.save(self.folder)
+        """Writes the release into the room that was kept for it; the room's file goes last, as the sign of success.
+
+        Should even that fail, the fit goes on with the release in memory: the budget is spent already.
+        """
+        from safetensors import SafetensorError
+
+        try:
+            (self.folder / _ROOM).write_bytes(b"")
+            release.save(self.folder)
+            (self.folder / _ROOM).unlink()
+        except (OSError, SafetensorError) as error:
+            warn(f"{self.folder} cannot be written: {error}. Do not interrupt this fit, it could not be resumed.")
+
+    @property
+    def resumable(self) -> bool:
+        """Whether a release lies in the folder."""
+        return self.folder.is_dir() and not (self.folder / _ROOM).exists()
 
     def reopen(self) -> tuple[Release, DPMERF]:
         """Returns the release of an interrupted fit, and the method with its settings.
@@ -77,18 +94,24 @@ class Unfinished:
                 f"{self.folder} does not exist: there is no unfinished fit to resume for --out {self.out}."
             )
         check_new(self.out)
+        if (self.folder / _ROOM).exists():
+            raise ModelError(
+                f"{self._nothing_kept()} There is nothing to resume: remove it and fit again. In a ledger, the stopped "
+                "run stays spent."
+            )
         release = Release.load(self.folder)
         return release, method_of(release.certificate)
 
     def checkpoint(self, fitting: Fitting) -> None:
         """Writes where the fit stands; a full disk loses the checkpoint only."""
+        from safetensors import SafetensorError
         from safetensors.torch import save_file
 
         beside = self.folder / f".{_STATE}"
         try:
             save_file(fitting.state(), beside)
             beside.replace(self.folder / _STATE)
-        except OSError:
+        except (OSError, SafetensorError):
             beside.unlink(missing_ok=True)
 
     def restore(self, fitting: Fitting) -> None:
@@ -111,3 +134,6 @@ class Unfinished:
     def remove(self) -> None:
         """Removes the folder; the model is complete."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _nothing_kept(self) -> str:
+        return f"{self.folder} is of a fit that is reading records, or was killed before anything left the gate."

@@ -1,9 +1,8 @@
-"""Writing tables to files, whole or not at all."""
+"""Writing files, whole or not at all."""
 
 from __future__ import annotations
 
-import os
-import tempfile
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,28 @@ if TYPE_CHECKING:
 
 
 @contextmanager
+def new_file(out: Path, option: str = "--out") -> Iterator[Path]:
+    """Yields a path to write to; the file appears at `out` when the block ends well, and leaves nothing if it fails.
+
+    Raises:
+        OptionError: if the file exists or cannot be written; found before the block is entered, where possible.
+    """
+    if out.exists():
+        raise OptionError(f"{option} {out} exists; choose another name, or remove it first.")
+    beside = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
+    try:
+        beside.touch()
+        yield beside
+        beside.rename(out)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OptionError(f"{option} {out} cannot be written: {reason}; choose another place.") from None
+    finally:
+        if beside.exists():
+            beside.unlink()
+
+
+@contextmanager
 def table_writer(out: Path) -> Iterator[Callable[[pa.Table], None]]:
     """Yields a function that appends a table to the file `out`, which appears only when all is written.
 
@@ -24,22 +45,8 @@ def table_writer(out: Path) -> Iterator[Callable[[pa.Table], None]]:
     """
     if out.suffix not in (".csv", ".parquet"):
         raise OptionError(f"--out {out}: the ending must be .csv or .parquet, not {out.suffix!r}.")
-    if out.exists():
-        raise OptionError(f"--out {out} exists; choose another name, or remove it first.")
-    beside: Path | None = None
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.absolute().parent)
-        os.close(handle)
-        beside = Path(name)
-        with _Appender(beside, out.suffix) as appender:
-            yield appender.write
-        beside.chmod(0o644)
-        beside.rename(out)
-    except OSError as error:
-        raise OptionError(f"--out {out} cannot be written: {error.strerror or error}.") from None
-    finally:
-        if beside is not None:
-            beside.unlink(missing_ok=True)
+    with new_file(out) as path, _Appender(path, out.suffix) as appender:
+        yield appender.write
 
 
 class _Appender:

@@ -16,7 +16,8 @@ kernel over all of them sees every two records as far apart.
 Phases are integers: x is rounded to 1/65536, frequencies to 1/4096 of a turn per unit, so that the sum is exact in
 float64 whatever the order in which a matrix product adds, and (cos φ, sin φ) comes from a table of 4096 angles. This
 is what makes a record's vector a function of that record alone, bit for bit (docs/guarantees.md, G-06), and it is as
-fast as float32.
+fast as float32. Adding 1.5·2⁵² rounds an exact phase to a whole number, whose last 12 bits, the angle, are then the
+last 12 bits of the float64.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class RandomFourier:
         return self._table.take(angles, mode="clip").view(np.float32)
 
     def angle_blocks(self, records: EncodedTable, rows: int) -> Iterator[npt.NDArray[np.int64]]:
-        """Yields the angle of each pair, as a position in `pairs`, (at most `rows`, F), for block after block of records.
+        """Yields the angle of each pair, as a position in `pairs`, for blocks of at most `rows` records in order.
 
         All blocks live in the same memory: use one before taking the next.
         """

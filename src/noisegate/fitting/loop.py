@@ -26,17 +26,17 @@ class FitSettings:
         stop_at_noise: Stop when the distance is what the noise alone would leave (the discrepancy principle).
         class_power: Weight of a class in the loss, its share to this power: 0 treats classes alike.
         check_every: Steps between looks at the stopping rule.
-        check_batch: Fresh noise vectors for a look, over all classes together.
+        check_batches: Fresh batches for a look.
     """
 
-    steps: int = 2000
+    steps: int = 1500
     batch: int = 256
     learning_rate: float = 5e-3
     averaging: float = 0.99
     stop_at_noise: bool = True
     class_power: float = 1.0
-    check_every: int = 100
-    check_batch: int = 2048
+    check_every: int = 200
+    check_batches: int = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,19 @@ class FitState:
     step: int
     steps: int
     discrepancy: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discrepancy:
+    """The squared distance to the release over what its noise alone would leave, estimated on fresh noise vectors.
+
+    Attributes:
+        value: The estimate; unbiased, so it may be below the truth, and below zero.
+        error: Its standard error.
+    """
+
+    value: float
+    error: float
 
 
 class Fitting:
@@ -77,6 +90,7 @@ class Fitting:
         self.random = torch.Generator().manual_seed(seed)
         self.step = 0
         self.discrepancy = math.inf
+        self.at_noise = False
         self._device = device
         self._embeddings = {name: module.to(device) for name, module in embeddings.items()}
         # Classes without any weight are never sampled, so they are not fitted.
@@ -84,30 +98,41 @@ class Fitting:
         self._classes = present
         self._weights = _tensor(target.weights[present.numpy()] ** settings.class_power, device)
         self._means = {name: _tensor(means[present.numpy()].T, device) for name, means in target.means.items()}
-        # Blocks are weighed by the inverse of their noise variance, as in maximum likelihood.
-        self._precisions = {
-            name: _tensor(std[present.numpy()] ** -2.0, device) for name, std in target.noise_std.items()
-        }
+        # Residuals are measured in noise standard deviations, so blocks are weighed as in maximum likelihood.
+        self._precisions = {name: _tensor(1 / std[present.numpy()], device) for name, std in target.noise_std.items()}
         self._coordinates = sum(len(means) for means in self._means.values())
         self._scale = float(
-            sum((self._precisions[name] * self._means[name].square().sum(0)).mean() for name in self._means)
+            sum((self._precisions[name] * self._means[name]).square().sum(0).mean() for name in self._means)
         )
 
     def run(self, report: Callable[[FitState], None] | None = None) -> None:
         """Runs the remaining steps, or until the distance is at the noise."""
-        while self.step < self.settings.steps and not (self.settings.stop_at_noise and self.discrepancy <= 1):
+        while self.step < self.settings.steps and not (self.settings.stop_at_noise and self.at_noise):
             self._descend()
             self.step += 1
             if self.step % self.settings.check_every == 0 or self.step == self.settings.steps:
-                self.discrepancy = self.measure()
+                found = self.measure()
+                self.discrepancy, self.at_noise = found.value, found.value + found.error <= 1
             if report:
                 report(FitState(step=self.step, steps=self.settings.steps, discrepancy=self.discrepancy))
 
-    def measure(self) -> float:
-        """Returns the averaged generator's distance on fresh noise, over what the noise of the release alone leaves."""
+    def measure(self) -> Discrepancy:
+        """Returns the averaged generator's discrepancy, on fresh noise vectors, with its standard error.
+
+        With residuals a₁ … a_k of independent batches, (‖Σ aᵢ‖² − Σ ‖aᵢ‖²)/k(k − 1) is unbiased; the error is a
+        jackknife's.
+        """
+        count = self.settings.check_batches
         with torch.no_grad():
-            distances = self._distances(self.average, self.settings.check_batch)
-        return float((self._weights * distances).sum() / (self._weights.sum() * self._coordinates))
+            batches = [self._residuals(self.average, self.settings.batch).mean(dim=2) for _ in range(count)]
+        weights = (self._weights / (self._weights.sum() * self._coordinates)).sqrt()
+        residuals = (torch.stack(batches) * weights).flatten(1).double()
+        total, squares = residuals.sum(dim=0), residuals.square().sum(dim=1)
+        value = float((total.square().sum() - squares.sum()) / (count * (count - 1)))
+        others = (total - residuals).square().sum(dim=1) - (squares.sum() - squares)
+        left_out = others / ((count - 1) * (count - 2))
+        error = float(((left_out - left_out.mean()).square().sum() * (count - 1) / count).sqrt())
+        return Discrepancy(value=value, error=error)
 
     def state(self) -> dict[str, Tensor]:
         """Returns everything that `restore` needs to go on with the same bits, as named tensors."""
@@ -116,7 +141,7 @@ class Fitting:
         for index, slot in self.optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser/{index}/{name}": torch.as_tensor(value) for name, value in slot.items()}
         tensors["random"] = self.random.get_state()
-        tensors["progress"] = torch.tensor([self.step, self.discrepancy], dtype=torch.float64)
+        tensors["progress"] = torch.tensor([self.step, self.discrepancy, self.at_noise], dtype=torch.float64)
         return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
@@ -129,7 +154,8 @@ class Fitting:
             slots.setdefault(int(index), {})[name] = value
         self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": slots})
         self.random.set_state(tensors["random"])
-        self.step, self.discrepancy = int(tensors["progress"][0]), float(tensors["progress"][1])
+        step, discrepancy, at_noise = tensors["progress"].tolist()
+        self.step, self.discrepancy, self.at_noise = int(step), discrepancy, bool(at_noise)
 
     def _descend(self) -> None:
         # One cycle, as a function of the step alone so that nothing needs saving: a short rise, then a cosine to zero.
@@ -137,7 +163,9 @@ class Fitting:
         rate = min(progress / 0.1, 0.5 * (1 + math.cos(math.pi * max(progress - 0.1, 0) / 0.9))) + 1e-3
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.learning_rate * rate
-        distances = self._distances(self.generator, self.settings.batch)
+        # The squared norm of a mean over random noise vectors is biased upward by their variance; the inner product
+        # of the residuals of two independent halves is not.
+        distances = self._residuals(self.generator, self.settings.batch).prod(dim=2).sum(dim=0)
         loss = (self._weights * distances).sum() / (self._weights.sum() * self._scale)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -148,22 +176,18 @@ class Fitting:
             for kept, current in zip(self.average.parameters(), self.generator.parameters(), strict=True):
                 kept.lerp_(current, 1 - decay)
 
-    def _distances(self, generator: TableGenerator, batch: int) -> Tensor:
-        """Returns an unbiased estimate of each present class's squared distance, in units of the noise variance.
-
-        The squared norm of a mean over random noise vectors is biased upward by their variance; the inner product of
-        the residuals of two independent halves is not.
-        """
-        classes, half = len(self._classes), max(math.ceil(batch / len(self._classes) / 2), 8)
+    def _residuals(self, generator: TableGenerator, batch: int) -> Tensor:
+        """Returns residuals in units of the noise's standard deviation, (dim, present classes, two independent
+        halves).""" classes, half = len(self._classes), max(math.ceil(batch / len(self._classes) / 2), 8)
         labels = self._classes.repeat_interleave(2 * half)
         noise = generator.noise(len(labels), self.random)
         columns = generator(noise.to(self._device), labels.to(self._device))
-        total = torch.zeros(classes, device=self._device)
+        parts = []
         for name, embedding in self._embeddings.items():
             features = embedding(columns)
             residual = features.reshape(len(features), classes, 2, half).mean(dim=3) - self._means[name][:, :, None]
-            total = total + self._precisions[name] * residual.prod(dim=2).sum(dim=0)
-        return total
+            parts.append(residual * self._precisions[name][:, None])
+        return torch.cat(parts)
 
 
 def _tensor(values: object, device: torch.device) -> Tensor:

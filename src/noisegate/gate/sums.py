@@ -8,7 +8,7 @@ whatever angles are looked up, the vector is inside the ball, where `Grid.quanti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,7 +24,7 @@ from noisegate.schema import EncodedTable
 BLOCK_ROWS = 256
 assert BLOCK_ROWS <= BLOCK_LIMIT
 # Looked-up vectors have the same bits in blocks of any size; this one stays in the cache of a core.
-TABLE_ROWS = 256
+TABLE_ROWS = 128
 assert TABLE_ROWS <= BLOCK_LIMIT
 
 
@@ -80,14 +80,32 @@ def sum_records(records: EncodedTable, tasks: Mapping[str, SumTask]) -> Totals:
     for task_name, task in tasks.items():
         order = None if task.label is None else np.argsort(records.codes[:, task.label], kind="stable")
         ordered = records if order is None else records.rows(order)
-        if isinstance(task.feature_map, RandomFourier) and task.table is not None:
-            _add_looked_up(totals.sums[task_name], ordered, task, task.feature_map, task.table)
-            continue
-        for start in range(0, len(ordered), BLOCK_ROWS):
-            block = ordered.rows(slice(start, start + BLOCK_ROWS))
-            labels = None if task.label is None else block.codes[:, task.label]
-            _add_rows(totals.sums[task_name], _quantised(block, task), labels)
+        _add(totals.sums[task_name], ordered, task)
     return totals
+
+
+def _add(sums: npt.NDArray[np.int64], records: EncodedTable, task: SumTask) -> None:
+    """Adds records, ordered by label, to `sums`, (columns, dim)."""
+    if isinstance(task.feature_map, RandomFourier) and task.table is not None:
+        for column, rows in _by_label(records, task.label):
+            _add_looked_up(sums[column], records.rows(rows), task.feature_map, task.table)
+        return
+    for start in range(0, len(records), BLOCK_ROWS):
+        block = records.rows(slice(start, start + BLOCK_ROWS))
+        quantised = _quantised(block, task)
+        for column, rows in _by_label(block, task.label):
+            sums[column] += quantised[rows].sum(axis=0, dtype=np.int32)
+
+
+def _by_label(records: EncodedTable, label: int | None) -> Iterator[tuple[int, slice]]:
+    """Yields where the records of each label stand, in records ordered by label."""
+    if label is None:
+        yield 0, slice(0, len(records))
+        return
+    labels = records.codes[:, label]
+    starts = np.flatnonzero(np.diff(labels, prepend=-1)).tolist()
+    for start, end in zip(starts, [*starts[1:], len(labels)], strict=True):
+        yield int(labels[start]), slice(start, end)
 
 
 def _quantised(block: EncodedTable, task: SumTask) -> npt.NDArray[np.int32]:
@@ -98,29 +116,11 @@ def _quantised(block: EncodedTable, task: SumTask) -> npt.NDArray[np.int32]:
 
 
 def _add_looked_up(
-    sums: npt.NDArray[np.int64],
-    records: EncodedTable,
-    task: SumTask,
-    features: RandomFourier,
-    table: npt.NDArray[np.int32],
+    sums: npt.NDArray[np.int64], records: EncodedTable, features: RandomFourier, table: npt.NDArray[np.int32]
 ) -> None:
-    # A pair of int32 moves as one int64. Memory is taken once: getting fresh pages for each block costs more than sums.
+    # A pair of int32 moves as one int64. Memory is taken once: fresh pages for each block would cost more than sums.
     pairs = np.ascontiguousarray(table).view(np.int64)[:, 0]
-    work = np.empty((TABLE_ROWS, len(features.members)), dtype=np.int64)
-    start = 0
+    work = np.empty((min(TABLE_ROWS, len(records)), len(features.members)), dtype=np.int64)
     for angles in features.angle_blocks(records, TABLE_ROWS):
         vectors = pairs.take(angles, out=work[: len(angles)], mode="clip").view(np.int32)
-        labels = None if task.label is None else records.codes[start : start + len(angles), task.label]
-        _add_rows(sums, vectors, labels)
-        start += len(angles)
-
-
-def _add_rows(
-    sums: npt.NDArray[np.int64], quantised: npt.NDArray[np.int32], labels: npt.NDArray[np.int32] | None
-) -> None:
-    if labels is None:
-        sums[0] += quantised.sum(axis=0, dtype=np.int32)
-        return
-    starts = np.flatnonzero(np.diff(labels, prepend=-1))
-    for start, end in zip(starts, [*starts[1:], len(labels)], strict=True):
-        sums[labels[start]] += quantised[start:end].sum(axis=0, dtype=np.int32)
+        sums += vectors.sum(axis=0, dtype=np.int32)

@@ -54,7 +54,7 @@ class DPMERF:
 
     frequencies: int = 1000
     kernel: Kernel = "pairs"
-    length_scale: tuple[float, float] = (0.03, 0.5)
+    length_scale: tuple[float, float] = (0.005, 0.5)
     length_scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     fourier_share: float = 1.0
     levels_share: float = 0.5

@@ -49,6 +49,16 @@ class Certificate:
     ledger: Mapping[str, str] | None = None
     version: str = __version__
 
+    def __str__(self) -> str:
+        releases = "; ".join(
+            f"{event.name}: {event.coordinates} numbers, noise / sensitivity {event.noise_multiplier:.4g}"
+            for event in self.events
+        )
+        return (
+            f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency.value}, unit: {self.unit}, "
+            f"method: {self.method}. Released {releases}."
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Returns the certificate as a JSON object."""
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import GaussianEvent, Sampler
 
@@ -61,7 +62,8 @@ def _public(certificate: Certificate) -> list[str]:
         "* The settings of the method, in `certificate.json`.",
     ]
     if records is not None:
-        lines.append(f"* The number of records: {records}.")
+        exact = certificate.adjacency is Adjacency.REPLACE_ONE
+        lines.append(f"* {'The number of records' if exact else 'A guess of the number of records'}: {records}.")
     if certificate.ledger:
         lines += ["", f"The cost is booked in a ledger on the data set {certificate.ledger.get('dataset')!r}."]
     return [

@@ -1,0 +1,178 @@
+"""How fast a release is beside bare torch, and whether its memory grows with the table.
+
+    python benchmarks/speed/release.py [--rows 1000000 10000000] [--threads N] [--json FILE]
+
+Goals: at least 0.7 of the rows per second of bare torch on as many threads of the same machine in the same run, from memory
+and from a Parquet file alike; and a peak of memory at the last of `--rows` within 10 % of that at the first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+RATIO_GOAL, MEMORY_GOAL = 0.7, 1.1
+MEMORY_TABLE, FILE_TABLE = 131_072, 524_288
+BATCHES = (128, 256, 512, 1024, 2048, 4096, 8192)
+
+
+def main() -> int:
+    """Runs the benchmark; 0 when both goals are met, else 1."""
+    options = _options()
+    if options.measure:
+        return _measure(options.measure, options.threads)
+    from rich.console import Console
+
+    console = Console()
+    with tempfile.TemporaryDirectory(prefix="noisegate-speed-") as folder:
+        memory = [_peak(Path(folder), rows, options.threads, console) for rows in options.rows]
+        races = _races(Path(folder), options, console)
+    growth = memory[-1]["peak_megabytes"] / memory[0]["peak_megabytes"] if memory else None
+    met = all(race["ratio"] >= RATIO_GOAL for race in races) and (growth is None or growth <= MEMORY_GOAL)
+    _print(console, races, memory, growth, options.threads)
+    if options.json:
+        content = {"threads": options.threads, "races": races, "memory": memory, "growth": growth, "met": met}
+        options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    return 0 if met else 1
+
+
+def _options() -> argparse.Namespace:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    parser = argparse.ArgumentParser(description="Rows per second and peak memory of a release.")
+    parser.add_argument(
+        "--rows", type=int, nargs="*", default=[1_000_000, 10_000_000], help="for memory; none skips it"
+    )
+    parser.add_argument("--threads", type=int, default=cores)
+    parser.add_argument("--repeats", type=int, default=9, help="interleaved repetitions; medians are compared")
+    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    parser.add_argument("--measure", type=Path, default=None, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def _peak(folder: Path, rows: int, threads: int, console: Console) -> dict[str, float]:
+    """Streams a file of `rows` records through a gate in a process of its own; returns its peak of memory."""
+    from table import write_parquet
+
+    with console.status(f"{rows:,} records: writing a Parquet file, then Gate.sum"):
+        path = write_parquet(folder / "table.parquet", rows)
+        command = [sys.executable, __file__, "--measure", str(path), "--threads", str(threads)]
+        answer = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        path.unlink()
+    return {"rows": rows, **answer}
+
+
+def _measure(path: Path, threads: int) -> int:
+    from contestants import gate_sum
+
+    started = time.perf_counter()
+    gate_sum(path, threads)()
+    seconds = time.perf_counter() - started
+    print(json.dumps({"seconds": seconds, "peak_megabytes": _peak_megabytes()}))
+    return 0
+
+
+def _peak_megabytes() -> float:
+    status = Path("/proc/self/status")
+    if status.exists():
+        # On Linux ru_maxrss of a fresh process starts at what its parent used; VmHWM is this program's own.
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return float(line.split()[1]) / 1e3
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+def _races(folder: Path, options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
+    import torch
+    from contestants import bare_file_sum, bare_sum, exact_sum, gate_sum
+    from table import records, write_parquet
+
+    torch.set_num_threads(options.threads)
+    table = records(MEMORY_TABLE)
+    with console.status("batches in memory"):
+        bare = {size: bare_sum(table, size) for size in BATCHES}
+        first = _race("batches in memory", MEMORY_TABLE, exact_sum(table, options.threads), bare, options.repeats)
+    with console.status("a Parquet file"):
+        path = write_parquet(folder / "race.parquet", FILE_TABLE)
+        bare = {size: bare_file_sum(path, size) for size in BATCHES}
+        second = _race("a Parquet file", FILE_TABLE, gate_sum(path, options.threads), bare, options.repeats)
+    return [first, second]
+
+
+def _race(
+    name: str, rows: int, ours: Callable[[], Any], bare: Mapping[int, Callable[[], Any]], repeats: int
+) -> dict[str, Any]:
+    """Times both in turns, so that both meet the same machine; bare torch with the batch size that is fastest here."""
+    import numpy as np
+
+    found, expected = ours(), bare[1024]()
+    # The same sums, up to float32 and the noise of a release; else the race would be no race.
+    if not np.allclose(found, expected, atol=rows * 1e-3 + 50):
+        raise AssertionError(f"{name}: the two contestants compute different sums")
+    trials = {size: min(_seconds(run) for _ in range(3)) for size, run in bare.items()}
+    fastest = min(trials, key=trials.__getitem__)
+    times = [(_seconds(ours), _seconds(bare[fastest])) for _ in range(repeats)]
+    return {
+        "name": name,
+        "rows": rows,
+        "release_rows_per_second": rows / statistics.median(mine for mine, _ in times),
+        "torch_rows_per_second": rows / statistics.median(theirs for _, theirs in times),
+        "ratio": statistics.median(theirs / mine for mine, theirs in times),
+        "torch_batch": fastest,
+    }
+
+
+def _seconds(run: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
+
+
+def _print(
+    console: Console,
+    races: Sequence[Mapping[str, Any]],
+    memory: Sequence[Mapping[str, float]],
+    growth: float | None,
+    threads: int,
+) -> None:
+    from rich.table import Table
+
+    page = Table(title=f"20 columns, 1,000 Fourier features, 2 labels, {threads} thread(s)", title_justify="left")
+    for heading in ("rows per second", "noisegate", "bare torch", "ratio", "goal", ""):
+        page.add_column(heading, justify="left" if heading == "rows per second" else "right")
+    for race in races:
+        speeds = [f"{race[key]:,.0f}" for key in ("release_rows_per_second", "torch_rows_per_second")]
+        page.add_row(
+            race["name"], *speeds, f"{race['ratio']:.2f}", f"≥ {RATIO_GOAL}", _verdict(race["ratio"] >= RATIO_GOAL)
+        )
+    console.print(page)
+    if growth is None:
+        return
+    page = Table(title="Gate.sum streamed from a Parquet file", title_justify="left")
+    for heading in ("records", "seconds", "peak memory, MB", "beside the first", "goal", ""):
+        page.add_column(heading, justify="right")
+    for entry in memory:
+        beside = entry["peak_megabytes"] / memory[0]["peak_megabytes"]
+        figures = [f"{entry['rows']:,}", f"{entry['seconds']:.1f}", f"{entry['peak_megabytes']:.0f}", f"{beside:.2f}"]
+        page.add_row(*figures, f"≤ {MEMORY_GOAL}", _verdict(beside <= MEMORY_GOAL))
+    console.print(page)
+
+
+def _verdict(good: bool) -> str:
+    return "[green]pass[/green]" if good else "[red]miss[/red]"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""How the program ends: an exit code, and one message in the form that its reader asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+
+from noisegate.errors import NoisegateError
+
+# Typer brings its own copy of click or uses the installed one, as its version has it: this finds the right class.
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+_TRACEBACK = "NOISEGATE_TRACEBACK"
+
+
+def end(action: Callable[[], object]) -> int:
+    """Runs `action` and returns the exit code: 0 done, 2 user error, 3 refused, 130 stopped, 1 a fault of ours."""
+    try:
+        code = action()
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except (typer.Abort, KeyboardInterrupt):
+        return _fail("stopped.", 130)
+    except NoisegateError as error:
+        return _fail(str(error), error.exit_code)
+    except BrokenPipeError:
+        # Whoever reads our output has seen enough; nothing is left to be flushed at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except OSError as error:
+        return _fail(f"{error.filename or 'the output'} cannot be used: {error.strerror or type(error).__name__}.", 2)
+    except MemoryError:
+        return _fail("there is not enough memory; ask for less, for instance with --set frequencies=200.", 2)
+    except _USAGE_ERROR as error:
+        # Without arguments, help was printed, and there is nothing to add.
+        return _fail(_usage(error), 2) if str(error) else 2
+    except Exception as error:
+        if os.environ.get(_TRACEBACK):
+            raise
+        return _fail(_fault(error), 1)
+
+
+def _usage(error: Exception) -> str:
+    context = getattr(error, "ctx", None)
+    message = str(error.format_message()) if hasattr(error, "format_message") else str(error)
+    hint = f" See: {context.command_path} --help" if context is not None else ""
+    return f"{message.rstrip('.')}.{hint}"
+
+
+def _fault(error: Exception) -> str:
+    ours = str(Path(__file__).parents[1])
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(ours)]
+    place = f"{Path(frames[-1].filename).relative_to(ours)}, line {frames[-1].lineno}" if frames else "its start"
+    return (
+        f"this is a fault in noisegate: {type(error).__name__} in {place}. What it says may hold private values and is "
+        f"not shown; {_TRACEBACK}=1 in the environment shows it. Please report it. No budget is lost: if OUT.partial "
+        "exists, `noisegate fit --resume --out OUT` goes on from there."
+    )
+
+
+def _fail(message: str, code: int) -> int:
+    from rich.markup import escape
+
+    from noisegate.cli.console import ERR, print_json
+
+    if "--json" in sys.argv:
+        print_json({"error": message, "exit_code": code})
+    else:
+        ERR.print(f"[red]error:[/red] {escape(message)}", soft_wrap=True)
+    return code

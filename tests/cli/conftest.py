@@ -1,0 +1,170 @@
+"""A steward's desk: a schema, private records with a canary among them, a ledger, and two ways to run the program."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from noisegate.cli.main import run
+from noisegate.privacy.ledger import Ledger
+
+CANARY = "CANARY7531"
+PROGRAM = [sys.executable, "-c", "from noisegate.cli.main import run; run()"]
+TINY = ["--set", "frequencies=10", "--set", "hidden=[16]", "--set", 'fit_options={"steps": 10}']
+
+SCHEMA = """\
+label = "answer"
+[columns.age]
+kind = "integer"
+lower = 18
+upper = 90
+[columns.income]
+kind = "continuous"
+lower = 0.0
+upper = 100.0
+missing = true
+[columns.job]
+kind = "categorical"
+levels = ["nurse", "teacher", "farmer"]
+[columns.answer]
+kind = "categorical"
+levels = ["no", "yes"]
+"""
+HEADER = "age,income,job,answer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    folder: Path
+    schema: Path = field(init=False)
+    data: Path = field(init=False)
+    ledger: Path = field(init=False)
+    out: Path = field(init=False)
+
+    def __post_init__(self):
+        for name, file in {"schema": "schema.toml", "data": "data.csv", "ledger": "ledger.db", "out": "model"}.items():
+            object.__setattr__(self, name, self.folder / file)
+        self.schema.write_text(SCHEMA)
+        self.write_rows(rows(200))
+        Ledger(self.ledger).register("clinic", epsilon=3, delta=1e-5)
+
+    def write_rows(self, lines, header=HEADER):
+        self.data.write_text("\n".join([header, *lines]) + "\n")
+
+    def listing(self):
+        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
+
+    def fit(self, *more, epsilon="1"):
+        base = ["fit", str(self.data), "--schema", str(self.schema), "--epsilon", epsilon, "--out", str(self.out)]
+        return [*base, "--dataset", "clinic", "--ledger", str(self.ledger), *TINY, *more]
+
+    def account(self):
+        return Ledger(self.ledger).show("clinic")[0]
+
+
+def rows(count, seed=0):
+    draw = random.Random(seed)
+    return [
+        f"{draw.randint(18, 90)},{draw.uniform(0, 100):.2f},{draw.choice(['nurse', 'teacher', 'farmer'])},"
+        f"{draw.choice(['no', 'yes'])}"
+        for _ in range(count)
+    ]
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NOISEGATE_LEDGER", raising=False)
+    return Desk(folder=tmp_path)
+
+
+@pytest.fixture
+def cli(monkeypatch, capsys):
+    """Runs a verb in this process: all but the start of the interpreter is as in a shell."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def ended(*arguments):
+        monkeypatch.setattr(sys, "argv", ["noisegate", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            run()
+        printed = capsys.readouterr()
+        return Ended(code=stop.value.code, out=printed.out, err=printed.err)
+
+    return ended
+
+
+@pytest.fixture(scope="session")
+def fitted(tmp_path_factory):
+    """A model folder, made once; copy it before changing it."""
+    folder = tmp_path_factory.mktemp("fitted")
+    made = Desk(folder=folder)
+    shell(*made.fit(), cwd=folder)
+    return made
+
+
+@pytest.fixture
+def model(fitted, tmp_path):
+    return Path(shutil.copytree(fitted.out, tmp_path / "model-copy"))
+
+
+def environment(**more):
+    return {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80", **more}
+
+
+def shell(*arguments, cwd, code=0, **options):
+    """Runs a verb in a process of its own."""
+    ended = subprocess.run(
+        [*PROGRAM, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, env=environment(), **options
+    )
+    assert ended.returncode == code, ended.stderr
+    assert "Traceback" not in ended.stderr
+    return Ended(code=ended.returncode, out=ended.stdout, err=ended.stderr)
+
+
+@pytest.fixture
+def in_shell(tmp_path):
+    return lambda *arguments, **options: shell(*arguments, cwd=tmp_path, **options)
+
+
+@pytest.fixture
+def stopped_fit(desk):
+    """Starts a long fit, sends it a signal when `ready` says so, and returns how it ended."""
+
+    def run_and_stop(ready, number=signal.SIGINT, steps=100_000):
+        command = [*PROGRAM, *desk.fit("--set", 'fit_options={"steps": %d, "stop_at_noise": false}' % steps)]
+        with subprocess.Popen(
+            command, cwd=desk.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+        ) as process:
+            try:
+                deadline = time.monotonic() + 120
+                while not ready():
+                    assert process.poll() is None, process.communicate()
+                    assert time.monotonic() < deadline
+                    time.sleep(0.02)
+                process.send_signal(number)
+                out, err = process.communicate(timeout=120)
+            finally:
+                process.kill()
+        return Ended(code=process.returncode, out=out, err=err)
+
+    return run_and_stop

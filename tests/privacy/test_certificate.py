@@ -1,0 +1,160 @@
+"""Guarantee G-11: ε follows from the certificate alone, and one that states too little is refused."""
+
+import json
+import math
+from dataclasses import replace
+
+import dp_accounting
+import pytest
+
+from noisegate import __version__
+from noisegate.errors import ModelError, UserError
+from noisegate.privacy import accounting
+from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.certificate import Certificate, canonical_json, read_certificate
+from noisegate.privacy.certificate_page import render
+from noisegate.privacy.events import GaussianEvent, SampledGaussianEvent, Sampler
+
+EVENTS = (
+    GaussianEvent(name="a", sensitivity=1000, noise_std=4000.0, coordinates=5, sampler=Sampler.DISCRETE_GAUSSIAN),
+    GaussianEvent(name="b", sensitivity=10, noise_std=1e3 / 3, coordinates=9, sampler=Sampler.ROUNDED_GAUSSIAN),
+)
+COST = accounting.epsilon(EVENTS, 1e-5)
+
+
+def certificate(**changes):
+    fields = {
+        "epsilon": COST,
+        "delta": 1e-5,
+        "adjacency": Adjacency.ADD_REMOVE,
+        "unit": "patient",
+        "events": EVENTS,
+        "method": "dp-merf",
+        "public": {"records": 100, "note": "schön"},
+        "hashes": {"a": "0" * 64},
+        "ledger": {"dataset": "clinic", "reservation": "x"},
+    }
+    return Certificate(**{**fields, **changes})
+
+
+def test_epsilon_follows_from_the_file_alone():
+    read = Certificate.from_json(json.loads(json.dumps(certificate().to_json())))
+    assert read == certificate()
+    assert read.check() == COST
+    multiplier = (accounting.effective_multiplier(EVENTS[0]) ** -2 + (10 / (1e3 / 3)) ** 2) ** -0.5
+    assert read.check() == pytest.approx(dp_accounting.get_epsilon_gaussian(multiplier, 1e-5), rel=1e-4)
+
+
+@pytest.mark.parametrize("factor", [1 - 1e-6, 0.5, 0.0, -1.0])
+def test_a_certificate_that_states_too_little_is_refused(factor):
+    with pytest.raises(ModelError, match="do not rely on it"):
+        certificate(epsilon=COST * factor).check()
+    assert certificate(epsilon=COST * 1.01).check() == COST
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"delta": 1e-6},
+        {"events": (*EVENTS, EVENTS[0])},
+        {"events": (replace(EVENTS[0], noise_std=3900.0), EVENTS[1])},
+        {"events": (replace(EVENTS[0], sensitivity=1010), EVENTS[1])},
+        {"events": ()},
+    ],
+)
+def test_events_that_cost_more_than_is_stated_are_refused(changes):
+    with pytest.raises(ModelError, match="do not rely on it"):
+        certificate(**changes).check()
+
+
+@pytest.mark.parametrize("delta", [0.0, -1e-5])
+def test_a_delta_that_cannot_be_accounted_is_refused(delta):
+    with pytest.raises(ModelError):
+        certificate(delta=delta).check()
+
+
+@pytest.mark.xfail(strict=True, reason="check() does not look at whether the stated figures are numbers in range")
+@pytest.mark.parametrize("changes", [{"delta": math.nan}, {"delta": 1.0}, {"delta": 5.0}, {"epsilon": math.nan}])
+def test_figures_that_mean_nothing_are_refused(changes):
+    with pytest.raises(ModelError):
+        certificate(**changes).check()
+
+
+def test_noise_too_small_for_its_proof_is_refused():
+    coarse = replace(EVENTS[0], sensitivity=1, noise_std=10.0)
+    with pytest.raises(UserError, match=r"noise_std=10\.0"):
+        certificate(events=(coarse,), epsilon=1000.0).check()
+
+
+def test_sampled_events_are_checked_for_the_stated_adjacency():
+    event = SampledGaussianEvent(
+        name="s", rate=0.1, steps=5, sensitivity=1e3, noise_std=2e3, coordinates=4, sampler=Sampler.DISCRETE_GAUSSIAN
+    )
+    costs = {adjacency: accounting.epsilon([event], 1e-5, adjacency) for adjacency in Adjacency}
+    assert costs[Adjacency.ADD_REMOVE] != pytest.approx(costs[Adjacency.REPLACE_ONE], rel=1e-3)
+    for adjacency, epsilon in costs.items():
+        stated = certificate(events=(event,), adjacency=adjacency, epsilon=epsilon)
+        assert stated.check() == epsilon
+        with pytest.raises(ModelError):
+            replace(stated, epsilon=epsilon * 0.999).check()
+
+
+@pytest.mark.parametrize("field", ["guarantee", "events", "method", "public", "hashes", "format", "noisegate"])
+def test_a_missing_field_is_refused(field):
+    stored = certificate().to_json()
+    del stored[field]
+    with pytest.raises(ModelError):
+        Certificate.from_json(stored)
+
+
+@pytest.mark.parametrize("stored", [[], {}, {"format": 2}, {"format": 1}, None])
+def test_what_is_no_certificate_is_refused(stored):
+    with pytest.raises(ModelError):
+        Certificate.from_json(stored)
+
+
+def test_a_file_is_read_or_refused_by_name(tmp_path):
+    path = tmp_path / "certificate.json"
+    with pytest.raises(ModelError, match=r"certificate\.json does not exist"):
+        read_certificate(path)
+    for broken in (b"{", b"\xff\xfe\x00", b""):
+        path.write_bytes(broken)
+        with pytest.raises(ModelError, match="is not a certificate"):
+            read_certificate(path)
+    path.write_text(json.dumps(certificate().to_json()), encoding="utf-8")
+    assert read_certificate(path) == certificate()
+
+
+def test_the_digest_is_that_of_everything_in_the_certificate():
+    digests = {certificate().digest(), certificate().digest()}
+    assert len(digests) == 1
+    changes = [
+        {"epsilon": math.nextafter(COST, math.inf)},
+        {"delta": 2e-5},
+        {"adjacency": Adjacency.REPLACE_ONE},
+        {"unit": "visit"},
+        {"events": EVENTS[::-1]},
+        {"method": "other"},
+        {"public": {"records": 101}},
+        {"hashes": {"a": "1" * 64}},
+        {"ledger": None},
+        {"version": "0"},
+    ]
+    digests |= {certificate(**change).digest() for change in changes}
+    assert len(digests) == 1 + len(changes)
+
+
+def test_canonical_json_is_one_form_and_refuses_nan():
+    assert canonical_json({"b": 1, "a": [1.5, "ü"]}) == canonical_json({"a": [1.5, "ü"], "b": 1})
+    assert canonical_json({"a": "ü"}) == '{"a":"ü"}'.encode()
+    with pytest.raises(ValueError, match="JSON compliant"):
+        canonical_json(math.nan)
+
+
+def test_the_page_tells_a_person_what_the_file_tells_a_program():
+    page = render(certificate(epsilon=1.25, public={"records": 4711, "schema": {"columns": [{"name": "age"}]}}))
+    for part in ("(1.25, 1e-05)", "one patient", "number of records is private", "4711", "age", "'clinic'", __version__):
+        assert part in page
+    for event in EVENTS:
+        assert f"| {event.name} | {event.coordinates} | {event.sensitivity:g} | {event.noise_std:.1f} |" in page
+    assert certificate().to_json()["noise_source"] == "operating system, unseeded"

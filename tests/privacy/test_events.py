@@ -1,0 +1,97 @@
+"""Events survive JSON exactly, and what is not understood is refused, never skipped."""
+
+import json
+import math
+
+import pytest
+
+from noisegate.privacy.events import (
+    EventError,
+    GaussianEvent,
+    SampledGaussianEvent,
+    Sampler,
+    event_from_json,
+    event_to_json,
+    events_from_json,
+)
+
+GAUSSIAN = GaussianEvent(
+    name="fourier", sensitivity=2**22, noise_std=1e7 / 3, coordinates=12, sampler=Sampler.DISCRETE_GAUSSIAN
+)
+SAMPLED = SampledGaussianEvent(
+    name="gradients",
+    rate=0.1,
+    steps=7,
+    sensitivity=0.1 + 0.2,
+    noise_std=math.pi,
+    coordinates=5,
+    sampler=Sampler.ROUNDED_GAUSSIAN,
+)
+
+
+@pytest.mark.parametrize("event", [GAUSSIAN, SAMPLED])
+def test_an_event_survives_json_exactly(event):
+    assert event_from_json(json.loads(json.dumps(event_to_json(event)))) == event
+
+
+def test_stored_events_are_understood_for_ever():
+    # The stored form is fixed: ledgers and certificates hold it.
+    stored = {"kind": "gaussian", "name": "q", "sensitivity": 3, "noise_std": 48.0, "coordinates": 2}
+    assert event_from_json({**stored, "sampler": "discrete-gaussian"}) == GaussianEvent(
+        name="q", sensitivity=3, noise_std=48.0, coordinates=2, sampler=Sampler.DISCRETE_GAUSSIAN
+    )
+    assert event_to_json(SAMPLED) == {
+        "kind": "sampled-gaussian",
+        "name": "gradients",
+        "rate": 0.1,
+        "steps": 7,
+        "sensitivity": 0.1 + 0.2,
+        "noise_std": math.pi,
+        "coordinates": 5,
+        "sampler": "rounded-gaussian",
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "laplace"},
+        {"kind": None},
+        {"sampler": "fixed"},
+        {"sampler": None},
+        {"more": 1},
+        *[{field: bad} for field in ("sensitivity", "noise_std") for bad in (0, -1.0, math.nan, math.inf, True, "3")],
+        *[{"coordinates": bad} for bad in (0, -5, None)],
+    ],
+)
+@pytest.mark.parametrize("event", [GAUSSIAN, SAMPLED])
+def test_a_broken_event_is_refused(event, change):
+    with pytest.raises(EventError):
+        event_from_json({**event_to_json(event), **change})
+
+
+@pytest.mark.parametrize("field", ["kind", "name", "sensitivity", "noise_std", "coordinates", "sampler"])
+@pytest.mark.parametrize("event", [GAUSSIAN, SAMPLED])
+def test_a_missing_field_is_refused(event, field):
+    stored = event_to_json(event)
+    del stored[field]
+    with pytest.raises(EventError):
+        event_from_json(stored)
+
+
+@pytest.mark.parametrize("change", [{"rate": 1.0001}, {"rate": 0.0}, {"rate": math.nan}, {"steps": 0}, {"steps": -1}])
+def test_a_sample_that_cannot_be_is_refused(change):
+    with pytest.raises(EventError, match="'gradients'"):
+        event_from_json({**event_to_json(SAMPLED), **change})
+
+
+def test_one_broken_event_refuses_the_whole_list():
+    good = event_to_json(GAUSSIAN)
+    assert events_from_json([good, event_to_json(SAMPLED)]) == (GAUSSIAN, SAMPLED)
+    with pytest.raises(EventError):
+        events_from_json([good, {"kind": "unheard of"}])
+
+
+@pytest.mark.parametrize("event", [GAUSSIAN, SAMPLED])
+def test_the_multiplier_is_noise_over_sensitivity(event):
+    assert event.noise_multiplier == event.noise_std / event.sensitivity

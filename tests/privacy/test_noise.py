@@ -1,0 +1,172 @@
+"""Guarantees G-04 and G-05, measured: the noise has the stated scale, two-sided, and nothing about it repeats.
+
+The noise has no seed, so each test states how often it fails by chance: at most 1e-9.
+"""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from noisegate.privacy import noise
+from noisegate.privacy.accounting import ROUNDED_DISTANCE
+from noisegate.privacy.events import Sampler
+from noisegate.privacy.noise import EXACT_COORDINATES, add_noise, choose_sampler
+
+CHANCE = 1e-9
+DRAWS = 20_000
+SAMPLERS = list(Sampler)
+
+
+def draw(sampler, std, size=DRAWS):
+    return add_noise(np.zeros(size, dtype=np.int64), noise_std=std, sampler=sampler)
+
+
+def variance_fits(sample, std):
+    """Whether Σz²/σ² lies where a χ² of so many degrees lies, except with probability CHANCE."""
+    statistic = np.square(sample / std).sum()
+    return stats.chi2.ppf(CHANCE / 2, sample.size) < statistic < stats.chi2.isf(CHANCE / 2, sample.size)
+
+
+def shape_fits(sample, std):
+    """Whether the empirical distribution is as close to N(0, σ²) as Dvoretzky, Kiefer and Wolfowitz allow.
+
+    Noise on integers, or on a grid of at most σ/16, makes the distribution function a staircase. It is compared half-way
+    between two levels, where staircase and Φ agree; beside the gaps of the far tails up to 0.002.
+    """
+    levels, counts = np.unique(sample, return_counts=True)
+    below = np.cumsum(counts) / sample.size
+    middle = np.append((levels[:-1] + levels[1:]) / 2, levels[-1] + 0.5)
+    distance = np.abs(below - stats.norm.cdf(middle / std)).max()
+    return distance < math.sqrt(math.log(2 / CHANCE) / (2 * sample.size)) + 0.002
+
+
+@pytest.mark.parametrize("fits", [variance_fits, shape_fits])
+@pytest.mark.parametrize("std", [16.0, 1000.5, 3e6, 2.0**40])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected(sampler, std, fits):
+    sample = draw(sampler, std)
+    assert fits(sample, std)
+    assert not fits(sample, std * 2 / 3)
+    assert not fits(sample, std * 3 / 2)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_the_mean_is_zero(sampler):
+    sample = draw(sampler, 5000.0)
+    limit = stats.norm.isf(CHANCE / 2) * 5000.0 / math.sqrt(DRAWS)
+    assert abs(sample.mean()) < limit
+
+
+def correlation(left, right, std):
+    """Mean product in standard errors; by Bernstein's inequality beyond 7.5 with probability below CHANCE."""
+    return float((left * right).sum() / std**2 / math.sqrt(left.size))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_coordinates_and_calls_are_independent(sampler):
+    std = 4000.0
+    sample = add_noise(np.zeros((200, 100), dtype=np.int64), noise_std=std, sampler=sampler).astype(float)
+    again = add_noise(np.zeros((200, 100), dtype=np.int64), noise_std=std, sampler=sampler).astype(float)
+    flat = sample.ravel()
+    pairs = [(flat[:-1], flat[1:]), (flat[:-2], flat[2:]), (sample[:, :-1], sample[:, 1:]), (sample[:-1], sample[1:])]
+    pairs += [(sample, again), (sample, sample[::-1, ::-1])]
+    for left, right in pairs[:-1]:
+        assert abs(correlation(left, right, std)) < 7.5
+    # Rows and columns have no common part either: sums along them vary as sums of independent draws do.
+    assert variance_fits(sample.sum(axis=0), std * math.sqrt(200))
+    assert variance_fits(sample.sum(axis=1), std * math.sqrt(100))
+    assert abs(correlation(sample, sample, std)) > 7.5
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_chunks_of_a_large_release_are_drawn_independently(sampler, monkeypatch):
+    monkeypatch.setattr(noise, "_CHUNK", 1000)
+    sample = draw(sampler, 4000.0, 2500)
+    assert sample.shape == (2500,)
+    assert abs(correlation(sample[:1000].astype(float), sample[1000:2000].astype(float), 4000.0)) < 7.5
+    assert variance_fits(sample[2000:], 4000.0)
+
+
+@pytest.mark.parametrize("std", [16.0, 1e6])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_noise_is_never_the_same_twice(sampler, std):
+    seen = {draw(sampler, std, 64).tobytes() for _ in range(50)}
+    assert len(seen) == 50
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_the_shape_of_the_sums_is_kept(sampler):
+    for shape in ((3, 5), (1, 1), (0, 4), (7,)):
+        result = add_noise(np.zeros(shape, dtype=np.int64), noise_std=100.0, sampler=sampler)
+        assert (result.shape, result.dtype) == (shape, np.int64)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_the_sums_are_not_changed(sampler):
+    sums = np.arange(10)
+    add_noise(sums, noise_std=100.0, sampler=sampler)
+    assert sums.tolist() == list(range(10))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_large_sum_is_added_exactly(sampler, sign):
+    # float64 holds 2**60 + 12345 in steps of 256 only, so noise of 20 units would be lost in it.
+    std, large = 20.0, sign * (2**60 + 12345)
+    noisy = add_noise(np.full(DRAWS, large, dtype=np.int64), noise_std=std, sampler=sampler)
+    difference = np.array([int(value) - large for value in noisy])
+    assert variance_fits(difference, std)
+    assert abs(difference.mean()) < stats.norm.isf(CHANCE / 2) * std / math.sqrt(DRAWS) + 0.5
+    assert len(set((difference % 256).tolist())) > 50
+
+
+@pytest.mark.parametrize(("std", "step"), [(16.0, 1), (31.9, 1), (32.0, 2), (1e6, 2**15), (2.0**50, 2**46)])
+def test_the_rounded_gaussian_lands_on_its_grid_and_reaches_all_of_it(std, step):
+    sums = np.random.default_rng(0).integers(-(2**58), 2**58, 3000)
+    noisy = add_noise(sums, noise_std=std, sampler=Sampler.ROUNDED_GAUSSIAN)
+    assert not (noisy % step).any()
+    assert 16 * step <= std < 32 * step
+    places = np.sort(np.unique((noisy - sums // step * step) // step))
+    assert {1} <= {int(b - a) for a, b in pairwise(places)}
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2**14, 2**15 - 1])
+def test_the_rounded_gaussian_has_no_bias_toward_its_grid(offset):
+    std = 1e6
+    sums = np.full(DRAWS, offset, dtype=np.int64)
+    noisy = add_noise(sums, noise_std=std, sampler=Sampler.ROUNDED_GAUSSIAN)
+    assert abs((noisy - offset).mean()) < stats.norm.isf(CHANCE / 2) * std / math.sqrt(DRAWS)
+    assert variance_fits((noisy - offset).astype(float), std)
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "epsilon", "delta", "expected"),
+    [
+        (1, 1.0, 1e-5, Sampler.DISCRETE_GAUSSIAN),
+        (EXACT_COORDINATES, 1.0, 1e-5, Sampler.DISCRETE_GAUSSIAN),
+        (EXACT_COORDINATES + 1, 1.0, 1e-5, Sampler.ROUNDED_GAUSSIAN),
+        (EXACT_COORDINATES + 1, 1.0, 1e-7, Sampler.DISCRETE_GAUSSIAN),
+        (EXACT_COORDINATES + 1, 30.0, 1e-5, Sampler.DISCRETE_GAUSSIAN),
+        (EXACT_COORDINATES + 1, 1000.0, 0.4, Sampler.DISCRETE_GAUSSIAN),
+    ],
+)
+def test_the_sampler_is_chosen_by_a_public_rule(coordinates, epsilon, delta, expected):
+    assert choose_sampler(coordinates, epsilon=epsilon, delta=delta) is expected
+    if expected is Sampler.ROUNDED_GAUSSIAN:
+        assert coordinates * ROUNDED_DISTANCE * (1 + math.exp(epsilon)) <= delta / 10
+
+
+def test_the_module_takes_no_seed(monkeypatch):
+    # Were NumPy's global generator or Python's used, seeding them would repeat the noise.
+    import random
+
+    for sampler in SAMPLERS:
+        seen = []
+        for _ in range(2):
+            random.seed(1)
+            np.random.seed(1)  # noqa: NPY002
+            seen.append(draw(sampler, 1000.0, 200).tolist())
+        assert seen[0] != seen[1]

@@ -1,0 +1,173 @@
+"""Plan before data: what is asked, how the budget is shared, and that no weaker plan passes for a calibrated one."""
+
+import math
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+
+from noisegate.errors import CalibrationError, OptionError, UserError
+from noisegate.privacy.accounting import effective_multiplier
+from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.events import Sampler
+from noisegate.privacy.grid import UNITS
+from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Question
+
+
+def question(name="q", share=1.0, **options):
+    return Question(**{"name": name, "dim": 10, "columns": 2, "norm": 1.0, "share": share, **options})
+
+
+def plan(*shares, **options):
+    return Plan(questions=tuple(question(f"q{i}", share, **options) for i, share in enumerate(shares)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        *[({"epsilon": bad}, "epsilon=") for bad in (0, 0.0, -1.0, 0.0099, 1000.1, math.nan, math.inf, True, "1", None)],
+        *[({"epsilon": 1, "delta": bad}, "delta=") for bad in (0, -1e-9, 0.5, 0.9, 1e-13, math.nan, False, "x", None)],
+    ],
+)
+def test_a_budget_out_of_range_is_refused_with_the_cure(options, message):
+    with pytest.raises(OptionError, match=message) as caught:
+        Budget(**options)
+    assert "must be a number from" in str(caught.value)
+
+
+def test_the_ends_of_the_range_are_in_it():
+    for epsilon in (0.01, 1000, 1000.0):
+        for delta in (1e-12, math.nextafter(0.5, 0)):
+            assert Budget(epsilon=epsilon, delta=delta).epsilon == epsilon
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"dim": 0}, {"columns": 0}, *[{"share": bad} for bad in (0.0, -1.0, math.nan, math.inf)]],
+)
+def test_an_unusable_question_is_refused_by_name(options):
+    with pytest.raises(OptionError, match="question 'q'"):
+        question(**options)
+
+
+@pytest.mark.parametrize("options", [{"norm": 0.0}, {"norm": math.nan}, {"nonnegative": True, "centre": (0.0,) * 10}])
+def test_a_question_without_a_grid_is_refused_before_data(options):
+    with pytest.raises(OptionError):
+        Plan(questions=(question(**options),)).calibrate(Budget(epsilon=1.0))
+
+
+@pytest.mark.parametrize("questions", [(), (question("a"), question("a"))])
+def test_a_plan_needs_questions_with_names_of_their_own(questions):
+    with pytest.raises(OptionError, match="each with its own name"):
+        Plan(questions=questions)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-6, 3e5])
+def test_shares_are_relative_parts_of_mu_squared(factor):
+    shares = (1.0, 0.5, 0.03)
+    calibrated = plan(*(share * factor for share in shares)).calibrate(Budget(epsilon=1.0))
+    parts = [effective_multiplier(event) ** -2 for event in calibrated.events]
+    for part, share in zip(parts, shares, strict=True):
+        assert part / sum(parts) == pytest.approx(share / sum(shares), rel=1e-9)
+    assert 1 - 1e-6 <= calibrated.epsilon <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "nonnegative", "times"),
+    [
+        (Adjacency.ADD_REMOVE, False, 1.0),
+        (Adjacency.ADD_REMOVE, True, 1.0),
+        (Adjacency.REPLACE_ONE, False, 2.0),
+        (Adjacency.REPLACE_ONE, True, math.sqrt(2)),
+    ],
+)
+def test_noise_follows_the_sensitivity_for_the_adjacency(adjacency, nonnegative, times):
+    budget = Budget(epsilon=1.0, adjacency=adjacency)
+    (release,) = plan(1.0, nonnegative=nonnegative).calibrate(budget).releases
+    (plain,) = plan(1.0).calibrate(Budget(epsilon=1.0)).releases
+    assert release.sensitivity == math.ceil(times * UNITS)
+    assert release.noise_std / plain.noise_std == pytest.approx(times, rel=1e-6)
+
+
+def test_noise_in_natural_units_grows_with_the_norm():
+    (narrow,), (wide,) = (plan(1.0, norm=norm).calibrate(Budget(epsilon=1.0)).releases for norm in (1.0, 50.0))
+    assert narrow.noise_std == wide.noise_std
+    assert wide.noise_std_natural / narrow.noise_std_natural == pytest.approx(50.0)
+
+
+def test_the_event_says_what_the_release_does():
+    release = plan(1.0, 2.0).calibrate(Budget(epsilon=2.0)).release("q1")
+    event = release.event
+    assert (event.name, event.sensitivity, event.noise_std) == ("q1", release.sensitivity, release.noise_std)
+    assert (event.coordinates, event.sampler) == (20, Sampler.DISCRETE_GAUSSIAN)
+
+
+# A plan made by hand.
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_a_sensitivity_below_that_of_the_adjacency_is_refused(adjacency):
+    budget = Budget(epsilon=1.0, adjacency=adjacency)
+    good = plan(1.0, 1.0).calibrate(budget)
+    first = good.releases[0]
+    assert CalibratedPlan(budget=budget, releases=good.releases) == good
+    weak = replace(first, sensitivity=first.sensitivity - 1)
+    with pytest.raises(CalibrationError, match="'q0': sensitivity="):
+        CalibratedPlan(budget=budget, releases=(weak, good.releases[1]))
+
+
+def test_a_plan_for_add_remove_does_not_pass_for_replace_one():
+    good = plan(1.0).calibrate(Budget(epsilon=1.0))
+    with pytest.raises(CalibrationError):
+        CalibratedPlan(budget=Budget(epsilon=1.0, adjacency=Adjacency.REPLACE_ONE), releases=good.releases)
+
+
+@pytest.mark.parametrize("factor", [1 - 1e-5, 2 / 3, 0.5, 1e-3])
+def test_too_little_noise_is_refused(factor):
+    budget = Budget(epsilon=1.0)
+    good = plan(1.0, 0.1).calibrate(budget)
+    weak = tuple(replace(release, noise_std=release.noise_std * factor) for release in good.releases)
+    with pytest.raises(CalibrationError, match="more than the 1 asked for"):
+        CalibratedPlan(budget=budget, releases=weak)
+    strong = tuple(replace(release, noise_std=release.noise_std / factor) for release in good.releases)
+    assert CalibratedPlan(budget=budget, releases=strong).epsilon < 1.0
+
+
+def test_another_question_asked_on_the_side_is_refused():
+    budget = Budget(epsilon=1.0)
+    good = plan(1.0).calibrate(budget)
+    more = plan(1.0, 1.0).calibrate(budget).releases[1]
+    with pytest.raises(CalibrationError, match="more than"):
+        CalibratedPlan(budget=budget, releases=(*good.releases, more))
+
+
+@pytest.mark.parametrize("field", ["sensitivity", "noise_std"])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, 0.0, 1.0])
+def test_values_that_no_calibration_gives_are_refused(field, bad):
+    budget = Budget(epsilon=1.0)
+    (good,) = plan(1.0).calibrate(budget).releases
+    with pytest.raises(UserError):
+        CalibratedPlan(budget=budget, releases=(replace(good, **{field: bad}),))
+
+
+def test_a_plan_cannot_be_changed():
+    calibrated = plan(1.0).calibrate(Budget(epsilon=1.0))
+    with pytest.raises(FrozenInstanceError):
+        calibrated.budget = Budget(epsilon=2.0)
+    with pytest.raises(FrozenInstanceError):
+        calibrated.releases[0].noise_std = 1.0
+
+
+# What cannot be had.
+
+
+def test_a_share_too_small_for_the_grid_is_refused():
+    with pytest.raises(CalibrationError, match=r"'q1'.*larger share"):
+        plan(1.0, 1e-30).calibrate(Budget(epsilon=1.0))
+
+
+def test_a_sampler_that_eats_the_whole_delta_is_refused():
+    # Each question takes at most a tenth of δ for its sampler, but twenty of them take more than all of it.
+    large = plan(*[1.0] * 20, dim=510_000)
+    assert large.questions[0].coordinates == 1_020_000
+    with pytest.raises(CalibrationError, match="delta=1e-05 is too small"):
+        large.calibrate(Budget(epsilon=1.1, delta=1e-5))

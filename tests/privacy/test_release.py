@@ -1,0 +1,105 @@
+"""A release comes back from its folder as it was, or not at all."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from noisegate.errors import ModelError
+from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.events import GaussianEvent, Sampler
+from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, value_hashes
+from noisegate.schema import Boolean, Schema
+
+SCHEMA = Schema((Boolean(name="ill"),), label=None)
+
+
+@pytest.fixture
+def release():
+    values = {"a": np.array([[1.0, -2.5], [1e-300, 3e300]]), "b": np.array([[0.1 + 0.2]])}
+    event = GaussianEvent(name="a", sensitivity=1, noise_std=16.0, coordinates=4, sampler=Sampler.DISCRETE_GAUSSIAN)
+    certificate = Certificate(
+        epsilon=1.0,
+        delta=1e-5,
+        adjacency=Adjacency.ADD_REMOVE,
+        unit="record",
+        events=(event,),
+        method="m",
+        public={"schema": SCHEMA.to_json()},
+        hashes=value_hashes(values),
+    )
+    return Release(values=values, noise_std={"a": 1 / 3, "b": 2.0}, certificate=certificate)
+
+
+def test_a_release_comes_back_as_it_was(release, tmp_path):
+    release.save(tmp_path)
+    loaded = Release.load(tmp_path)
+    assert loaded.certificate == release.certificate
+    assert dict(loaded.noise_std) == dict(release.noise_std)
+    assert {name: value.tobytes() for name, value in loaded.values.items()} == {
+        name: value.tobytes() for name, value in release.values.items()
+    }
+    assert loaded.schema == SCHEMA
+
+
+def test_a_transposed_array_comes_back_as_it_was(release, tmp_path):
+    values = {"a": np.arange(6.0).reshape(2, 3).T}
+    turned = replace(
+        release,
+        values=values,
+        noise_std={"a": 1.0},
+        certificate=replace(release.certificate, hashes=value_hashes(values)),
+    )
+    turned.save(tmp_path)
+    assert Release.load(tmp_path).values["a"].tolist() == values["a"].tolist()
+
+
+@pytest.mark.parametrize("change", ["value", "shape", "name", "more", "fewer", "hash"])
+def test_what_the_certificate_does_not_speak_of_is_refused(change, release, tmp_path):
+    release.save(tmp_path)
+    path = tmp_path / VALUES_FILE
+    arrays = dict(load_file(path))
+    if change == "value":
+        arrays["b"] = np.nextafter(arrays["b"], 1)
+    elif change == "shape":
+        arrays["a"] = arrays["a"].reshape(4, 1)
+    elif change == "name":
+        arrays["c"] = arrays.pop("b")
+    elif change == "more":
+        arrays["c"] = np.zeros((1, 1))
+    elif change == "fewer":
+        del arrays["b"]
+    else:
+        stored = json.loads((tmp_path / CERTIFICATE_FILE).read_text("utf-8"))
+        stored["hashes"]["a"] = "0" * 64
+        (tmp_path / CERTIFICATE_FILE).write_text(json.dumps(stored), encoding="utf-8")
+    save_file(arrays, path)
+    with pytest.raises(ModelError, match="hashes differ"):
+        Release.load(tmp_path)
+
+
+def test_a_broken_folder_is_refused(release, tmp_path):
+    with pytest.raises(ModelError, match="does not exist"):
+        Release.load(tmp_path)
+    release.save(tmp_path)
+    whole = (tmp_path / VALUES_FILE).read_bytes()
+    for broken in (whole[:-3], b"", b"\xff" * 40):
+        (tmp_path / VALUES_FILE).write_bytes(broken)
+        with pytest.raises(ModelError, match="cannot be read"):
+            Release.load(tmp_path)
+    (tmp_path / VALUES_FILE).unlink()
+    with pytest.raises(ModelError, match="cannot be read"):
+        Release.load(tmp_path)
+
+
+def test_hashes_are_of_shape_and_values():
+    plain = value_hashes({"a": np.array([[1.0, 2.0]])})
+    assert plain == value_hashes({"a": np.asfortranarray([[1.0, 2.0]])})
+    assert plain != value_hashes({"a": np.array([[1.0], [2.0]])})
+    assert plain != value_hashes({"a": np.array([[1.0, np.nextafter(2.0, 3)]])})
+    assert plain != value_hashes({"b": np.array([[1.0, 2.0]])})
+    assert value_hashes({"a": np.array([[0.0]])}) != value_hashes({"a": np.array([[-0.0]])})
+    assert len(plain["a"]) == 64

@@ -1,0 +1,56 @@
+"""Every module can be imported on its own, and the public names are the ones that are promised."""
+
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import noisegate
+
+PUBLIC = [
+    "__version__",
+    "Adjacency",
+    "Budget",
+    "BudgetRefusedError",
+    "Certificate",
+    "DPMERF",
+    "Gate",
+    "Ledger",
+    "NoisegateError",
+    "Release",
+    "Schema",
+    "Synthesizer",
+    "UserError",
+    "synthesize",
+]
+MODULES = [module.name for module in pkgutil.walk_packages(noisegate.__path__, "noisegate.")]
+
+# Third-party packages stay loaded; noisegate itself is forgotten before each import, so that none leans on another.
+ALONE = """
+import importlib, sys, warnings
+for name in sys.argv[1:]:
+    for loaded in [n for n in sys.modules if n.partition(".")[0] == "noisegate"]:
+        del sys.modules[loaded]
+    importlib.import_module(name)
+    print(name)
+"""
+
+
+def test_every_module_imports_alone():
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", ALONE, *MODULES], capture_output=True, text=True, check=False
+    )
+    assert ended.stdout.split() == MODULES, ended.stderr
+
+
+def test_the_public_names_are_pinned_and_resolve():
+    assert noisegate.__all__ == PUBLIC
+    for name in PUBLIC:
+        assert getattr(noisegate, name) is not None
+    assert set(PUBLIC) <= set(dir(noisegate))
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="'nothing'"):
+        _ = noisegate.nothing
