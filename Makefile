@@ -15,7 +15,8 @@ UV_VERSION := 0.13
 TOOLS := .venv-tools
 UV_READY := $(TOOLS)/.uv-$(UV_VERSION)
 BIN := .venv/bin
-UV := env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=.venv UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv
+# The system's certificates, as pip uses them: hospitals and banks put their own in front of the package index.
+UV := env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=.venv UV_PYTHON_DOWNLOADS=never UV_SYSTEM_CERTS=1 $(TOOLS)/bin/uv
 WORKERS ?= 2
 DATA_OPTION = $(if $(NOISEGATE_TEST_DATA),--data "$(NOISEGATE_TEST_DATA)")
 
