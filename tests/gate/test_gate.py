@@ -218,6 +218,8 @@ def test_the_cost_is_reserved_before_the_first_record_is_read_and_committed_afte
     (account,) = ledger.show("clinic")
     assert account.spent == cost(release.certificate.events, 1e-5)
     assert (account.reserved, account.committed, account.voided) == (0, 1, 0)
+    with pytest.raises(OptionError, match="committed already"):
+        ledger.void(commit.reservation, reason="to ask again")
 
 
 @pytest.mark.parametrize(

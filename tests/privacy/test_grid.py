@@ -61,7 +61,7 @@ def test_adversarial_rows_stay_inside_the_ball(dtype, dim):
         assert_inside(grid, adversarial(dim, dtype, grid.norm))
 
 
-finite = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300, width=64)
+finite = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e289, max_value=1e289, width=64)
 
 
 @settings(max_examples=150, deadline=None)
@@ -212,7 +212,7 @@ def test_minus_infinity_in_a_nonnegative_question_depends_on_the_row_alone():
     random = np.random.default_rng(0)
     rows = np.abs(random.normal(size=(3000, 33)))
     edge = (1 + 2.0**-11) ** -0.5 / (1 - 2.0**-10)
-    rows *= edge * (1 + random.uniform(-1e-7, 1e-7, size=(3000, 1))) / np.linalg.norm(rows, axis=1)[:, None]
+    rows *= edge * (1 + random.uniform(-1e-7, 1e-7, size=(3000, 1))) / np.linalg.norm(rows[:, 1:], axis=1)[:, None]
     rows = rows.astype(np.float32)
     rows[:, 0] = -np.inf
     grid = Grid(norm=1.0, nonnegative=True)

@@ -177,8 +177,8 @@ class Fitting:
                 kept.lerp_(current, 1 - decay)
 
     def _residuals(self, generator: TableGenerator, batch: int) -> Tensor:
-        """Returns residuals in units of the noise's standard deviation, (dim, present classes, two independent
-        halves).""" classes, half = len(self._classes), max(math.ceil(batch / len(self._classes) / 2), 8)
+        """Returns residuals in noise standard deviations, (dim, present classes, two independent halves)."""
+        classes, half = len(self._classes), max(math.ceil(batch / len(self._classes) / 2), 8)
         labels = self._classes.repeat_interleave(2 * half)
         noise = generator.noise(len(labels), self.random)
         columns = generator(noise.to(self._device), labels.to(self._device))
