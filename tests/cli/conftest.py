@@ -127,8 +127,9 @@ def model(fitted, tmp_path):
     return Path(shutil.copytree(fitted.out, tmp_path / "model-copy"))
 
 
-def environment(**more):
-    return {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80", **more}
+def environment():
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONUNBUFFERED", "NOISEGATE_LEDGER")}
+    return {**kept, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
 
 
 def shell(*arguments, cwd, code=0, **options):
@@ -150,8 +151,8 @@ def in_shell(tmp_path):
 def stopped_fit(desk):
     """Starts a long fit, sends it a signal when `ready` says so, and returns how it ended."""
 
-    def run_and_stop(ready, number=signal.SIGINT, steps=100_000):
-        command = [*PROGRAM, *desk.fit("--set", 'fit_options={"steps": %d, "stop_at_noise": false}' % steps)]
+    def run_and_stop(ready, number=signal.SIGINT, more=()):
+        command = [*PROGRAM, *desk.fit("--set", 'fit_options={"steps": 100000, "stop_at_noise": false}', *more)]
         with subprocess.Popen(
             command, cwd=desk.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
         ) as process:

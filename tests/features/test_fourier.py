@@ -62,7 +62,9 @@ def test_every_vector_has_norm_one(count):
 
 def test_the_gaussian_kernel_is_approximated():
     scale = 0.3
-    feature_map = features(Layout(numeric=NUMERIC, coded=()), count=20_000, kernel="numeric", length_scales=[(scale,) * 2] * 3)
+    feature_map = features(
+        Layout(numeric=NUMERIC, coded=()), count=20_000, kernel="numeric", length_scales=[(scale,) * 2] * 3
+    )
     records = EncodedTable(numeric=np.random.default_rng(3).uniform(size=(12, 3)), codes=np.zeros((12, 0), np.int32))
     vectors = feature_map(records).astype(np.float64)
     squares = ((records.numeric[:, None] - records.numeric[None]) ** 2).sum(axis=2)
@@ -160,7 +162,9 @@ def test_frequencies_too_high_for_exact_phases_are_refused():
         )
 
 
-@pytest.mark.parametrize("layout", [Layout(numeric=NUMERIC[:1], coded=()), Layout(numeric=(), coded=LAYOUT.coded, label=1)])
+@pytest.mark.parametrize(
+    "layout", [Layout(numeric=NUMERIC[:1], coded=()), Layout(numeric=(), coded=LAYOUT.coded, label=1)]
+)
 def test_a_single_column_is_enough(layout):
     vectors = features(layout)(records_of(30, layout=layout)).astype(np.float64)
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-"""What the tests of the gate share: schemas, a map that returns whatever vector it is told to, and an engine that shows the exact sums."""
+"""What the tests of the gate share: schemas, a map that says whatever it is told to, an engine that shows exact sums."""
 
 from dataclasses import dataclass, field
 from datetime import date

@@ -1,4 +1,4 @@
-"""Guarantee G-06: a record's quantised vector is the same bits whatever its neighbours, its place, its file and the threads."""
+"""Guarantee G-06: a record's quantised vector is the same bits whatever its neighbours, place, file and threads."""
 
 import numpy as np
 import polars as pl
@@ -111,7 +111,11 @@ def test_the_sum_does_not_depend_on_threads_and_batches(threads, mixed_schema, p
     assert whole.records == 1500
     for batch_rows in (1, 255, 256, 700) if threads == 2 else (97,):
         source = TableSource(frame.iloc[:300] if batch_rows == 1 else frame, mixed_schema, batch_rows=batch_rows)
-        expected = whole if batch_rows != 1 else sum_records(next(TableSource(frame.iloc[:300], mixed_schema).batches()), tasks)
+        expected = (
+            whole
+            if batch_rows != 1
+            else sum_records(next(TableSource(frame.iloc[:300], mixed_schema).batches()), tasks)
+        )
         found = LocalEngine(threads=threads).sum(source.batches(), tasks, None)
         assert found.records == expected.records
         for name in tasks:

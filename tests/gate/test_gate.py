@@ -1,4 +1,4 @@
-"""The door: what it refuses, in which order it reserves, reads and draws, and what it books. Guarantees G-09 and G-10."""
+"""The door: what it refuses, in which order it reserves, reads and draws, and what it books (G-09, G-10)."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Guarantee G-01, measured: neighbours' sums differ by no more than stated, exactly, in grid units, and by as much as that."""
+"""Guarantee G-01, measured: neighbours' sums differ by what is stated and no more, exactly, in grid units."""
 
 import numpy as np
 import pytest

@@ -18,7 +18,9 @@ from noisegate.privacy.plan import Budget, Plan, Question
 SENSITIVITY = 2**22
 
 
-def gaussian_event(multiplier, *, name="q", coordinates=100, sampler=Sampler.DISCRETE_GAUSSIAN, sensitivity=SENSITIVITY):
+def gaussian_event(
+    multiplier, *, name="q", coordinates=100, sampler=Sampler.DISCRETE_GAUSSIAN, sensitivity=SENSITIVITY
+):
     std = multiplier * sensitivity
     return GaussianEvent(name=name, sensitivity=sensitivity, noise_std=std, coordinates=coordinates, sampler=sampler)
 
@@ -121,7 +123,7 @@ def test_a_mixture_of_both_kinds_costs_more_than_each_and_less_than_the_sum(adja
 
 @pytest.mark.xfail(strict=True, reason="a sampled step with sensitivity √2·B under replace-one is charged too little")
 def test_a_sampled_step_whose_records_move_at_a_right_angle():
-    # Non-negative vectors: a record of norm B becomes another one at a right angle, √2·B away, or is not sampled at all.
+    # Non-negative vectors: a record of norm B becomes one at a right angle, √2·B away, or is not sampled at all.
     rate, std, delta = 0.2, 0.5, 1e-3
     event = SampledGaussianEvent(
         name="step",
@@ -250,14 +252,14 @@ def test_a_calibrated_plan_with_the_fast_sampler_costs_what_was_asked_and_hardly
 
 EXTREMES = """
 import resource, sys, time
-start = time.perf_counter()
+start = time.process_time()
 from noisegate.privacy.plan import Budget, Plan, Question
 plan = Plan(questions=tuple(Question(name=str(i), dim=100_000, columns=3, norm=1.0, share=1.0 + i) for i in range(20)))
 for epsilon in (0.01, 1000.0):
     for delta in (1e-12, 0.4):
         plan.calibrate(Budget(epsilon=epsilon, delta=delta))
 scale = 1 if sys.platform == "darwin" else 1024
-print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale)
+print(time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale)
 """
 
 

@@ -1,6 +1,7 @@
 """The closed form of the Gaussian mechanism, against SciPy and dp_accounting, over the whole range that is allowed."""
 
 import math
+from itertools import pairwise
 
 import dp_accounting
 import numpy as np
@@ -58,6 +59,6 @@ def test_no_noise_to_speak_of_and_no_query_at_all():
 
 def test_more_noise_and_larger_delta_cost_less():
     epsilons = [gaussian.epsilon_of(mu, 1e-5) for mu in np.geomspace(1e-2, 30, 50)]
-    assert all(a < b for a, b in zip(epsilons, epsilons[1:], strict=False))
+    assert all(a < b for a, b in pairwise(epsilons))
     epsilons = [gaussian.epsilon_of(1.0, delta) for delta in np.geomspace(1e-12, 0.3, 50)]
-    assert all(a > b for a, b in zip(epsilons, epsilons[1:], strict=False))
+    assert all(a > b for a, b in pairwise(epsilons))

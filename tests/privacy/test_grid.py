@@ -1,6 +1,7 @@
 """Guarantee G-02: quantised vectors have norm at most `UNITS`, exactly, and depend on their own row alone."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -85,9 +86,7 @@ def test_any_row_stays_inside_the_ball_and_keeps_its_bits_alone(rows, norm, nonn
 
 
 @settings(max_examples=100, deadline=None)
-@given(
-    dim=st.integers(1, 60), seed=st.integers(0, 2**32 - 1), step=st.integers(-40, 40), dtype=st.sampled_from(DTYPES)
-)
+@given(dim=st.integers(1, 60), seed=st.integers(0, 2**32 - 1), step=st.integers(-40, 40), dtype=st.sampled_from(DTYPES))
 def test_rows_close_to_the_bound_stay_inside_the_ball(dim, seed, step, dtype):
     row = np.random.default_rng(seed).normal(size=dim)
     row *= (1 + step * 2.0**-13) / np.linalg.norm(row)
@@ -106,7 +105,7 @@ def test_a_row_has_the_same_bits_in_every_company(dtype, dim):
         assert np.array_equal(grid.quantise(np.asfortranarray(rows)), expected)
         assert np.array_equal(grid.quantise(np.repeat(rows, 2, axis=1)[:, ::2]), expected)
         cuts = [0, 1, 4, 5, len(rows)]
-        parts = [grid.quantise(rows[a:b]) for a, b in zip(cuts, cuts[1:], strict=False)]
+        parts = [grid.quantise(rows[a:b]) for a, b in pairwise(cuts)]
         assert np.array_equal(np.concatenate(parts), expected)
         for i in range(len(rows)):
             assert np.array_equal(grid.quantise(rows[i : i + 1])[0], expected[i])
@@ -219,7 +218,9 @@ def test_minus_infinity_in_a_nonnegative_question_depends_on_the_row_alone():
     assert np.array_equal(grid.quantise(np.asfortranarray(rows)), grid.quantise(rows))
 
 
-@pytest.mark.xfail(strict=True, raises=RuntimeWarning, reason="the product overflows with a warning, which tells of a row")
+@pytest.mark.xfail(
+    strict=True, raises=RuntimeWarning, reason="the product overflows with a warning, which tells of a row"
+)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_largest_number_is_clipped_without_a_word(dtype):
     assert_inside(Grid(norm=1.0), np.array([[np.finfo(dtype).max, 1.0]], dtype=dtype))

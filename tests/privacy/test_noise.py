@@ -33,8 +33,8 @@ def variance_fits(sample, std):
 def shape_fits(sample, std):
     """Whether the empirical distribution is as close to N(0, σ²) as Dvoretzky, Kiefer and Wolfowitz allow.
 
-    Noise on integers, or on a grid of at most σ/16, makes the distribution function a staircase. It is compared half-way
-    between two levels, where staircase and Φ agree; beside the gaps of the far tails up to 0.002.
+    Noise on integers, or on a grid of at most σ/16, makes the distribution function a staircase. It is compared
+    half-way between two levels, where staircase and Φ agree; beside the gaps of the far tails up to 0.002.
     """
     levels, counts = np.unique(sample, return_counts=True)
     below = np.cumsum(counts) / sample.size
@@ -167,6 +167,6 @@ def test_the_module_takes_no_seed(monkeypatch):
         seen = []
         for _ in range(2):
             random.seed(1)
-            np.random.seed(1)  # noqa: NPY002
+            np.random.seed(1)
             seen.append(draw(sampler, 1000.0, 200).tolist())
         assert seen[0] != seen[1]

@@ -24,7 +24,10 @@ def plan(*shares, **options):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        *[({"epsilon": bad}, "epsilon=") for bad in (0, 0.0, -1.0, 0.0099, 1000.1, math.nan, math.inf, True, "1", None)],
+        *[
+            ({"epsilon": bad}, "epsilon=")
+            for bad in (0, 0.0, -1.0, 0.0099, 1000.1, math.nan, math.inf, True, "1", None)
+        ],
         *[({"epsilon": 1, "delta": bad}, "delta=") for bad in (0, -1e-9, 0.5, 0.9, 1e-13, math.nan, False, "x", None)],
     ],
 )

@@ -14,6 +14,7 @@ from noisegate.errors import NoisegateError
 
 # Typer brings its own copy of click or uses the installed one, as its version has it: this finds the right class.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+_STOPPED = 130
 _TRACEBACK = "NOISEGATE_TRACEBACK"
 
 
@@ -22,9 +23,12 @@ def end(action: Callable[[], object]) -> int:
     try:
         code = action()
         sys.stdout.flush()
+        # Typer turns Ctrl-C into this code, or into Abort, as its version has it.
+        if code == _STOPPED:
+            raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except (typer.Abort, KeyboardInterrupt):
-        return _fail("stopped.", 130)
+        return _fail("stopped.", _STOPPED)
     except NoisegateError as error:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:

@@ -55,7 +55,9 @@ class Unfinished:
                     room.write(bytes(2**20))
         except OSError as error:
             shutil.rmtree(self.folder, ignore_errors=True)
-            raise ModelError(f"{self.folder} cannot be written: {error.strerror}. Nothing was spent.") from None
+            raise ModelError(
+                f"{self.folder} cannot be written: {error.strerror}. Nothing was spent; choose another --out."
+            ) from None
         try:
             yield
         finally:

@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 from noisegate.errors import DataError
 from noisegate.schema.checks import TEXT_PADDING
 
+_BUFFER_BYTES = 1 << 16  # of one column, read ahead
+
 
 @dataclass(frozen=True)
 class ParquetFile:
@@ -51,7 +53,8 @@ class ParquetFile:
         """
         failed = False
         try:
-            with pq.ParquetFile(self.path) as file:
+            # Arrow keeps what it buffered ahead until the file is closed, so memory would grow with the file.
+            with pq.ParquetFile(self.path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
                 raw = [name for name in file.schema_arrow.names if name.strip(TEXT_PADDING) in names]
                 for batch in file.iter_batches(batch_size=rows, columns=raw):
                     yield {name.strip(TEXT_PADDING): batch.column(name) for name in raw}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from noisegate.fitting.device import one_thread
 from noisegate.fitting.target import Target
 from noisegate.generators.table import TableGenerator
 
@@ -107,6 +108,10 @@ class Fitting:
 
     def run(self, report: Callable[[FitState], None] | None = None) -> None:
         """Runs the remaining steps, or until the distance is at the noise."""
+        with one_thread(self._device):
+            self._run(report)
+
+    def _run(self, report: Callable[[FitState], None] | None) -> None:
         while self.step < self.settings.steps and not (self.settings.stop_at_noise and self.at_noise):
             self._descend()
             self.step += 1

@@ -1,0 +1,58 @@
+"""What is measured: the exact sum by the engine of the gate, and a whole release from a Parquet file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from table import COLUMNS, SCHEMA
+
+from noisegate import Budget, Gate
+from noisegate.features.fourier import RandomFourier, draw
+from noisegate.gate.engines.local import LocalEngine
+from noisegate.gate.sums import SumTask
+from noisegate.privacy.grid import Grid
+from noisegate.privacy.plan import Plan, Question
+from noisegate.schema import EncodedTable
+
+FREQUENCIES = 500
+LABELS = 2
+Sums = npt.NDArray[np.float64]
+
+
+def features() -> RandomFourier:
+    """Returns the frozen features: 500 frequencies, 1,000 coordinates, all columns but the label."""
+    return draw(
+        SCHEMA.layout,
+        count=FREQUENCIES,
+        length_scales=[(0.03, 0.5)] * COLUMNS,
+        exclude_label=True,
+        seed=0,
+    )
+
+
+def exact_sum(table: EncodedTable, threads: int) -> Callable[[], Sums]:
+    """Returns the exact sum by the engine of the gate, (labels, 1000), over batches in memory."""
+    task = SumTask(feature_map=features(), grid=Grid(norm=1.0), columns=LABELS, label=0)
+    batches = [table.rows(slice(start, start + 8192)) for start in range(0, len(table), 8192)]
+
+    def run() -> Sums:
+        totals = LocalEngine(threads=threads).sum(batches, {"fourier": task}, None)
+        return task.grid.restore(totals.sums["fourier"])
+
+    return run
+
+
+def gate_sum(path: Path, threads: int) -> Callable[[], Sums]:
+    """Returns the noisy sum by a whole gate from a Parquet file: read, check, encode, sum, add noise, certify."""
+    feature_map = features()
+
+    def run() -> Sums:
+        gate = Gate(path, schema=SCHEMA, epsilon=1.0, engine=LocalEngine(threads=threads))
+        question = Question(name="fourier", dim=feature_map.dim, columns=LABELS, norm=feature_map.norm, share=1.0)
+        plan = Plan(questions=(question,)).calibrate(Budget(epsilon=1.0))
+        return gate.sum(plan, {"fourier": feature_map}, method="benchmark", public={}).values["fourier"].T
+
+    return run

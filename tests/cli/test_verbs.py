@@ -1,0 +1,254 @@
+"""Every verb, run for real: what it says to people, what it says to programs."""
+
+import json
+import subprocess
+
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from .conftest import PROGRAM, SCHEMA, TINY, environment, rows
+
+
+def _plain(text):
+    """Whether `text` is fit for a file: no terminal codes, no markup, no line beyond 80 characters."""
+    return "\x1b" not in text and "[/" not in text and all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_plan_shows_the_price(desk, cli):
+    ended = cli("plan", "--schema", desk.schema, "--epsilon", 1, "--records", 30000)
+    assert (ended.code, ended.err) == (0, "")
+    assert _plain(ended.out)
+    for words in ("ε = 1", "δ = 1e-05", "add-remove", "sensitivity", "noise", "fourier", "counts", "discrete-gaussian"):
+        assert words in ended.out
+    assert "…" not in ended.out
+
+
+def test_plan_stays_legible_with_large_numbers(desk, cli):
+    many = ", ".join(f'"level {number}"' for number in range(50))
+    desk.schema.write_text(SCHEMA.replace('["no", "yes"]', f"[{many}]"))
+    ended = cli("plan", "--schema", desk.schema, "--epsilon", 0.01, "--records", 10**9, "--set", "frequencies=10000")
+    assert ended.code == 0
+    assert _plain(ended.out)
+    assert "20000 x 50" in ended.out
+
+
+def test_plan_for_programs(desk, cli):
+    ended = cli("plan", "--schema", desk.schema, "--epsilon", 1, "--records", 1000, "--json", *TINY)
+    plan = ended.json
+    assert (plan["epsilon"], plan["delta"], plan["adjacency"]) == (1.0, 1e-5, "add-remove")
+    assert [release["name"] for release in plan["releases"]] == ["fourier", "levels", "counts"]
+    for release in plan["releases"]:
+        assert release["noise_multiplier"] == pytest.approx(release["noise_std"] / release["sensitivity"])
+        assert release["signal_to_noise"] > 0
+
+
+def test_a_delta_that_is_too_large_for_the_records_is_warned_of(desk, cli):
+    plan = ["plan", "--schema", desk.schema, "--epsilon", 1, "--records", 200]
+    ended = cli(*plan, "--delta", 0.005, "--json")
+    assert "warning: delta=0.005 is at least 1/(number of records) = 0.005" in " ".join(ended.err.split())
+    assert ended.json
+    assert cli(*plan, "--delta", 0.0049).err == ""
+
+
+def test_fit_warns_of_delta_from_the_noisy_count(desk, cli):
+    # Two hundred records, which nobody has declared.
+    ended = cli("fit", desk.data, "--schema", desk.schema, "--epsilon", 100, "--delta", 0.1, "--out", "other", *TINY)
+    assert "warning: delta=0.1 is at least 1/(number of records)" in " ".join(ended.err.split())
+
+
+def test_fit_says_what_it_spends_and_where_the_model_is(desk, cli):
+    ended = cli(*desk.fit())
+    assert ended.code == 0
+    assert _plain(ended.out)
+    for words in ("ε = 1", "δ = 1e-05", "add-remove", "sensitivity", "noise", "Done", "noisegate sample", "model"):
+        assert words in ended.out
+    assert ended.err == ""
+    assert desk.listing() == [
+        "data.csv",
+        "ledger.db",
+        "model",
+        "model/certificate.json",
+        "model/certificate.md",
+        "model/generator.safetensors",
+        "model/model.json",
+        "model/release.safetensors",
+        "schema.toml",
+    ]
+
+
+def test_fit_for_programs_warns_people_when_nothing_is_booked(desk, cli):
+    ended = cli("fit", desk.data, "--schema", desk.schema, "--epsilon", 2, "--out", desk.out, "--json", *TINY)
+    assert ended.code == 0
+    assert "warning: no --dataset" in ended.err
+    result = ended.json
+    assert result["model"] == str(desk.out)
+    assert result["certificate"]["guarantee"]["epsilon"] == 2
+    assert result["fit"]["step"] <= result["fit"]["steps"] == 10
+    assert result["noisy_records"] == pytest.approx(200, abs=150)
+
+
+def test_fit_reads_parquet_and_folders(desk, cli):
+    table = pyarrow.csv.read_csv(desk.data)
+    parts = desk.folder / "parts"
+    parts.mkdir()
+    for number in range(2):
+        pyarrow.parquet.write_table(table.slice(100 * number, 100), parts / f"{number}.parquet")
+    ended = cli("fit", parts, "--schema", desk.schema, "--epsilon", 50, "--out", desk.out, "--json", *TINY)
+    assert ended.json["noisy_records"] == pytest.approx(200, abs=20)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_sample_writes_records_of_the_schema(desk, fitted, cli, ending):
+    first, again = (desk.folder / f"{name}.{ending}" for name in ("first", "again"))
+    ended = cli("sample", fitted.out, "-n", 500, "-o", first, "--seed", 3)
+    assert (ended.code, ended.out) == (0, "")
+    assert "500 synthetic records" in ended.err
+    ended = cli("sample", fitted.out, "-n", 500, "-o", again, "--seed", 3, "--json")
+    assert ended.json == {"records": 500, "out": str(again), "seed": 3}
+    assert first.read_bytes() == again.read_bytes()
+    read = pyarrow.csv.read_csv if ending == "csv" else pyarrow.parquet.read_table
+    table = read(first)
+    assert table.column_names == ["age", "income", "job", "answer"]
+    assert table.num_rows == 500
+    assert set(table["job"].to_pylist()) <= {"nurse", "teacher", "farmer"}
+
+
+@pytest.mark.parametrize("n", ["0", "-3", "many"])
+def test_sample_wants_a_number(desk, fitted, cli, n):
+    ended = cli("sample", fitted.out, "-n", n, "-o", "x.csv")
+    assert ended.code == 2
+    assert "-n" in ended.err
+    assert cli("sample", fitted.out, "-n", 5, "-o", "x.xlsx").code == 2
+
+
+def test_evaluate_says_that_its_figures_are_not_private(desk, fitted, cli):
+    desk.write_rows(rows(150, seed=5))
+    assert cli("sample", fitted.out, "-n", 150, "-o", "synthetic.csv").code == 0
+    arguments = ["evaluate", "--synthetic", "synthetic.csv", "--test", desk.data, "--schema", desk.schema]
+    ended = cli(*arguments)
+    assert ended.code == 0
+    assert _plain(ended.out)
+    assert "NOT covered" in " ".join(ended.out.replace("│", " ").split())
+    ended = cli(*arguments, "--train", fitted.data, "--picture", "picture.png", "--json")
+    assert "NOT covered" in ended.json["caveat"]
+    assert set(ended.json) >= {"marginals", "marginals_floor", "downstream", "downstream_ceiling"}
+    assert (desk.folder / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert not [name for name in desk.listing() if name.startswith(".")]
+
+
+def test_verify_recomputes_epsilon(fitted, cli):
+    ended = cli("verify", fitted.out)
+    assert ended.code == 0
+    assert _plain(ended.out)
+    assert "The certificate holds" in ended.out
+    found = cli("verify", fitted.out, "--json").json
+    assert found["ok"] is True
+    assert 0.999 < found["recomputed_epsilon"] <= found["certificate"]["guarantee"]["epsilon"] == 1
+
+
+def test_the_schema_verbs(desk, cli):
+    ended = cli("schema", "init", desk.data, "-o", "draft.toml", "--label", "answer")
+    assert ended.code == 0
+    assert "declare that file public" in " ".join(ended.err.split())
+    ended = cli("schema", "check", "draft.toml")
+    assert (ended.code, ended.err) == (0, "")
+    assert _plain(ended.out)
+    assert "answer" in ended.out
+    checked = cli("schema", "check", desk.schema, "--json").json
+    assert checked["ok"] is True
+    assert len(checked["digest"]) == 64
+    assert cli("schema", "init", desk.data, "-o", "draft2.toml", "--label", "nothing").code == 2
+
+
+def test_the_ledger_verbs(desk, cli):
+    place = ["--ledger", desk.ledger]
+    assert cli(*desk.fit()).code == 0
+    shown = cli("ledger", "show", *place)
+    assert shown.code == 0
+    assert _plain(shown.out.replace(str(desk.folder), ""))
+    for words in ("clinic", "add-remove", "spent ε"):
+        assert words in shown.out
+    (account,) = cli("ledger", "show", "clinic", *place, "--json").json["accounts"]
+    assert (account["committed"], account["reserved"], account["voided"]) == (1, 0, 0)
+    assert 0.99 < account["spent"] <= 1
+    assert [entry["kind"] for entry in cli("ledger", "history", "clinic", *place, "--json").json["entries"]] == [
+        "register",
+        "reserve",
+        "commit",
+    ]
+    history = cli("ledger", "history", "clinic", *place)
+    assert _plain(history.out)
+    assert "dp-merf" in history.out
+    assert cli("ledger", "check", *place, "--json").json["entries"] == 3
+    assert "whole" in cli("ledger", "check", *place).out
+    assert cli(*desk.fit("--out", "second", epsilon="2.9")).code == 3
+    ended = cli("ledger", "register", "clinic", "--epsilon", 9, *place)
+    assert ended.code == 2
+    assert "registered already" in ended.err
+
+
+def test_the_ledger_may_be_named_by_the_environment(desk, cli, monkeypatch):
+    monkeypatch.setenv("NOISEGATE_LEDGER", str(desk.ledger))
+    assert cli("ledger", "show", "--json").json["accounts"][0]["dataset"] == "clinic"
+
+
+ERRORS = {
+    "the request": (["plan", "--schema", "none.toml", "--epsilon", "1"], 2, "none.toml"),
+    "the option": (["plan", "--schema", "schema.toml", "--epsilon", "one"], 2, "--epsilon"),
+    "no such verb": (["plann"], 2, "plann"),
+    "the cap": (None, 3, "clinic"),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors_for_programs(desk, cli, case):
+    arguments, code, says = ERRORS[case]
+    ended = cli(*(arguments or desk.fit(epsilon="900")), "--json")
+    assert ended.code == code
+    assert ended.json.keys() == {"error", "exit_code"}
+    assert ended.json["exit_code"] == code
+    assert says in ended.json["error"]
+    assert "error" not in ended.err
+
+
+def test_help_lists_the_verbs_in_the_order_of_work(cli):
+    ended = cli("--help")
+    assert ended.code == 0
+    assert _plain(ended.out)
+    verbs = ["demo", "schema", "plan", "fit", "sample", "evaluate", "verify", "ledger"]
+    places = [ended.out.index(f"│ {verb} ") for verb in verbs]
+    assert places == sorted(places)
+    assert cli().code == 2
+
+
+def test_the_version(cli):
+    from noisegate import __version__
+
+    assert cli("--version").out == f"noisegate {__version__}\n"
+
+
+def test_a_reader_that_stops_reading_is_no_fault(desk):
+    command = [*PROGRAM, "ledger", "show", "--json", "--ledger", str(desk.ledger)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait() == 0
+
+
+def test_a_full_output_is_a_user_error(desk):
+    command = [*PROGRAM, "schema", "check", str(desk.schema)]
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), check=False)
+    assert ended.returncode == 2
+    assert "No space left on device" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_json_is_ascii_so_that_every_locale_can_print_it(desk, cli):
+    desk.schema.write_text(SCHEMA.replace("farmer", "Gärtner"), encoding="utf-8")
+    ended = cli("schema", "check", desk.schema, "--json")
+    assert ended.out.isascii()
+    assert "Gärtner" in json.dumps(ended.json, ensure_ascii=False)

@@ -1,0 +1,114 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from noisegate import DPMERF
+from noisegate.privacy.release import Release
+
+
+def run_steps(fitting, steps):
+    """Runs until `steps` steps are done, as when someone stops a fit in its middle."""
+
+    class StopError(Exception):
+        pass
+
+    def report(state):
+        if state.step == steps:
+            raise StopError
+
+    with pytest.raises(StopError):
+        fitting.run(report)
+
+
+def test_a_restored_fit_goes_on_with_the_same_bits(method, release):
+    whole = method.fitting(release, device="cpu")
+    whole.run()
+    first = method.fitting(release, device="cpu")
+    run_steps(first, 5)
+    second = method.fitting(release, device="cpu")
+    second.restore(first.state())
+    assert second.step == 5
+    second.run()
+    assert second.discrepancy == whole.discrepancy
+    states = whole.state(), second.state()
+    assert states[0].keys() == states[1].keys()
+    for name, value in states[0].items():
+        assert torch.equal(value, states[1][name]), name
+
+
+def test_a_state_is_a_copy(method, release):
+    fitting = method.fitting(release, device="cpu")
+    run_steps(fitting, 2)
+    kept = fitting.state()
+    state = {name: value.clone() for name, value in kept.items()}
+    fitting.run()
+    assert all(torch.equal(state[name], kept[name]) for name in state)
+    assert not torch.equal(fitting.state()["generator/head.weight"], kept["generator/head.weight"])
+
+
+def test_another_seed_gives_another_fit(method, release):
+    fits = [replace(method, seed=seed).fitting(release, device="cpu") for seed in (0, 0, 1)]
+    for fitting in fits:
+        fitting.run()
+    weights = [fitting.average.state_dict()["head.weight"] for fitting in fits]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_the_distance_of_a_step_is_unbiased(method, release):
+    """Means of many small draws agree with one big draw, whose own bias is negligible."""
+    fitting = method.fitting(release, device="cpu")
+    with torch.no_grad():
+        big = fitting._residuals(fitting.generator, 100_000).mean(dim=2)
+        exact = big.square().sum(dim=0)
+        draws = [fitting._residuals(fitting.generator, 32) for _ in range(3000)]
+    products = torch.stack([draw.prod(dim=2).sum(dim=0) for draw in draws])
+    error = products.std(dim=0) / len(draws) ** 0.5
+    assert ((products.mean(dim=0) - exact).abs() < 5 * error + 1e-3 * exact).all()
+    # The plain squared norm of a mean is biased upward, and this test sees it.
+    naive = torch.stack([draw.mean(dim=2).square().sum(dim=0) for draw in draws])
+    assert ((naive.mean(dim=0) - exact) > 5 * naive.std(dim=0) / len(draws) ** 0.5).all()
+
+
+def test_the_measured_discrepancy_is_unbiased_with_an_honest_error(method, release):
+    fitting = method.fitting(release, device="cpu")
+    found = [fitting.measure() for _ in range(60)]
+    values, errors = np.array([one.value for one in found]), np.array([one.error for one in found])
+    with torch.no_grad():
+        big = fitting._residuals(fitting.average, 100_000).mean(dim=2).square().sum(dim=0)
+    exact = float((fitting._weights * big).sum() / (fitting._weights.sum() * fitting._coordinates))
+    assert abs(values.mean() - exact) < 5 * values.std() / len(values) ** 0.5 + 1e-3 * exact
+    assert 0.5 < errors.mean() / values.std() < 2
+
+
+def test_fitting_lowers_the_discrepancy(release):
+    method = DPMERF(frequencies=50, latent=4, hidden=(16,), fit_options={"steps": 60, "stop_at_noise": False})
+    fitting = method.fitting(release, device="cpu")
+    before = fitting.measure().value
+    fitting.run()
+    assert fitting.discrepancy < before / 2
+
+
+def test_a_fit_stops_at_the_noise_and_only_when_asked(method, release):
+    """With noise far above the signal any generator is within it, so the first look ends the fit."""
+    noisy = Release(
+        values=release.values,
+        noise_std={name: std if name == "counts" else 1e6 for name, std in release.noise_std.items()},
+        certificate=release.certificate,
+    )
+    for stop, steps in ((True, 4), (False, 12)):
+        options = {"steps": 12, "check_every": 4, "stop_at_noise": stop}
+        fitting = replace(method, fit_options=options).fitting(noisy, device="cpu")
+        fitting.run()
+        assert fitting.step == steps
+
+
+def test_a_class_without_weight_is_left_out(method, release):
+    values = dict(release.values)
+    values["counts"] = np.array([[300.0, -4.0]])
+    fitting = method.fitting(replace(release, values=values), device="cpu")
+    fitting.run()
+    assert np.isfinite(fitting.discrepancy)
+    assert fitting._classes.tolist() == [0]

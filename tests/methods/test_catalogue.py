@@ -1,0 +1,53 @@
+from dataclasses import replace
+
+import pytest
+
+from noisegate import DPMERF
+from noisegate.errors import ModelError, OptionError
+from noisegate.methods.catalogue import make_method, method_named, method_of
+from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.certificate import Certificate
+
+
+def certificate(settings, method="dp-merf"):
+    return Certificate(
+        epsilon=1.0,
+        delta=1e-5,
+        adjacency=Adjacency.ADD_REMOVE,
+        unit="record",
+        events=(),
+        method=method,
+        public={"settings": settings},
+    )
+
+
+def test_a_method_is_found_by_its_name():
+    assert method_named("dp-merf") is DPMERF
+    assert make_method("dp-merf", {"frequencies": 7}) == DPMERF(frequencies=7)
+
+
+@pytest.mark.parametrize("name", ["merf", "", "DP-MERF"])
+def test_an_unknown_method_is_refused_with_the_choices(name):
+    with pytest.raises(OptionError, match=r"method='.*' is not known.*dp-merf"):
+        method_named(name)
+
+
+def test_an_unknown_setting_is_refused_with_the_choices():
+    with pytest.raises(OptionError, match=r"frequencys=7.*frequencies"):
+        make_method("dp-merf", {"frequencys": 7})
+
+
+def test_a_certificate_gives_back_the_method():
+    method = DPMERF(frequencies=7, length_scales={"x": (0.1, 0.2)}, hidden=(3,), fit_options={"steps": 4}, seed=9)
+    assert method_of(certificate(method.to_json())) == method
+
+
+@pytest.mark.parametrize("broken", [{"frequencies": 0}, {"nonsense": 1}, {"length_scale": 3.0, "hidden": None}])
+def test_broken_settings_are_a_broken_model(broken):
+    with pytest.raises(ModelError, match="settings of dp-merf"):
+        method_of(certificate(broken))
+
+
+def test_an_unknown_method_in_a_certificate_is_refused():
+    with pytest.raises(OptionError, match="method='other'"):
+        method_of(replace(certificate({}), method="other"))

@@ -1,0 +1,174 @@
+import json
+from dataclasses import replace
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from noisegate import DPMERF, Budget, Gate
+from noisegate.errors import OptionError
+from noisegate.schema import Boolean, Categorical, Continuous, Date, Integer, Schema
+
+TINY = DPMERF(frequencies=50, latent=4, hidden=(16,), fit_options={"steps": 30})
+X = Continuous(name="x", lower=0.0, upper=1.0)
+Y = Boolean(name="y")
+
+
+def fit(table, schema, method=TINY, **gate):
+    return method.fit(Gate(table, schema=schema, **{"epsilon": 1.0, **gate}), device="cpu")
+
+
+def correlated(rows, shuffled=False):
+    """u and v are the same number, w is the level that u falls in; or, shuffled, nothing to do with each other."""
+    random = np.random.default_rng(0)
+    u = random.uniform(size=rows)
+    v, w = (random.permutation(u), random.permutation(u)) if shuffled else (u, u)
+    names = np.array(["low", "middle", "high"])
+    return pa.table({"u": u, "v": v, "w": names[(w * 3).astype(int)]})
+
+
+@pytest.mark.parametrize("label", [None, "w"])
+def test_a_fit_recovers_what_goes_together_and_nothing_else(label):
+    """Two-sided: the same fit of the same columns, shuffled, must not find what is not there."""
+    columns = (
+        Continuous(name="u", lower=0.0, upper=1.0),
+        Continuous(name="v", lower=0.0, upper=1.0),
+        Categorical(name="w", levels=("low", "middle", "high")),
+    )
+    options = {"steps": 250, "stop_at_noise": False}
+    method = DPMERF(frequencies=50, length_scale=(0.2, 0.5), latent=8, hidden=(32,), fit_options=options)
+    for shuffled in (False, True):
+        made = fit(correlated(3000, shuffled), Schema(columns, label=label), method, epsilon=1000.0).sample(4000, seed=1)
+        u, v = made["u"].to_numpy(), made["v"].to_numpy()
+        high = np.array(made["w"].to_pylist()) == "high"
+        found = np.corrcoef(u, v)[0, 1], np.corrcoef(u, high)[0, 1]
+        assert 0.25 < high.mean() < 0.42
+        assert (min(found) > 0.6) if not shuffled else (np.abs(found).max() < 0.2)
+
+
+TABLES = {
+    "unlabelled": (Schema((X, Y)), {"x": [0.1, 0.9] * 20, "y": [True, False] * 20}),
+    "numeric label": (Schema((X, Y), label="x"), {"x": [0.1, 0.9] * 20, "y": [True, False] * 20}),
+    "one class": (Schema((X, Y), label="y"), {"x": [0.1, 0.9] * 20, "y": [True] * 40}),
+    "one numeric column": (Schema((X,)), {"x": [0.1, 0.9] * 20}),
+    "one coded column": (Schema((Y,)), {"y": [True, False] * 20}),
+    "all missing": (
+        Schema((Continuous(name="x", lower=0.0, upper=1.0, missing=True), Y), label="y"),
+        {"x": pa.nulls(40, pa.float64()), "y": [True, False] * 20},
+    ),
+    "constant": (Schema((X, Y), label="y"), {"x": [0.5] * 40, "y": [True, False] * 20}),
+    "one row": (Schema((X, Y), label="y"), {"x": [0.5], "y": [True]}),
+    "missing label": (
+        Schema((X, Boolean(name="y", missing=True)), label="y"),
+        {"x": [0.1, 0.9] * 20, "y": [True, None] * 20},
+    ),
+}
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("name", TABLES)
+def test_legal_tables_run(name, adjacency):
+    schema, columns = TABLES[name]
+    table = pa.table(columns)
+    # Few records at a small budget: noise drowns everything, and still nothing may fail.
+    fitted = fit(table, schema, epsilon=0.01, adjacency=adjacency, records=table.num_rows)
+    made = fitted.sample(100, seed=0)
+    assert made.num_rows == 100
+    assert made.column_names == list(schema.names)
+    assert fitted.certificate.check() <= 0.01 * (1 + 1e-9)
+
+
+def test_a_missing_column_stays_missing_at_a_large_budget():
+    schema, columns = TABLES["all missing"]
+    method = DPMERF(frequencies=50, latent=4, hidden=(16,), fit_options={"steps": 150, "stop_at_noise": False})
+    made = fit(pa.table(columns), schema, method, epsilon=1000.0).sample(1000, seed=0)
+    assert made["x"].null_count > 800
+
+
+def test_class_shares_follow_the_counts():
+    schema = Schema((X, Y), label="y")
+    table = pa.table({"x": np.linspace(0, 1, 2000), "y": np.arange(2000) % 5 == 0})
+    made = fit(table, schema, epsilon=100.0).sample(5000, seed=0)
+    assert abs(np.mean(made["y"].to_pylist()) - 0.2) < 0.04
+
+
+def test_questions_follow_the_schema_and_the_adjacency():
+    def asked(schema, adjacency="add-remove"):
+        plan = TINY.plan(schema, Budget(epsilon=1.0, adjacency=adjacency_of(adjacency)))
+        return {r.question.name: (r.question.dim, r.question.columns) for r in plan.releases}
+
+    from noisegate import Adjacency
+
+    adjacency_of = Adjacency.parse
+    kinds = Categorical(name="k", levels=("a", "b", "c"), missing=True)
+    assert asked(Schema((X, kinds, Y), label="y")) == {"fourier": (100, 2), "levels": (4, 2), "counts": (1, 2)}
+    assert asked(Schema((X, kinds, Y))) == {"fourier": (100, 1), "levels": (6, 1), "counts": (1, 1)}
+    assert asked(Schema((X, Y), label="y")) == {"fourier": (100, 2), "counts": (1, 2)}
+    # Without a label the number of records is all there is to count, and replace-one takes it as public.
+    assert asked(Schema((X, kinds)), "replace-one") == {"fourier": (100, 1), "levels": (4, 1)}
+    assert asked(Schema((X, Y), label="y"), "replace-one") == {"fourier": (100, 2), "counts": (1, 2)}
+
+
+def test_maps_are_the_same_for_the_same_seed_only():
+    schema = Schema((X, Date(name="d", lower=date(2000, 1, 1), upper=date(2001, 1, 1)), Y))
+    one, same, other = (replace(TINY, seed=seed).maps(schema)["fourier"].frequencies for seed in (1, 1, 2))
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, other)
+
+
+def test_settings_go_through_json():
+    method = DPMERF(length_scale=(0.1, 0.4), length_scales={"x": (0.2, 0.3)}, hidden=(8,), fit_options={"steps": 5})
+    assert DPMERF.from_json(json.loads(json.dumps(method.to_json()))) == method
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"frequencies": 0}, "frequencies=0"),
+        ({"frequencies": 2.5}, r"frequencies=2\.5"),
+        ({"latent": True}, "latent=True"),
+        ({"kernel": "gauss"}, "kernel='gauss'"),
+        ({"seed": -1}, "seed=-1"),
+        ({"fit_options": 3}, "fit_options=3"),
+        ({"length_scale": "wide"}, "length_scale"),
+    ],
+)
+def test_unusable_settings_are_refused(settings, message):
+    with pytest.raises(OptionError, match=message):
+        DPMERF(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"fit_options": {"stepps": 3}}, "stepps"),
+        ({"length_scales": {"z": (0.1, 0.2)}}, "length_scales names 'z'"),
+        ({"length_scale": (0.5, 0.1)}, "length scale of column 'x'"),
+        ({"fourier_share": 0.0}, "share"),
+    ],
+)
+def test_what_would_stop_a_fit_is_found_before_records_are_read(settings, message):
+    schema = Schema((X, Y), label="y")
+    gate = Gate(pa.table({"x": [0.1], "y": [True]}), schema=schema, epsilon=1.0)
+    with pytest.raises(OptionError, match=message):
+        replace(TINY, **settings).fit(gate, device="cpu")
+    # The gate answers once only; had it been used, this would be refused.
+    assert TINY.fit(gate, device="cpu").sample(1).num_rows == 1
+
+
+def test_progress_is_reported_step_by_step():
+    seen = []
+    gate = Gate(pa.table({"x": [0.1], "y": [True]}), schema=Schema((X, Y), label="y"), epsilon=1.0)
+    options = {"steps": 5, "stop_at_noise": False}
+    replace(TINY, fit_options=options).fit(gate, device="cpu", report=lambda state: seen.append(state.step))
+    assert seen == [1, 2, 3, 4, 5]
+
+
+def test_integers_stay_integers():
+    schema = Schema((Integer(name="n", lower=-2, upper=300, missing=True),))
+    made = fit(pa.table({"n": [1, None, 250] * 10}), schema, epsilon=10.0).sample(500, seed=0)["n"]
+    assert made.type == pa.int64()
+    values = made.drop_null().to_numpy()
+    assert values.min() >= -2
+    assert values.max() <= 300

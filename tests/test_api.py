@@ -1,0 +1,181 @@
+from datetime import date
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import noisegate
+from noisegate import Schema, synthesize
+from noisegate.errors import DataError, OptionError, SchemaError
+from noisegate.schema import Boolean, Categorical, Continuous, Date, Integer
+
+SCHEMA = Schema(
+    (
+        Integer(name="age", lower=0, upper=100),
+        Continuous(name="rate", lower=0.0, upper=1.0),
+        Categorical(name="work", levels=("a", "b"), other="b"),
+        Boolean(name="member"),
+        Date(name="born", lower=date(1950, 1, 1), upper=date(2020, 1, 1)),
+    ),
+    label="member",
+)
+TINY = {"frequencies": 50, "latent": 4, "hidden": (16,), "fit_options": {"steps": 30}}
+SECRET = "Ms Q. Zebra, 1 Private Lane"
+
+
+def columns(rows=60):
+    return {
+        "age": [i % 90 for i in range(rows)],
+        "rate": [i / rows for i in range(rows)],
+        "work": [("a", "b", SECRET)[i % 3] for i in range(rows)],
+        "member": [i % 2 == 0 for i in range(rows)],
+        "born": [date(1960 + i % 40, 1, 1) for i in range(rows)],
+    }
+
+
+def made(table, rows=200, **options):
+    return synthesize(table, schema=SCHEMA, epsilon=5.0, device="cpu", **TINY, **options).sample(rows, seed=0)
+
+
+def test_arrow_gives_arrow_with_its_types():
+    kinds = {"age": pa.int32(), "rate": pa.float32(), "work": pa.dictionary(pa.int32(), pa.string())}
+    table = pa.table(columns())
+    for name, kind in kinds.items():
+        table = table.set_column(table.column_names.index(name), name, table[name].cast(kind))
+    found = made(table)
+    assert isinstance(found, pa.Table)
+    assert found.schema == table.schema
+    assert set(found["work"].unique().to_pylist()) <= {"a", "b"}
+
+
+def test_pandas_gives_pandas_with_its_dtypes():
+    frame = pd.DataFrame(columns()).astype({"age": "int16", "rate": "float32", "work": "string"})
+    frame["born"] = pd.to_datetime(frame["born"])
+    found = made(frame)
+    assert isinstance(found, pd.DataFrame)
+    assert found.dtypes.to_dict() == frame.dtypes.to_dict()
+    assert list(found.columns) == list(frame.columns)
+
+
+def test_polars_gives_polars_with_its_dtypes():
+    frame = pl.DataFrame(columns()).cast({"age": pl.Int8, "rate": pl.Float32})
+    found = made(frame)
+    assert isinstance(found, pl.DataFrame)
+    assert found.schema == frame.schema
+
+
+def test_a_path_gives_arrow(tmp_path):
+    pd.DataFrame(columns()).to_csv(tmp_path / "people.csv", index=False)
+    schema = SCHEMA.to_toml(tmp_path / "schema.toml")
+    assert schema is None or schema
+    for path in (tmp_path / "people.csv", str(tmp_path / "people.csv")):
+        made_table = synthesize(path, schema=tmp_path / "schema.toml", epsilon=5.0, device="cpu", **TINY).sample(5)
+        assert isinstance(made_table, pa.Table)
+
+
+def everything(value):
+    """All that can be reached of a frame without its cells: dtypes, metadata, attributes, indexes."""
+    return repr(value)
+
+
+@pytest.mark.parametrize("kind", ["categorical", "ordered", "index", "attributes"])
+def test_nothing_private_rides_along_in_a_pandas_frame(kind):
+    frame = pd.DataFrame(columns())
+    if kind in ("categorical", "ordered"):
+        frame["work"] = pd.Categorical(frame["work"], categories=[SECRET, "b", "a"], ordered=kind == "ordered")
+    if kind == "index":
+        frame.index = pd.Index([SECRET] * len(frame), name=SECRET)
+    if kind == "attributes":
+        frame.attrs["patient"] = SECRET
+    found = made(frame)
+    assert isinstance(found["work"].dtype, pd.CategoricalDtype) == (kind in ("categorical", "ordered"))
+    if isinstance(found["work"].dtype, pd.CategoricalDtype):
+        assert set(found["work"].cat.categories) <= {"a", "b"}
+    assert SECRET not in repr((found.attrs, found.index, found.index.names, found.dtypes.to_dict(), found.to_csv()))
+    assert SECRET.encode() not in pa.Table.from_pandas(found).schema.to_string().encode()
+
+
+def test_nothing_private_rides_along_in_a_polars_frame():
+    for kind in (pl.Enum([SECRET, "b", "a"]), pl.Categorical):
+        frame = pl.DataFrame(columns()).cast({"work": kind})
+        found = made(frame)
+        assert isinstance(found["work"].dtype, type(kind) if isinstance(kind, pl.Enum) else pl.Categorical)
+        assert SECRET not in repr((found.schema, found.write_csv()))
+        if isinstance(kind, pl.Enum):
+            assert set(found["work"].dtype.categories) <= {"a", "b"}
+
+
+def test_nothing_private_rides_along_in_an_arrow_table():
+    table = pa.table(columns())
+    work = table["work"].cast(pa.dictionary(pa.int32(), pa.string()))
+    field = pa.field("work", work.type, metadata={"example": SECRET})
+    table = table.set_column(2, field, work).replace_schema_metadata({"first record": SECRET})
+    found = made(table)
+    assert found.schema.metadata is None
+    assert all(field.metadata is None for field in found.schema)
+    for chunk in found["work"].chunks:
+        assert set(chunk.dictionary.to_pylist()) <= {"a", "b"}
+
+
+def test_the_synthesizer_holds_no_record():
+    """Not by another path either: nothing that can be reached from it is the table that was given."""
+    import gc
+
+    frame = pl.DataFrame(columns())
+    fitted = synthesize(frame, schema=SCHEMA, epsilon=5.0, device="cpu", **TINY)
+    seen, waiting = set(), [fitted]
+    while waiting:
+        thing = waiting.pop()
+        if id(thing) in seen or isinstance(thing, type) or type(thing).__name__ in ("module", "function"):
+            continue
+        seen.add(id(thing))
+        assert not (isinstance(thing, pl.DataFrame) and len(thing))
+        waiting += gc.get_referents(thing)
+    assert len(seen) > 100
+
+
+def test_the_number_of_records_can_be_public():
+    fitted = synthesize(
+        pa.table(columns()), schema=SCHEMA, epsilon=5.0, adjacency="replace-one", records=60, device="cpu", **TINY
+    )
+    assert fitted.certificate.public["records"] == 60
+    assert fitted.certificate.adjacency.value == "replace-one"
+    with pytest.raises(DataError, match="records=61"):
+        made(pa.table(columns()), adjacency="replace-one", records=61)
+
+
+def test_the_seed_is_public_and_the_noise_has_none():
+    one, two = (
+        synthesize(pa.table(columns()), schema=SCHEMA, epsilon=5.0, device="cpu", seed=4, **TINY) for _ in range(2)
+    )
+    assert one.certificate.public["settings"]["seed"] == 4
+    assert (one.release.values["fourier"] != two.release.values["fourier"]).mean() > 0.99
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"method": "magic"}, OptionError),
+        ({"frequencys": 3}, OptionError),
+        ({"epsilon": 0}, OptionError),
+        ({"epsilon": float("nan")}, OptionError),
+        ({"delta": 0.5}, OptionError),
+        ({"adjacency": "swap"}, OptionError),
+        ({"device": "gpu"}, OptionError),
+        ({"schema": None}, OptionError),
+        ({"schema": "no/such/schema.toml"}, SchemaError),
+        ({"dataset": "x"}, OptionError),
+    ],
+)
+def test_unusable_options_are_refused(options, error):
+    with pytest.raises(error):
+        synthesize(pa.table(columns()), **{"schema": SCHEMA, "epsilon": 1.0, "device": "cpu", **TINY, **options})
+
+
+def test_names_of_the_package_are_loaded_when_first_used():
+    assert set(noisegate.__all__) <= set(dir(noisegate))
+    for name in noisegate.__all__:
+        assert getattr(noisegate, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = noisegate.nonsense

@@ -1,0 +1,151 @@
+"""Every file of a saved model, tampered with in turn, is noticed."""
+
+import json
+import shutil
+
+import pyarrow as pa
+import pytest
+
+from noisegate import DPMERF, Gate, Synthesizer
+from noisegate.errors import ModelError
+from noisegate.model_folder import HASHED, MODEL_FILE, check_new, verify_model, write_folder
+from noisegate.schema import Boolean, Categorical, Continuous, Schema
+
+FILES = (*HASHED, MODEL_FILE)
+SCHEMA = Schema(
+    (
+        Continuous(name="x", lower=0.0, upper=1.0),
+        Categorical(name="k", levels=("a", "b")),
+        Boolean(name="y"),
+    ),
+    label="y",
+)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    table = pa.table({"x": [0.2, 0.8], "k": ["a", "b"], "y": [True, False]})
+    method = DPMERF(frequencies=8, latent=2, hidden=(4,), fit_options={"steps": 3})
+    fitted = method.fit(Gate(table, schema=SCHEMA, epsilon=1.0), device="cpu")
+    return fitted.save(tmp_path_factory.mktemp("models") / "model")
+
+
+@pytest.fixture
+def model(saved, tmp_path):
+    return shutil.copytree(saved, tmp_path / "model")
+
+
+def refused(folder):
+    for read in (Synthesizer.load, verify_model):
+        with pytest.raises(ModelError):
+            read(folder)
+
+
+def test_an_untouched_model_is_good(model):
+    found = verify_model(model)
+    assert found.recomputed_epsilon <= 1.0
+    assert found.files == HASHED
+    assert {path.name for path in model.iterdir()} == set(FILES)
+    assert Synthesizer.load(model).sample(3).num_rows == 3
+
+
+@pytest.mark.parametrize("name", HASHED)
+@pytest.mark.parametrize("where", [0.0, 0.3, 0.6, 0.999])
+def test_a_flipped_byte_is_noticed(model, name, where):
+    path = model / name
+    content = bytearray(path.read_bytes())
+    content[int(where * len(content))] ^= 1
+    path.write_bytes(bytes(content))
+    refused(model)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_removed_an_emptied_and_a_cut_file_are_noticed(model, name):
+    path = model / name
+    content = path.read_bytes()
+    for changed in (b"", content[: len(content) // 2]):
+        path.write_bytes(changed)
+        refused(model)
+    path.unlink()
+    refused(model)
+
+
+def test_changed_hashes_and_digests_are_noticed(model):
+    path = model / MODEL_FILE
+    text = path.read_text()
+    description = json.loads(text)
+    for name in HASHED:
+        value = description["files"][name]
+        path.write_text(text.replace(value, ("0" if value[0] != "0" else "1") + value[1:]))
+        refused(model)
+    path.write_text(text.replace(description["certificate"], "0" * 64))
+    refused(model)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 99},
+        {"files": {}},
+        {"model": None},
+        {"model": {}},
+        {"model": {"kind": "other"}},
+        {"files": None},
+    ],
+)
+def test_a_broken_description_is_refused(model, change):
+    path = model / MODEL_FILE
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ModelError):
+        Synthesizer.load(model)
+
+
+def test_other_network_sizes_than_the_weights_are_refused(model):
+    path = model / MODEL_FILE
+    description = json.loads(path.read_text())
+    description["model"]["latent"] += 1
+    path.write_text(json.dumps(description))
+    with pytest.raises(ModelError, match="cannot be rebuilt"):
+        Synthesizer.load(model)
+
+
+def test_a_lowered_claim_is_noticed_even_with_all_hashes_redone(model, saved):
+    """Whoever redoes every hash can claim less than was spent only until someone recomputes it."""
+    from noisegate.privacy.certificate import Certificate
+    from noisegate.privacy.release import CERTIFICATE_FILE
+
+    path = model / CERTIFICATE_FILE
+    data = json.loads(path.read_text())
+    data["guarantee"]["epsilon"] = 0.5
+    path.write_text(json.dumps(data))
+    import hashlib
+
+    description = json.loads((model / MODEL_FILE).read_text())
+    description["files"][CERTIFICATE_FILE] = hashlib.sha256(path.read_bytes()).hexdigest()
+    description["certificate"] = Certificate.from_json(data).digest()
+    (model / MODEL_FILE).write_text(json.dumps(description))
+    with pytest.raises(ModelError, match=r"epsilon=0\.5"):
+        verify_model(model)
+
+
+def test_no_folder_is_no_model(tmp_path):
+    refused(tmp_path / "none")
+    refused(tmp_path)
+
+
+def test_a_folder_that_fails_half_way_leaves_nothing(tmp_path):
+    def fill(folder):
+        (folder / "half").write_text("x")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(ModelError, match="No space left"):
+        write_folder(tmp_path / "model", fill)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path):
+    check_new(tmp_path / "new")
+    with pytest.raises(ModelError, match="exists"):
+        check_new(tmp_path)
+    with pytest.raises(ModelError, match="is not a folder"):
+        check_new(tmp_path / "a" / "b")
