@@ -144,7 +144,10 @@ def test_no_record_is_in_a_saved_model(tmp_path):
     table = pa.table({"x": [secret] * 3, "y": [True, False, True]})
     method = DPMERF(frequencies=20, latent=4, hidden=(8,), fit_options={"steps": 5})
     folder = method.fit(Gate(table, schema=schema, epsilon=1.0), device="cpu").save(tmp_path / "model")
-    forms = [str(secret).encode(), *(np.array(v, dtype=kind).tobytes() for v in (secret, secret / 1e6) for kind in "fd")]
+    forms = [
+        str(secret).encode(),
+        *(np.array(v, dtype=kind).tobytes() for v in (secret, secret / 1e6) for kind in "fd"),
+    ]
     for path in folder.iterdir():
         content = path.read_bytes()
         assert not any(form in content for form in forms), path.name

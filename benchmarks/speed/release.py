@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 RATIO_GOAL, MEMORY_GOAL = 0.7, 1.1
-MEMORY_TABLE, FILE_TABLE = 131_072, 262_144
+MEMORY_TABLE, FILE_TABLE = 131_072, 1_048_576
 
 
 def main() -> int:

@@ -27,7 +27,7 @@ def synthesize(
     method: str = "dp-merf",
     adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
     records: int | None = None,
-    ledger: Ledger | str | None = None,
+    ledger: Ledger | str | Path | None = None,
     dataset: str | None = None,
     seed: int = 0,
     device: str = "auto",
@@ -66,15 +66,14 @@ def synthesize(
         ledger=ledger,
         dataset=dataset,
     )
-    return chosen.fit(gate, device=device, convert=_converter(data))
+    return chosen.fit(gate, device=device, convert=_converter(data, schema))
 
 
-def _converter(data: Any) -> Callable[[pa.Table], Any] | None:
+def _converter(data: Any, schema: Schema) -> Callable[[pa.Table], Any] | None:
     if isinstance(data, str | Path):
         return None
     from functools import partial
 
-    from noisegate.data.frames import to_native
+    from noisegate.data.frames import empty_like, to_native
 
-    # Only the kind and the dtypes are kept, no record.
-    return partial(to_native, like=data[:0] if not hasattr(data, "slice") else data.slice(0, 0))
+    return partial(to_native, like=empty_like(data, schema), schema=schema)

@@ -56,6 +56,10 @@ class CalibrationError(UserError):
     """No noise level can give the asked guarantee."""
 
 
+class LedgerWarning(UserWarning):
+    """A run is whole, but the ledger could not be told so; its cost stays reserved, which counts as spent."""
+
+
 class MissingExtraError(UserError):
     """An optional dependency is not installed."""
 

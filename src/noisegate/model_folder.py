@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError
 
 from noisegate.errors import ModelError
 from noisegate.privacy.certificate import Certificate
@@ -80,10 +81,11 @@ def write_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
         raise ModelError(f"{folder} cannot be written: {error.strerror}.") from None
     try:
         fill(beside)
-        beside.chmod(0o755)
+        for path, mode in [*((path, 0o644) for path in beside.iterdir()), (beside, 0o755)]:
+            path.chmod(mode)
         beside.rename(folder)
-    except OSError as error:
-        raise ModelError(f"{folder} cannot be written: {error.strerror or error}.") from None
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{folder} cannot be written: {getattr(error, 'strerror', None) or error}.") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return folder
@@ -125,7 +127,6 @@ def read_model(folder: Path) -> tuple[Release, dict[str, npt.NDArray[Any]], dict
     Raises:
         ModelError: if anything is missing, broken or was changed.
     """
-    from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
     description = _checked_description(folder)

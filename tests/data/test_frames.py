@@ -20,19 +20,19 @@ def test_pandas_gets_its_own_dtypes_back(people, schema):
     )
     like["work"] = like["work"].cat.set_categories(["Private", "Self, own", "other"])
     like["born"] = pd.to_datetime(like["born"])
-    found = to_native(synthetic(people, schema), like)
+    found = to_native(synthetic(people, schema), like, schema)
     assert isinstance(found, pd.DataFrame)
     pd.testing.assert_series_equal(found.dtypes, like.dtypes)
     pd.testing.assert_series_equal(found["grade"], like["grade"])
     pd.testing.assert_series_equal(found["born"], like["born"])
 
 
-def test_pandas_keeps_values_that_the_old_dtype_cannot_hold():
+def test_pandas_keeps_values_that_the_old_dtype_cannot_hold(schema):
     like = pd.DataFrame(
         {"n": pd.Series([1], dtype="int8"), "m": [1], "b": [True], "c": pd.Series(["x"], dtype="category")}
     )
     table = pa.table({"n": [300, 2], "m": [2**53 + 1, None], "b": [True, None], "c": ["x", "y"]})
-    found = to_native(table, like)
+    found = to_native(table, like, schema)
     assert found["n"].tolist() == [300, 2]
     assert (found["m"].dtype, found["m"][0], found["m"].isna().tolist()) == ("Int64", 2**53 + 1, [False, True])
     assert (found["b"].dtype, found["b"].isna().tolist()) == ("boolean", [False, True])
@@ -43,10 +43,10 @@ def test_polars_gets_its_own_dtypes_back(people, schema):
     like = pl.from_arrow(people).with_columns(
         pl.col("work").cast(pl.Categorical), pl.col("grade").cast(pl.Int8), pl.col("seen").cast(pl.Datetime("ns"))
     )
-    found = to_native(synthetic(people, schema), like)
+    found = to_native(synthetic(people, schema), like, schema)
     assert isinstance(found, pl.DataFrame)
     assert found.schema == like.schema
-    wide = to_native(pa.table({"n": [300]}), pl.DataFrame({"n": [1]}, schema={"n": pl.Int8}))
+    wide = to_native(pa.table({"n": [300]}), pl.DataFrame({"n": [1]}, schema={"n": pl.Int8}), schema)
     assert wide["n"].to_list() == [300]
 
 
@@ -54,11 +54,13 @@ def test_arrow_gets_its_own_types_back(people, schema):
     like = people.set_column(2, "work", people["work"].dictionary_encode()).set_column(
         3, "grade", people["grade"].cast("int8")
     )
-    found = to_native(synthetic(people, schema), like)
+    found = to_native(synthetic(people, schema), like, schema)
     assert found.schema.types == like.schema.types
-    assert to_native(pa.table({"n": [300]}), pa.table({"n": pa.array([1], pa.int8())}))["n"].to_pylist() == [300]
+    assert to_native(pa.table({"n": [300]}), pa.table({"n": pa.array([1], pa.int8())}), schema)["n"].to_pylist() == [
+        300
+    ]
     with pytest.raises(DataError, match="found dict"):
-        to_native(found, {})
+        to_native(found, {}, schema)
 
 
 def test_read_table_with_a_schema_is_typed_whatever_the_file(people, schema, tmp_path):

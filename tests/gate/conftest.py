@@ -1,4 +1,4 @@
-"""What the tests of the gate share: schemas, a map that says whatever it is told to, an engine that shows exact sums."""
+"""What the tests of the gate share: schemas, a map that says whatever it is told to, an engine that shows its sums."""
 
 from dataclasses import dataclass, field
 from datetime import date

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from noisegate.data.tables import TableSource
-from noisegate.errors import BudgetRefusedError, DataError, LedgerError, OptionError
+from noisegate.errors import BudgetRefusedError, DataError, LedgerError, LedgerWarning, OptionError
 from noisegate.features.labels import Counts
 from noisegate.gate import gate as door
 from noisegate.gate.gate import Gate
@@ -16,7 +16,7 @@ from noisegate.privacy.accounting import epsilon as cost
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.ledger import Kind, Ledger
 from noisegate.privacy.plan import Budget, Plan, Question
-from noisegate.privacy.release import value_hashes
+from noisegate.privacy.release import array_hashes, release_arrays
 from noisegate.schema import Boolean, Schema
 
 SCHEMA = Schema((Boolean(name="ill"), Boolean(name="old")), label="ill")
@@ -60,7 +60,7 @@ def test_what_leaves_is_the_noisy_sum_and_its_certificate():
     certificate = release.certificate
     assert (certificate.epsilon, certificate.delta, certificate.unit) == (1000.0, 1e-5, "record")
     assert certificate.events == PLAN.calibrate(gate.budget).events
-    assert certificate.hashes == value_hashes(release.values)
+    assert certificate.hashes == array_hashes(release_arrays(release.values, release.noise_std))
     assert certificate.public == {"schema": SCHEMA.to_json(), "records": None, "why": "a test"}
     assert certificate.ledger is None
     assert certificate.check() <= 1000.0
@@ -265,7 +265,7 @@ def test_once_noise_is_drawn_the_cost_stays_spent(error, spied, ledger, monkeypa
     def broken(values):
         raise error
 
-    monkeypatch.setattr(door, "value_hashes", broken)
+    monkeypatch.setattr(door, "array_hashes", broken)
     with pytest.raises(error):
         ask(gate_of(ledger=ledger, dataset="clinic"))
     assert spied == ["reserve", "read", "draw"]
@@ -291,14 +291,16 @@ def test_a_run_beyond_the_cap_is_refused_before_a_record_is_read(spied, ledger):
     assert spied == ["reserve"]
 
 
-def test_a_commit_that_fails_leaves_the_cost_spent_and_releases_nothing(ledger, monkeypatch):
+def test_a_commit_that_fails_leaves_the_cost_spent_and_keeps_what_was_paid_for(ledger, monkeypatch):
     def gone(*_, **__):
         raise LedgerError("gone")
 
     monkeypatch.setattr(Ledger, "commit", gone)
-    with pytest.raises(LedgerError, match="gone"):
-        ask(gate_of(ledger=ledger, dataset="clinic"))
+    with pytest.warns(LedgerWarning, match="gone"):
+        release = ask(gate_of(ledger=ledger, dataset="clinic"))
+    assert release.values
     assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    assert ledger.show("clinic")[0].spent > 0
 
 
 def test_a_ledger_is_given_by_its_path_too(ledger, tmp_path):
@@ -306,7 +308,6 @@ def test_a_ledger_is_given_by_its_path_too(ledger, tmp_path):
     assert ledger.show("clinic")[0].committed == 1
 
 
-@pytest.mark.xfail(strict=True, reason="a ledger given as a Path is taken for a Ledger, and fails when it is used")
 def test_a_ledger_is_given_by_a_path_object_too(ledger, tmp_path):
     ask(gate_of(ledger=tmp_path / "ledger.db", dataset="clinic"))
     assert ledger.show("clinic")[0].committed == 1

@@ -93,7 +93,6 @@ def test_an_honest_map_is_accepted(feature_map):
     assert check_row_independence("f", feature_map, LAYOUT, BLOCK_ROWS) is None
 
 
-@pytest.mark.xfail(strict=True, reason="columns first in memory: the comparison of bits fails with a bare ValueError")
 def test_an_honest_map_that_puts_columns_first_in_memory_is_accepted():
     class ColumnsFirst(Map):
         def __call__(self, records):

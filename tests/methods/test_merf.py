@@ -39,7 +39,9 @@ def test_a_fit_recovers_what_goes_together_and_nothing_else(label):
     options = {"steps": 250, "stop_at_noise": False}
     method = DPMERF(frequencies=50, length_scale=(0.2, 0.5), latent=8, hidden=(32,), fit_options=options)
     for shuffled in (False, True):
-        made = fit(correlated(3000, shuffled), Schema(columns, label=label), method, epsilon=1000.0).sample(4000, seed=1)
+        made = fit(correlated(3000, shuffled), Schema(columns, label=label), method, epsilon=1000.0).sample(
+            4000, seed=1
+        )
         u, v = made["u"].to_numpy(), made["v"].to_numpy()
         high = np.array(made["w"].to_pylist()) == "high"
         found = np.corrcoef(u, v)[0, 1], np.corrcoef(u, high)[0, 1]

@@ -47,7 +47,7 @@ def test_epsilon_follows_from_the_file_alone():
 
 @pytest.mark.parametrize("factor", [1 - 1e-6, 0.5, 0.0, -1.0])
 def test_a_certificate_that_states_too_little_is_refused(factor):
-    with pytest.raises(ModelError, match="do not rely on it"):
+    with pytest.raises(ModelError, match="do not rely on it|means nothing"):
         certificate(epsilon=COST * factor).check()
     assert certificate(epsilon=COST * 1.01).check() == COST
 
@@ -73,7 +73,6 @@ def test_a_delta_that_cannot_be_accounted_is_refused(delta):
         certificate(delta=delta).check()
 
 
-@pytest.mark.xfail(strict=True, reason="check() does not look at whether the stated figures are numbers in range")
 @pytest.mark.parametrize("changes", [{"delta": math.nan}, {"delta": 1.0}, {"delta": 5.0}, {"epsilon": math.nan}])
 def test_figures_that_mean_nothing_are_refused(changes):
     with pytest.raises(ModelError):

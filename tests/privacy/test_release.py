@@ -11,10 +11,13 @@ from noisegate.errors import ModelError
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import GaussianEvent, Sampler
-from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, value_hashes
+from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, array_hashes, release_arrays
 from noisegate.schema import Boolean, Schema
 
 SCHEMA = Schema((Boolean(name="ill"),), label=None)
+
+
+STDS = {"a": 1 / 3, "b": 2.0}
 
 
 @pytest.fixture
@@ -29,9 +32,9 @@ def release():
         events=(event,),
         method="m",
         public={"schema": SCHEMA.to_json()},
-        hashes=value_hashes(values),
+        hashes=array_hashes(release_arrays(values, STDS)),
     )
-    return Release(values=values, noise_std={"a": 1 / 3, "b": 2.0}, certificate=certificate)
+    return Release(values=values, noise_std=STDS, certificate=certificate)
 
 
 def test_a_release_comes_back_as_it_was(release, tmp_path):
@@ -51,7 +54,7 @@ def test_a_transposed_array_comes_back_as_it_was(release, tmp_path):
         release,
         values=values,
         noise_std={"a": 1.0},
-        certificate=replace(release.certificate, hashes=value_hashes(values)),
+        certificate=replace(release.certificate, hashes=array_hashes(release_arrays(values, {"a": 1.0}))),
     )
     turned.save(tmp_path)
     assert Release.load(tmp_path).values["a"].tolist() == values["a"].tolist()
@@ -96,10 +99,10 @@ def test_a_broken_folder_is_refused(release, tmp_path):
 
 
 def test_hashes_are_of_shape_and_values():
-    plain = value_hashes({"a": np.array([[1.0, 2.0]])})
-    assert plain == value_hashes({"a": np.asfortranarray([[1.0, 2.0]])})
-    assert plain != value_hashes({"a": np.array([[1.0], [2.0]])})
-    assert plain != value_hashes({"a": np.array([[1.0, np.nextafter(2.0, 3)]])})
-    assert plain != value_hashes({"b": np.array([[1.0, 2.0]])})
-    assert value_hashes({"a": np.array([[0.0]])}) != value_hashes({"a": np.array([[-0.0]])})
+    plain = array_hashes({"a": np.array([[1.0, 2.0]])})
+    assert plain == array_hashes({"a": np.asfortranarray([[1.0, 2.0]])})
+    assert plain != array_hashes({"a": np.array([[1.0], [2.0]])})
+    assert plain != array_hashes({"a": np.array([[1.0, np.nextafter(2.0, 3)]])})
+    assert plain != array_hashes({"b": np.array([[1.0, 2.0]])})
+    assert array_hashes({"a": np.array([[0.0]])}) != array_hashes({"a": np.array([[-0.0]])})
     assert len(plain["a"]) == 64

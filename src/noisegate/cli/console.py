@@ -45,13 +45,20 @@ def table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -> Tabl
     return result
 
 
+def closeness(discrepancy: float) -> str:
+    """Returns how close a fit is to its release, for a progress line; nothing before it was measured."""
+    return f"distance / noise {discrepancy:.2f}" if math.isfinite(discrepancy) else ""
+
+
 @contextmanager
 def steps(title: str, total: int | None) -> Iterator[Callable[[int, str], None]]:
-    """Shows progress with the time left; yields a function that takes how many are done and a note."""
-    columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+    """Shows progress; yields a function that takes how many are done and a note. Without `total`, the note says all."""
+    counted = [] if total is None else [MofNCompleteColumn(), TimeRemainingColumn()]
     with Progress(
-        *columns,
-        TimeRemainingColumn(),
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *counted,
         TextColumn("{task.fields[note]}"),
         console=ERR,
         transient=True,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noisegate.cli.arguments import Json
-from noisegate.cli.console import ERR, OUT, print_json, say, steps
+from noisegate.cli.console import ERR, OUT, closeness, print_json, say, steps
 from noisegate.cli.writing import table_writer
 from noisegate.errors import OptionError
 
@@ -91,7 +91,7 @@ def _fit(train: Path, schema: Schema, epsilon: float) -> Synthesizer:
     say(f"2. The gate: {numbers:,} noisy sums left it, epsilon = {epsilon:g}. The records are not used again.")
     fitting = method.fitting(release)
     with steps("3. Fitting a generator to the sums", fitting.settings.steps) as progress:
-        fitting.run(lambda state: progress(state.step, f"distance / noise {state.discrepancy:.2f}"))
+        fitting.run(lambda state: progress(state.step, closeness(state.discrepancy)))
     say(f"3. A generator, fitted to the sums in {fitting.step} steps.")
     return method.synthesizer(release, fitting)
 

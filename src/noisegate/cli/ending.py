@@ -32,10 +32,11 @@ def end(action: Callable[[], object]) -> int:
     except NoisegateError as error:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:
-        # Whoever reads our output has seen enough; nothing is left to be flushed at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _discard_output()
         return 0
     except OSError as error:
+        if error.filename is None:
+            _discard_output()
         return _fail(f"{error.filename or 'the output'} cannot be used: {error.strerror or type(error).__name__}.", 2)
     except MemoryError:
         return _fail("there is not enough memory; ask for less, for instance with --set frequencies=200.", 2)
@@ -46,6 +47,12 @@ def end(action: Callable[[], object]) -> int:
         if os.environ.get(_TRACEBACK):
             raise
         return _fail(_fault(error), 1)
+
+
+def _discard_output() -> None:
+    # Nobody takes our output any more; what is left of it must not fail again at exit.
+    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    os.dup2(sys.stdout.fileno(), 1)
 
 
 def _usage(error: Exception) -> str:

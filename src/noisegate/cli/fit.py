@@ -22,7 +22,7 @@ from noisegate.cli.arguments import (
     read_settings,
     require_schema,
 )
-from noisegate.cli.console import OUT, print_json, say, steps, warn
+from noisegate.cli.console import OUT, closeness, print_json, say, steps, warn
 from noisegate.cli.plan import describe, show, warn_about_delta
 from noisegate.errors import OptionError
 
@@ -129,7 +129,8 @@ def _ask(
 
     def count(done: int) -> None:
         may_stop()
-        progress(done, "")
+        # Rounded: the exact number is private, and screens are recorded.
+        progress(0, f"over {done - done % 10_000:,}")
 
     chosen = make_method(method, settings)
     chosen.check_fit(device)
@@ -148,7 +149,7 @@ def _ask(
         warn_about_delta(gate.budget.delta, gate.records)
         if dataset is None:
             warn("no --dataset: the cost is booked nowhere. Costs of several runs on the same records add up.")
-        with steps("Reading records", gate.records) as progress:
+        with steps("Reading records", None) as progress:
             release = chosen.ask(gate)
         unfinished.keep(release)
     return chosen, release
@@ -167,7 +168,7 @@ def _finish(
         def report(state: FitState) -> None:
             nonlocal saved
             may_stop()
-            progress(state.step, f"distance / noise {state.discrepancy:.2f}")
+            progress(state.step, closeness(state.discrepancy))
             if time.monotonic() - saved > CHECKPOINT_SECONDS:
                 unfinished.checkpoint(fitting)
                 saved = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 from noisegate.data.files import find_files
 from noisegate.data.tables import TableSource
 from noisegate.errors import DataError
-from noisegate.schema import EncodedTable, Schema, decode
+from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode
 
 
 def read_table(path: str | Path, schema: Schema | None = None, *, show_values: bool = False) -> pa.Table:
@@ -41,22 +42,70 @@ def read_table(path: str | Path, schema: Schema | None = None, *, show_values: b
     return pa.concat_tables(tables)
 
 
-def to_native(table: pa.Table, like: Any) -> Any:
+def to_native(table: pa.Table, like: Any, schema: Schema) -> Any:
     """Return ``table`` as the same kind of object as ``like``, each column with the dtype that it has there.
 
-    A column keeps a wider dtype where its values do not fit: nulls or numbers beyond an integer dtype, say. Only the
-    dtypes of ``like`` are used, none of its values. Columns that ``like`` does not have keep their own type.
+    A column keeps a wider dtype where its values do not fit: nulls or numbers beyond an integer dtype, say. Columns
+    that ``like`` does not have keep their own type.
 
     Raises:
         DataError: if ``like`` is no pandas, Polars or PyArrow table.
     """
+    like = empty_like(like, schema)
     if isinstance(like, pa.Table):
         return _to_arrow(table, like.schema)
+    return _to_pandas(table, like) if nw.dependencies.is_pandas_dataframe(like) else _to_polars(table, like)
+
+
+def empty_like(like: Any, schema: Schema) -> Any:
+    """Return a table of the kind of ``like`` without records, made anew from its column names and dtypes.
+
+    Nothing of the records may ride along: slices share buffers, tables have metadata, and categorical dtypes list
+    values. So their levels come from the schema, and a dtype that could hold anything else is left out.
+
+    Raises:
+        DataError: if ``like`` is no pandas, Polars or PyArrow table.
+    """
+    levels = {column.name: column.levels for column in schema.columns if isinstance(column, Categorical | Ordinal)}
+    if isinstance(like, pa.Table):
+        fields = [(field.name, field.type) for field in like.schema if not isinstance(field.type, pa.ExtensionType)]
+        return pa.schema(fields).empty_table()
     if nw.dependencies.is_pandas_dataframe(like):
-        return _to_pandas(table, like)
+        return _empty_pandas(like, levels)
     if nw.dependencies.is_polars_dataframe(like):
-        return _to_polars(table, like)
+        return _empty_polars(like, levels)
     raise DataError(f"expected a pandas, Polars or PyArrow table, found {type(like).__name__}; convert it")
+
+
+def _empty_pandas(like: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
+    import pandas as pd
+
+    plain = (
+        pd.api.types.is_numeric_dtype,
+        pd.api.types.is_datetime64_any_dtype,
+        pd.api.types.is_object_dtype,
+        pd.api.types.is_string_dtype,
+    )
+    columns = {}
+    for name, dtype in like.dtypes.items():
+        if isinstance(dtype, pd.CategoricalDtype):
+            if name in levels:
+                columns[name] = pd.Series([], dtype=pd.CategoricalDtype(list(levels[name]), ordered=dtype.ordered))
+        elif not isinstance(dtype, pd.SparseDtype) and any(check(dtype) for check in plain):
+            columns[name] = pd.Series([], dtype=dtype)
+    return pd.DataFrame(columns)
+
+
+def _empty_polars(like: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
+    import polars as pl
+
+    dtypes = {}
+    for name, dtype in like.schema.items():
+        if not isinstance(dtype, pl.Enum):
+            dtypes[name] = dtype
+        elif all(isinstance(level, str) for level in levels.get(name, [0])):
+            dtypes[name] = pl.Enum(levels[name])
+    return pl.DataFrame(schema=dtypes)
 
 
 def _to_arrow(table: pa.Table, like: pa.Schema) -> pa.Table:
@@ -99,12 +148,6 @@ def _as_dtype(series: Any, dtype: Any) -> Any:
     """Return ``series`` as ``dtype`` if no value changes by that, else as it is."""
     import pandas as pd
 
-    if isinstance(dtype, pd.CategoricalDtype):
-        # Its categories are values of private records: only those that were made anew may appear, in their order.
-        made = set(series.dropna())
-        categories = [value for value in dtype.categories if value in made]
-        rest = sorted(made - set(categories), key=str)
-        return series.astype(pd.CategoricalDtype([*categories, *rest], ordered=dtype.ordered and not rest))
     if pd.api.types.is_bool_dtype(dtype) and series.isna().any():
         return series.astype("boolean")
     try:
@@ -124,10 +167,6 @@ def _to_polars(table: pa.Table, like: Any) -> Any:
     columns = []
     for series in frame.get_columns():
         dtype = like.schema.get(series.name)
-        if isinstance(dtype, pl.Enum):
-            # Its categories are values of private records: only those that were made anew may appear, in their order.
-            made = set(series.drop_nulls())
-            dtype = pl.Enum([value for value in dtype.categories if value in made])
         try:
             columns.append(series if dtype is None else series.cast(dtype))
         except pl.exceptions.PolarsError:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from noisegate.errors import OptionError
 from noisegate.fitting.device import one_thread
 from noisegate.fitting.target import Target
 from noisegate.generators.table import TableGenerator
@@ -38,6 +39,18 @@ class FitSettings:
     class_power: float = 1.0
     check_every: int = 200
     check_batches: int = 32
+
+    def __post_init__(self) -> None:
+        for name, least in (("steps", 0), ("batch", 2), ("check_every", 1), ("check_batches", 3)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise OptionError(f"fit option {name}={value!r} must be a whole number, {least} or more.")
+        for name, low, high in (("learning_rate", 0.0, 10.0), ("averaging", 0.0, 1.0), ("class_power", -4.0, 4.0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+                raise OptionError(f"fit option {name}={value!r} must be a number from {low:g} to {high:g}.")
+        if not isinstance(self.stop_at_noise, bool):
+            raise OptionError(f"fit option stop_at_noise={self.stop_at_noise!r} must be true or false.")
 
 
 @dataclass(frozen=True, kw_only=True)

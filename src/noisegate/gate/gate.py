@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.data.tables import TableSource
-from noisegate.errors import DataError, LedgerError, OptionError
+from noisegate.errors import DataError, LedgerError, LedgerWarning, OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.engines.engine import Engine, Progress
 from noisegate.gate.engines.local import LocalEngine
@@ -21,7 +23,7 @@ from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.ledger import Ledger
 from noisegate.privacy.plan import Budget, CalibratedPlan, PlannedRelease
-from noisegate.privacy.release import Release, value_hashes
+from noisegate.privacy.release import Release, array_hashes, release_arrays
 from noisegate.schema import Schema
 
 
@@ -55,7 +57,7 @@ class Gate:
         delta: float = 1e-5,
         adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
         records: int | None = None,
-        ledger: Ledger | str | None = None,
+        ledger: Ledger | str | Path | None = None,
         dataset: str | None = None,
         unit: str = "record",
         engine: Engine | None = None,
@@ -77,7 +79,7 @@ class Gate:
             raise OptionError(f"ledger={ledger!r} and dataset={dataset!r} go together: give both, or neither.")
         self.records = records
         self._source = TableSource(data, schema, show_values=show_values)
-        self._ledger = Ledger(ledger) if isinstance(ledger, str) else ledger
+        self._ledger = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
         self._dataset = dataset
         self._engine = engine or LocalEngine()
         self._progress = progress
@@ -113,6 +115,7 @@ class Gate:
             self._void(reservation, error)
             raise
         values = {name: _noisy(totals.sums[name], plan.release(name)) for name in tasks}
+        stds = {name: plan.release(name).noise_std_natural for name in tasks}
         certificate = Certificate(
             epsilon=plan.budget.epsilon,
             delta=plan.budget.delta,
@@ -121,12 +124,10 @@ class Gate:
             events=plan.events,
             method=method,
             public={"schema": self.schema.to_json(), "records": self.records, **public},
-            hashes=value_hashes(values),
+            hashes=array_hashes(release_arrays(values, stds)),
             ledger={"dataset": self._dataset or "", "reservation": reservation} if reservation else None,
         )
-        if self._ledger and reservation:
-            self._ledger.commit(reservation, certificate=certificate.digest())
-        stds = {name: plan.release(name).noise_std_natural for name in tasks}
+        self._commit(reservation, certificate)
         return Release(values=values, noise_std=stds, certificate=certificate)
 
     def _tasks(self, plan: CalibratedPlan, maps: Mapping[str, FeatureMap]) -> dict[str, SumTask]:
@@ -160,6 +161,14 @@ class Gate:
         return self._ledger.reserve(
             self._dataset, plan.events, adjacency=plan.budget.adjacency, unit=plan.budget.unit, purpose=method
         )
+
+    def _commit(self, reservation: str | None, certificate: Certificate) -> None:
+        if self._ledger and reservation:
+            try:
+                self._ledger.commit(reservation, certificate=certificate.digest())
+            except LedgerError as error:
+                # The release is paid for: losing it now would waste the budget, and a reservation counts as spent.
+                warnings.warn(f"the release is whole, but its reservation stays open: {error}", LedgerWarning, 3)
 
     def _void(self, reservation: str | None, error: BaseException) -> None:
         if self._ledger and reservation:

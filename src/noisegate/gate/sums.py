@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.features.fourier import RandomFourier
 from noisegate.privacy.grid import BLOCK_LIMIT, RECORD_LIMIT, Grid
@@ -112,7 +113,10 @@ def _quantised(block: EncodedTable, task: SumTask) -> npt.NDArray[np.int32]:
     rows = len(block)
     if rows < BLOCK_ROWS:
         block = block.rows(np.minimum(np.arange(BLOCK_ROWS), rows - 1))
-    return task.grid.quantise(task.feature_map(block))[:rows]
+    vectors = task.feature_map(block)
+    if vectors.shape != (BLOCK_ROWS, task.feature_map.dim):
+        raise OptionError(f"a feature map returned shape {vectors.shape}, not {(BLOCK_ROWS, task.feature_map.dim)}.")
+    return task.grid.quantise(vectors)[:rows]
 
 
 def _add_looked_up(

@@ -79,7 +79,7 @@ class DPMERF:
             raise OptionError(f"fit_options={self.fit_options!r} must map names of FitSettings to values.")
         # JSON, on the command line and in certificates, knows lists only.
         try:
-            object.__setattr__(self, "hidden", tuple(int(width) for width in self.hidden))
+            object.__setattr__(self, "hidden", tuple(_width(width) for width in self.hidden))
             object.__setattr__(self, "length_scale", _interval(self.length_scale))
             scales = {str(name): _interval(value) for name, value in self.length_scales.items()}
         except (TypeError, ValueError, AttributeError) as error:
@@ -238,6 +238,12 @@ class DPMERF:
         if schema.layout.label is None and budget.adjacency is Adjacency.REPLACE_ONE:
             maps.pop(COUNTS)
         return maps
+
+
+def _width(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"a hidden layer of width {value!r}; widths are positive whole numbers.")
+    return value
 
 
 def _interval(value: Any) -> tuple[float, float]:

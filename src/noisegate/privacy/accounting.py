@@ -116,8 +116,8 @@ def _pld_epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency) ->
         if isinstance(event, GaussianEvent):
             mu_squared += multiplier**-2
             continue
-        # dp_accounting states multipliers for sensitivity 1 under add/remove; ours already divide by the sensitivity.
-        inner = dp_accounting.GaussianDpEvent(multiplier * (2 if adjacency is Adjacency.REPLACE_ONE else 1))
+        # Under replace-one dp_accounting, like our sampled event, takes the multiplier over the norm of one record.
+        inner = dp_accounting.GaussianDpEvent(multiplier)
         accountant.compose(dp_accounting.PoissonSampledDpEvent(event.rate, inner), event.steps)
     if mu_squared:
         scale = 2 if adjacency is Adjacency.REPLACE_ONE else 1

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from noisegate._version import __version__
-from noisegate.errors import ModelError
+from noisegate.errors import ModelError, UserError
 from noisegate.privacy import accounting
 from noisegate.privacy.adjacency import Adjacency
-from noisegate.privacy.events import Event, EventError, event_to_json, events_from_json
+from noisegate.privacy.events import Event, event_to_json, events_from_json
 
 FORMAT = 1
 # There is no way to seed private noise in this library, so this is a constant.
@@ -114,9 +114,13 @@ class Certificate:
         Raises:
             ModelError: if the stated ε is lower than what the events cost, or the certificate claims no event.
         """
+        if not (0 < self.delta < 1 and 0 <= self.epsilon < math.inf):
+            raise ModelError(
+                f"the certificate states epsilon={self.epsilon} at delta={self.delta}, which means nothing."
+            )
         try:
             recomputed = accounting.epsilon(self.events, self.delta, self.adjacency)
-        except (EventError, ValueError, OverflowError) as error:
+        except (UserError, ValueError, OverflowError) as error:
             raise ModelError(f"the certificate's events cannot be accounted: {error}") from None
         if not self.events or not math.isfinite(recomputed) or recomputed > self.epsilon * (1 + 1e-9):
             raise ModelError(

@@ -61,7 +61,8 @@ class SampledGaussianEvent:
         name: The question that was answered.
         rate: Probability with which each record enters a step's sample, in (0, 1].
         steps: How many steps were run.
-        sensitivity: L2 sensitivity of one step's sum to one record, in grid units.
+        sensitivity: Largest L2 norm of one record's vector, in grid units, whatever the adjacency: what a replaced
+            record does to a sampled sum is the accountant's business.
         noise_std: Standard deviation of the noise on each coordinate, in grid units.
         coordinates: How many coordinates each step released.
         sampler: How the noise was drawn.

@@ -93,10 +93,12 @@ class Grid:
         """
         if self.centre is not None:
             vectors = vectors.astype(np.float64) - np.asarray(self.centre, dtype=np.float64)
-        scaled = vectors * vectors.dtype.type(self.scale)
+        with np.errstate(over="ignore", invalid="ignore"):  # whether a warning comes must not depend on a record
+            scaled = vectors * vectors.dtype.type(self.scale)
+            # Before negative values are dropped, so that a record with an infinite one is never taken for a finite one.
+            accepted = _surely_inside(scaled)
         if self.nonnegative:
             np.maximum(scaled, 0, out=scaled)
-        accepted = _surely_inside(scaled)
         if accepted.all():
             return scaled.astype(np.int32)
         result = np.zeros(vectors.shape, dtype=np.int32)
@@ -115,8 +117,7 @@ def _surely_inside(scaled: FloatRows) -> npt.NDArray[np.bool_]:
     for start in range(0, scaled.shape[1], _CHUNK):
         chunk = scaled[:, start : start + _CHUNK]
         # |trunc(x)| ≤ |x|, so the norm before truncation decides for the norm after it.
-        with np.errstate(over="ignore", invalid="ignore"):
-            total += np.einsum("ij,ij->i", chunk, chunk)
+        total += np.einsum("ij,ij->i", chunk, chunk)
     inside: npt.NDArray[np.bool_] = total * (1 + 2.0**-11) <= float(UNITS) ** 2  # False for NaN
     return inside
 

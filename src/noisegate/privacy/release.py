@@ -16,6 +16,7 @@ from noisegate.schema import Schema
 
 VALUES_FILE = "release.safetensors"
 CERTIFICATE_FILE = "certificate.json"
+_STD = "noise_std/"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +44,8 @@ class Release:
 
         from safetensors.numpy import save_file
 
-        stds = {f"noise_std/{name}": np.asarray([std]) for name, std in self.noise_std.items()}
-        save_file({**{name: np.ascontiguousarray(v) for name, v in self.values.items()}, **stds}, folder / VALUES_FILE)
+        arrays = release_arrays(self.values, self.noise_std)
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, folder / VALUES_FILE)
         text = json.dumps(self.certificate.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
         (folder / CERTIFICATE_FILE).write_text(text + "\n", encoding="utf-8")
 
@@ -63,16 +64,23 @@ class Release:
             arrays = load_file(folder / VALUES_FILE)
         except (OSError, SafetensorError) as error:
             raise ModelError(f"{folder / VALUES_FILE} cannot be read: {error}.") from None
-        values = {name: array for name, array in arrays.items() if not name.startswith("noise_std/")}
-        if value_hashes(values) != dict(certificate.hashes):
+        if array_hashes(arrays) != dict(certificate.hashes):
             raise ModelError(
                 f"{folder / VALUES_FILE} is not the release that its certificate speaks of: hashes differ."
             )
-        stds = {name: float(arrays[f"noise_std/{name}"][0]) for name in values if f"noise_std/{name}" in arrays}
+        values = {name: array for name, array in arrays.items() if not name.startswith(_STD)}
+        stds = {name: float(arrays[_STD + name][0]) for name in values}
         return cls(values=values, noise_std=stds, certificate=certificate)
 
 
-def value_hashes(values: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, str]:
+def release_arrays(
+    values: Mapping[str, npt.NDArray[np.float64]], noise_std: Mapping[str, float]
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Returns everything that a release holds, by the names that its file and its hashes use."""
+    return {**values, **{_STD + name: np.asarray([std]) for name, std in noise_std.items()}}
+
+
+def array_hashes(values: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, str]:
     """Returns the SHA-256 of each array: its shape, and its float64 bytes in little-endian order."""
     return {
         name: hashlib.sha256(

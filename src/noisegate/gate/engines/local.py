@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from threadpoolctl import threadpool_limits
 
+from noisegate.errors import OptionError
 from noisegate.gate.engines.engine import Progress
 from noisegate.gate.sums import SumTask, Totals, sum_records
 from noisegate.schema import EncodedTable
@@ -24,6 +25,10 @@ class LocalEngine:
     """Sums on `threads` threads; by default one for each usable core."""
 
     threads: int = field(default_factory=_usable_cores)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.threads, bool) or not isinstance(self.threads, int) or self.threads < 1:
+            raise OptionError(f"threads={self.threads!r} must be a positive whole number.")
 
     def sum(self, batches: Iterable[EncodedTable], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
         """Returns the exact totals over all records in `batches`; memory does not grow with their number."""

@@ -1,0 +1,116 @@
+"""What the README and the quick start tell a stranger to type works as it is written."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from noisegate.fitting.loop import FitSettings
+from noisegate.methods.merf import DPMERF
+
+from .conftest import rows
+
+ROOT = Path(__file__).parents[2]
+PAGES = ["README.md", "docs/quickstart.md"]
+SCHEMA = """\
+label = "income"
+[columns.age]
+kind = "integer"
+lower = 10
+upper = 100
+[columns.hours]
+kind = "continuous"
+lower = 0.0
+upper = 100.0
+[columns.job]
+kind = "categorical"
+levels = ["nurse", "teacher", "farmer"]
+[columns.income]
+kind = "categorical"
+levels = ["no", "yes"]
+"""
+
+
+def _blocks(page, language):
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return [text for named, text in blocks if named == language]
+
+
+def _commands(page):
+    lines = (line for block in _blocks(page, "") for line in block.splitlines())
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("noisegate ")]
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Makes the defaults small, so that commands can run exactly as they are written."""
+    monkeypatch.setitem(FitSettings.__init__.__kwdefaults__, "steps", 10)
+    monkeypatch.setitem(DPMERF.__init__.__kwdefaults__, "frequencies", 10)
+
+
+@pytest.fixture
+def shelf(tmp_path, monkeypatch, quick):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NOISEGATE_LEDGER", raising=False)
+    for seed, name in enumerate(["public_sample", "private", "real_test", "patients"]):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["age,hours,job,income", *rows(300, seed)]) + "\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_of(page, shelf, cli):
+    commands = _commands(page)
+    assert {command[0] for command in commands} >= {"schema", "plan", "fit", "sample", "evaluate", "verify"}
+    for command in commands:
+        if (shelf / "model").exists() and command[0] == "fit":
+            # A page may show two ways to fit; each starts with a clean shelf.
+            (shelf / "model").rename(shelf / "earlier-model")
+        ended = cli(*command)
+        assert ended.code == 0, (command, ended.err)
+    assert len((shelf / "synthetic.csv").read_text().splitlines()) == 30_001
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_python_of(page, shelf, cli, capsys):
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    (shelf / "schema.toml").write_text(SCHEMA)
+    pyarrow.parquet.write_table(pyarrow.csv.read_csv("patients.csv"), "patients.parquet")
+    assert cli("ledger", "register", "patients", "--epsilon", "4", "--ledger", "ledger.db").code == 0
+    blocks = _blocks(page, "python")
+    assert len(blocks) == 2
+    for block in blocks:
+        names = {}
+        exec(compile(block, page, "exec"), names)
+        assert names["synthesizer"].sample(5).shape == (5, 4)
+    assert cli("verify", "model").code == 0
+    assert cli("ledger", "show", "--ledger", "ledger.db", "--json").json["accounts"][0]["committed"] == 1
+
+
+def test_the_demo(shelf, cli):
+    ended = cli("demo", "--out", "demo")
+    assert ended.code == 0
+    for words in ("synthetic.csv", "certificate.md", "comparison.png", "noisegate verify demo/model"):
+        assert words in ended.out
+    assert "NOT covered" in " ".join(ended.out.replace("│", " ").split())
+    assert cli("verify", "demo/model").code == 0
+    made = sorted(path.name for path in (shelf / "demo").iterdir())
+    assert made == [
+        "comparison.png",
+        "demo.json",
+        "model",
+        "schema.toml",
+        "survey-kept-aside.csv",
+        "survey.csv",
+        "synthetic.csv",
+    ]
+    assert "NOT covered" in json.loads((shelf / "demo" / "demo.json").read_text())["caveat"]
+    (shelf / "demo" / "thesis.txt").write_text("mine")
+    assert cli("demo", "--out", "demo").code == 2
+    assert (shelf / "demo" / "thesis.txt").read_text() == "mine"
+    (shelf / "demo" / "thesis.txt").unlink()
+    assert set(cli("demo", "--out", "demo", "--json").json) == {"synthetic", "certificate", "picture", "evaluation"}
+    assert not [path for path in shelf.iterdir() if path.name.startswith(".")]
