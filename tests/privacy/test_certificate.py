@@ -47,7 +47,7 @@ def test_epsilon_follows_from_the_file_alone():
 
 @pytest.mark.parametrize("factor", [1 - 1e-6, 0.5, 0.0, -1.0])
 def test_a_certificate_that_states_too_little_is_refused(factor):
-    with pytest.raises(ModelError, match="do not rely on it|means nothing"):
+    with pytest.raises(ModelError, match=r"do not rely on it|means nothing"):
         certificate(epsilon=COST * factor).check()
     assert certificate(epsilon=COST * 1.01).check() == COST
 
