@@ -203,7 +203,7 @@ def spied(monkeypatch, ledger):
 
     for method in ("reserve", "commit", "void"):
         watch(Ledger, method, method)
-    watch(TableSource, "_encoded", "read", generator=True)
+    watch(TableSource, "unread", "read", generator=True)
     watch(door.noise, "add_noise", "draw")
     return seen
 

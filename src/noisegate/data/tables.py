@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ class TableSource:
     """
 
     def __init__(
-        self, source: str | Path | Any, schema: Schema, *, show_values: bool = False, batch_rows: int = 8192
+        self, source: str | Path | Any, schema: Schema, *, show_values: bool = False, batch_rows: int = 32768
     ) -> None:
         """Find the source; nothing is read yet.
 
@@ -71,37 +72,46 @@ class TableSource:
         Raises:
             DataError: if a value does not fit the schema, the data cannot be read, or there are no records.
         """
-        self.check()
         waiting: list[EncodedTable] = []
-        rows = seen = 0
-        for origin in self._origins:
-            for encoded in self._encoded(origin):
-                seen += len(encoded)
-                rows += len(encoded)
-                waiting.append(encoded)
-                if rows >= self.batch_rows:
-                    table = EncodedTable.concatenate(waiting)
-                    cut = rows - rows % self.batch_rows
-                    for start in range(0, cut, self.batch_rows):
-                        yield table.rows(slice(start, start + self.batch_rows))
-                    waiting, rows = [table.rows(slice(cut, None))], rows - cut
+        rows = 0
+        for read in self.unread():
+            waiting.append(read())
+            rows += len(waiting[-1])
+            if rows >= self.batch_rows:
+                table = EncodedTable.concatenate(waiting)
+                cut = rows - rows % self.batch_rows
+                for start in range(0, cut, self.batch_rows):
+                    yield table.rows(slice(start, start + self.batch_rows))
+                waiting, rows = [table.rows(slice(cut, None))], rows - cut
         if rows:
             yield EncodedTable.concatenate(waiting)
+
+    def unread(self) -> Iterator[Callable[[], EncodedTable]]:
+        """Yield functions that encode at most ``batch_rows`` records each, to be called in any thread.
+
+        Raises:
+            DataError: by a function, if a value does not fit the schema; here, if the data cannot be read or there are
+                no records.
+        """
+        self.check()
+        seen = 0
+        for origin in self._origins:
+            done = 0
+            for arrays in origin.batches(self.schema.names, self.batch_rows):
+                yield partial(self._encode, arrays, origin, done)
+                done += len(arrays[self.schema.names[0]])
+            seen += done
         if not seen:
             raise DataError(f"{self.name}: there are no records, only names of columns; expected at least one record")
 
-    def _encoded(self, origin: Origin) -> Iterator[EncodedTable]:
-        done = 0
-        for arrays in origin.batches(self.schema.names, self.batch_rows):
-            try:
-                encoded = encode_batch(arrays, self.schema)
-            except CellProblem as problem:
-                place = origin.place(done + problem.row)
-                raise cell_error(problem, place, show_values=self._show_values) from None
-            except TypeProblem as problem:
-                raise type_error(problem, origin.name) from None
-            done += len(encoded)
-            yield encoded
+    def _encode(self, arrays: Mapping[str, pa.Array], origin: Origin, done: int) -> EncodedTable:
+        try:
+            return encode_batch(arrays, self.schema)
+        except CellProblem as problem:
+            place = origin.place(done + problem.row)
+            raise cell_error(problem, place, show_values=self._show_values) from None
+        except TypeProblem as problem:
+            raise type_error(problem, origin.name) from None
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -108,7 +108,7 @@ class Gate:
         self._used = True
         reservation = self._reserve(plan, method)
         try:
-            totals = self._engine.sum(self._source.batches(), tasks, self._progress)
+            totals = self._engine.sum(self._source.unread(), tasks, self._progress)
             self._check_records(totals)
         except BaseException as error:
             # Nothing was released: no noise is drawn before this point.

@@ -11,13 +11,16 @@ from dataclasses import dataclass, field
 from threadpoolctl import threadpool_limits
 
 from noisegate.errors import OptionError
-from noisegate.gate.engines.engine import Progress
+from noisegate.gate.engines.engine import Batch, Progress
 from noisegate.gate.sums import SumTask, Totals, sum_records
-from noisegate.schema import EncodedTable
 
 
 def _usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _encode_and_sum(batch: Batch, tasks: Mapping[str, SumTask]) -> Totals:
+    return sum_records(batch() if callable(batch) else batch, tasks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +33,7 @@ class LocalEngine:
         if isinstance(self.threads, bool) or not isinstance(self.threads, int) or self.threads < 1:
             raise OptionError(f"threads={self.threads!r} must be a positive whole number.")
 
-    def sum(self, batches: Iterable[EncodedTable], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+    def sum(self, batches: Iterable[Batch], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
         """Returns the exact totals over all records in `batches`; memory does not grow with their number."""
         totals = Totals(tasks)
         waiting: deque[Future[Totals]] = deque()
@@ -44,7 +47,7 @@ class LocalEngine:
         with threadpool_limits(limits=1), ThreadPoolExecutor(self.threads) as pool:
             try:
                 for batch in batches:
-                    waiting.append(pool.submit(sum_records, batch, tasks))
+                    waiting.append(pool.submit(_encode_and_sum, batch, tasks))
                     if len(waiting) > 2 * self.threads:
                         take()
                 while waiting:
