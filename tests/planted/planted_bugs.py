@@ -160,7 +160,7 @@ BUGS = (
         "padding-counted",
         (
             (SUMS, "yield 0, slice(0, len(records))", "yield 0, slice(0, None)"),
-            (SUMS, "task.grid.quantise(task.feature_map(block))[:rows]", "task.grid.quantise(task.feature_map(block))"),
+            (SUMS, "task.grid.quantise(vectors)[:rows]", "task.grid.quantise(vectors)"),
         ),
         (T_SUMS,),
     ),
