@@ -68,7 +68,7 @@ def _steps(column: SteppedColumn, positions: npt.NDArray[np.float64]) -> npt.NDA
 def _levels(column: CodedColumn, codes: npt.NDArray[np.int32]) -> pa.Array:
     import pyarrow as pa
 
-    if len(codes) and (codes.min() < 0 or codes.max() >= column.size):
+    if ((codes < 0) | (codes >= column.size)).any():
         raise ValueError(f"column {column.name!r}: a code outside 0..{column.size - 1}")
     values: list[Any] = list(column.levels)
     text_or_number = pa.string() if isinstance(values[0], str) else pa.int64()
