@@ -131,7 +131,7 @@ def test_a_file_without_write_permission_can_be_shown_and_not_changed(ledger, ev
 
     ledger.register("patients", **CAP)
     reader, real = Ledger(ledger.location), ledger_tables._sqlite
-    monkeypatch.setattr(ledger_tables, "_sqlite", lambda location, mode: real(location, mode="ro"))
+    monkeypatch.setattr(ledger_tables, "_sqlite", lambda location, opened, mode: real(location, opened, mode="ro"))
     assert reader.show()[0].epsilon == 1
     with pytest.raises(LedgerError, match="may not be opened for writing; check its permissions"):
         _reserve(reader, [event()])

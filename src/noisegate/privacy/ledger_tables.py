@@ -8,6 +8,7 @@ Should both ever fail, two writers would insert the same sequence number, and th
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -81,6 +82,7 @@ class Store:
 
     def __init__(self, location: LedgerLocation) -> None:
         self._location = location
+        self._opened = threading.local()
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
@@ -127,6 +129,10 @@ class Store:
             raise _explained(error, self._location.shown) from error
         except UnicodeDecodeError as error:  # from the driver, of the message about a damaged table definition
             raise LedgerError(f"ledger {self._location.shown} is damaged; restore it from a backup.") from error
+        finally:
+            # SQLAlchemy forgets a connection whose first query fails; closing one twice does nothing.
+            if (left := getattr(self._opened, "connection", None)) is not None:
+                left.close()
 
     def _engine(self, create: bool) -> sa.Engine:
         return self._creating if create or self._location.url else self._existing
@@ -134,7 +140,7 @@ class Store:
     @cached_property
     def _creating(self) -> sa.Engine:
         if self._location.url is None:
-            return _sqlite(self._location, mode="rwc")
+            return _sqlite(self._location, self._opened, mode="rwc")
         try:
             return sa.create_engine(
                 self._location.url,
@@ -151,7 +157,7 @@ class Store:
 
     @cached_property
     def _existing(self) -> sa.Engine:
-        return _sqlite(self._location, mode="rw")
+        return _sqlite(self._location, self._opened, mode="rw")
 
     def _require_file(self, *, create: bool) -> None:
         path = self._location.path
@@ -198,11 +204,12 @@ class Store:
         )
 
 
-def _sqlite(location: LedgerLocation, *, mode: str) -> sa.Engine:
+def _sqlite(location: LedgerLocation, opened: threading.local, *, mode: str) -> sa.Engine:
     uri = f"file:{quote(str(location.path))}?mode={mode}"
 
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS, isolation_level=None)
+        opened.connection = connection
         # Bytes that are not UTF-8 come back as something that gives another hash, so the broken row can be named.
         connection.text_factory = lambda value: value.decode("utf-8", "surrogateescape")
         try:
