@@ -64,10 +64,13 @@ class Report:
         return Group(*parts)
 
     def _marginal_table(self) -> Table:
+        from rich import box
         from rich.table import Table
         from rich.text import Text
 
-        page = Table(title="Marginals: mean total variation distance (0 = the same)", title_justify="left")
+        page = Table(
+            title="Marginals: mean total variation distance (0 = the same)", title_justify="left", box=box.SIMPLE_HEAD
+        )
         page.add_column("order")
         page.add_column("marginals", justify="right")
         page.add_column(f"synthetic vs {self.compared_with}", justify="right")
@@ -119,14 +122,15 @@ def evaluate(
 
 
 def _downstream_table(downstream: DownstreamReport, ceiling: DownstreamReport | None) -> Table:
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
     title = Text(f"Models that predict {downstream.label!r} on the test table; {downstream.averaging}", style="italic")
-    page = Table(title=title, title_justify="left")
-    page.add_column("trained on")
-    page.add_column("model")
-    for name in ("ROC-AUC", "average precision", "F1"):
+    page = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    page.add_column("trained on", no_wrap=True)
+    page.add_column("model", no_wrap=True)
+    for name in ("ROC-AUC", "avg. precision", "F1"):
         page.add_column(name, justify="right")
     for what, scored in (("synthetic", downstream), ("real train (ceiling)", ceiling)):
         if scored is None:
