@@ -38,31 +38,28 @@ def made(table, rows=200, **options):
     return synthesize(table, schema=SCHEMA, epsilon=5.0, device="cpu", **TINY, **options).sample(rows, seed=0)
 
 
-def test_arrow_gives_arrow_with_its_types():
-    kinds = {"age": pa.int32(), "rate": pa.float32(), "work": pa.dictionary(pa.int32(), pa.string())}
+def test_arrow_gives_arrow_with_the_types_of_the_schema_and_its_dictionaries():
     table = pa.table(columns())
-    for name, kind in kinds.items():
-        table = table.set_column(table.column_names.index(name), name, table[name].cast(kind))
+    table = table.set_column(table.column_names.index("work"), "work", table["work"].dictionary_encode())
     found = made(table)
     assert isinstance(found, pa.Table)
-    assert found.schema == table.schema
+    assert found.schema.field("age").type == pa.int64()
+    assert pa.types.is_dictionary(found.schema.field("work").type)
     assert set(found["work"].unique().to_pylist()) <= {"a", "b"}
 
 
-def test_pandas_gives_pandas_with_its_dtypes():
-    frame = pd.DataFrame(columns()).astype({"age": "int16", "rate": "float32", "work": "string"})
-    frame["born"] = pd.to_datetime(frame["born"])
+def test_pandas_gives_pandas():
+    frame = pd.DataFrame(columns()).astype({"age": "int16", "rate": "float32"})
     found = made(frame)
     assert isinstance(found, pd.DataFrame)
-    assert found.dtypes.to_dict() == frame.dtypes.to_dict()
+    assert (found["age"].dtype, found["rate"].dtype) == ("int64", "float64")
     assert list(found.columns) == list(frame.columns)
 
 
-def test_polars_gives_polars_with_its_dtypes():
-    frame = pl.DataFrame(columns()).cast({"age": pl.Int8, "rate": pl.Float32})
-    found = made(frame)
+def test_polars_gives_polars():
+    found = made(pl.DataFrame(columns()).cast({"age": pl.Int8, "rate": pl.Float32}))
     assert isinstance(found, pl.DataFrame)
-    assert found.schema == frame.schema
+    assert (found["age"].dtype, found["rate"].dtype) == (pl.Int64, pl.Float64)
 
 
 def test_a_path_gives_arrow(tmp_path):

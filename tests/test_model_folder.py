@@ -149,3 +149,61 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path):
         check_new(tmp_path)
     with pytest.raises(ModelError, match="is not a folder"):
         check_new(tmp_path / "a" / "b")
+
+
+def rehash(folder):
+    """Makes all hashes right again, as a forger would."""
+    import hashlib
+
+    from noisegate.privacy.certificate import read_certificate
+
+    described = json.loads((folder / MODEL_FILE).read_text("utf-8"))
+    described["certificate"] = read_certificate(folder / "certificate.json").digest()
+    described["files"] = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in HASHED}
+    (folder / MODEL_FILE).write_text(json.dumps(described), encoding="utf-8")
+
+
+def forge(folder, change):
+    from noisegate.privacy.certificate import read_certificate
+    from noisegate.privacy.certificate_page import render
+
+    path = folder / "certificate.json"
+    stated = json.loads(path.read_text("utf-8"))
+    change(stated)
+    path.write_text(json.dumps(stated), encoding="utf-8")
+    (folder / "certificate.md").write_text(render(read_certificate(path)), encoding="utf-8")
+    rehash(folder)
+
+
+def test_forging_nothing_is_good(model):
+    forge(model, lambda stated: None)
+    verify_model(model)
+
+
+def test_a_page_that_states_less_is_noticed(model):
+    page = model / "certificate.md"
+    page.write_text(page.read_text("utf-8").replace("**(1, 1e-05)", "**(0.01, 1e-05)"), encoding="utf-8")
+    rehash(model)
+    with pytest.raises(ModelError, match="does not say what"):
+        verify_model(model)
+
+
+FORGERIES = {
+    "a release left out": lambda stated: stated["events"].pop(),
+    "an event told twice": lambda stated: stated["events"].append(stated["events"][0]),
+    "another size": lambda stated: stated["events"][0].update(coordinates=1),
+    "half a number": lambda stated: stated["events"][0].update(coordinates=0.5),
+    "no sensitivity": lambda stated: [event.update(sensitivity=1) for event in stated["events"]],
+    "another relation": lambda stated: stated["guarantee"].update(adjacency="replace-one"),
+    "noise beyond what can be drawn": lambda stated: [event.update(noise_std=2.0**80) for event in stated["events"]],
+    "a number too large": lambda stated: stated["events"][0].update(noise_std=10**400),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_certificate_with_right_hashes_is_noticed(model, name):
+    from noisegate.errors import UserError
+
+    with pytest.raises(UserError):
+        forge(model, FORGERIES[name])
+        verify_model(model)

@@ -72,8 +72,6 @@ def synthesize(
 def _converter(data: Any, schema: Schema) -> Callable[[pa.Table], Any] | None:
     if isinstance(data, str | Path):
         return None
-    from functools import partial
+    from noisegate.data.frames import native_form
 
-    from noisegate.data.frames import empty_like, to_native
-
-    return partial(to_native, like=empty_like(data, schema), schema=schema)
+    return native_form(data, schema)

@@ -26,9 +26,13 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError
 
+from noisegate._version import __version__
 from noisegate.errors import ModelError
+from noisegate.privacy.bounded import GridBound
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.certificate_page import render
+from noisegate.privacy.certificate_page import headline, render
+from noisegate.privacy.events import GaussianEvent
+from noisegate.privacy.grid import UNITS
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release
 
 FORMAT = 1
@@ -147,7 +151,33 @@ def verify_model(folder: Path) -> Verification:
     """
     release, _, _ = read_model(folder)
     certificate = release.certificate
-    return Verification(certificate=certificate, recomputed_epsilon=certificate.check(), files=HASHED)
+    recomputed = certificate.check()
+    _check_events(release, folder)
+    page = (folder / PAGE_FILE).read_text(encoding="utf-8")
+    # Another version may word the page differently; what it states must still be the certificate's.
+    if page != render(certificate) and (certificate.version == __version__ or headline(certificate) not in page):
+        raise ModelError(f"{folder / PAGE_FILE} does not say what {CERTIFICATE_FILE} states: do not rely on it.")
+    return Verification(certificate=certificate, recomputed_epsilon=recomputed, files=HASHED)
+
+
+def _check_events(release: Release, folder: Path) -> None:
+    """Checks that the certificate's events are those that give what the folder holds.
+
+    Raises:
+        ModelError: if one is missing, or states another size or a sensitivity that no release on the grid has.
+    """
+    certificate = release.certificate
+    events = {event.name: event for event in certificate.events}
+    sizes = {name: values.size for name, values in release.values.items()}
+    least = GridBound(units=UNITS, nonnegative=True).sensitivity(certificate.adjacency)
+    if len(events) != len(certificate.events) or {name: event.coordinates for name, event in events.items()} != sizes:
+        raise ModelError(f"{folder / CERTIFICATE_FILE} speaks of other releases than {VALUES_FILE} holds.")
+    for event in certificate.events:
+        if isinstance(event, GaussianEvent) and event.sensitivity < least:
+            raise ModelError(
+                f"{folder / CERTIFICATE_FILE}: event {event.name!r} states sensitivity={event.sensitivity:g}, "
+                f"below the {least} that a record has on the grid under {certificate.adjacency.value}."
+            )
 
 
 def _checked_description(folder: Path) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The door: what it refuses, in which order it reserves, reads and draws, and what it books (G-09, G-10)."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -317,3 +318,12 @@ def test_opening_a_gate_reads_no_record(spied, ledger, mixed_schema, people):
     gate = Gate(people(50), schema=mixed_schema, epsilon=1.0, ledger=ledger, dataset="clinic")
     DPMERF(frequencies=5).plan(gate.schema, gate.budget)
     assert spied == []
+
+
+def test_of_many_threads_one_gets_an_answer(monkeypatch):
+    gate = gate_of()
+    with ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(ask, gate) for _ in range(8)]
+    errors = [answer.exception() for answer in answers]
+    assert sum(error is None for error in errors) == 1
+    assert {type(error) for error in errors if error} == {OptionError}

@@ -238,9 +238,44 @@ BUGS = (
         T_PLAN,
     ),
     one("plan-for-another-budget", GATE, "if plan.budget != self.budget:", "if plan.budget is None:", T_GATE),
-    one("second-answer-for-free", GATE, "if self._used:", "if self._used is None:", T_GATE),
+    one("second-answer-for-free", GATE, "if not self._once.acquire(blocking=False):", "if self._once is None:", T_GATE),
     one(
         "number-of-records-not-checked", GATE, "and totals.records != self.records:", "and totals.records < 0:", T_GATE
+    ),
+    one(
+        "vectors-of-any-type",
+        GRID,
+        "if vectors.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):",
+        "if vectors.dtype is None:",
+        T_GRID,
+    ),
+    one(
+        "noise-beyond-64-bits",
+        NOISE,
+        "if not MINIMUM_STD <= noise_std <= MAXIMUM_STD:",
+        "if not MINIMUM_STD <= noise_std:",
+        T_NOISE,
+    ),
+    one(
+        "one-type-for-all-objects",
+        "data/memory.py",
+        "if raw in self._objects:",
+        "if raw is self._objects:",
+        "data/test_objects.py",
+    ),
+    one(
+        "page-not-bound",
+        "model_folder.py",
+        "if page != render(certificate) and (",
+        "if not page and (",
+        "test_model_folder.py",
+    ),
+    one(
+        "events-not-bound",
+        "model_folder.py",
+        "    _check_events(release, folder)\n    page",
+        "    page",
+        "test_model_folder.py",
     ),
     # What is handed out.
     one(

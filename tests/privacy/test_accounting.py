@@ -218,7 +218,14 @@ def test_sampled_steps_are_refused_below_the_grid_of_the_proof_too():
     event = SampledGaussianEvent(
         name="s", rate=0.1, steps=1, sensitivity=1, noise_std=3.0, coordinates=1, sampler=Sampler.DISCRETE_GAUSSIAN
     )
-    with pytest.raises(CalibrationError, match="below 16"):
+    with pytest.raises(CalibrationError, match=r"outside \[16, "):
+        accounting.epsilon([event], 1e-5)
+
+
+@pytest.mark.parametrize("std", [2.0**51, 2.0**80, 1e300])
+def test_noise_beyond_64_bits_is_refused(std):
+    event = GaussianEvent(name="wide", sensitivity=1, noise_std=std, coordinates=1, sampler=Sampler.DISCRETE_GAUSSIAN)
+    with pytest.raises(CalibrationError, match=r"'wide'.*outside"):
         accounting.epsilon([event], 1e-5)
 
 

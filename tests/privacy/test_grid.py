@@ -219,3 +219,10 @@ def test_minus_infinity_in_a_nonnegative_question_depends_on_the_row_alone():
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_largest_number_is_clipped_without_a_word(dtype):
     assert_inside(Grid(norm=1.0), np.array([[np.finfo(dtype).max, 1.0]], dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float16, np.complex64, np.bool_])
+def test_vectors_of_another_type_are_refused(dtype):
+    """The tests of the norm are proved for float32 and float64; squares of integers would wrap around."""
+    with pytest.raises(OptionError, match="cannot be summed"):
+        Grid(norm=1.0).quantise(np.full((3, 4), 16).astype(dtype))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from noisegate.errors import CalibrationError
 from noisegate.privacy import noise
 from noisegate.privacy.accounting import ROUNDED_DISTANCE
 from noisegate.privacy.events import Sampler
@@ -170,3 +171,10 @@ def test_the_module_takes_no_seed(monkeypatch):
             np.random.seed(1)
             seen.append(draw(sampler, 1000.0, 200).tolist())
         assert seen[0] != seen[1]
+
+
+@pytest.mark.parametrize("std", [0.0, 15.9, 2.0**51, 2.0**80, float("nan")])
+@pytest.mark.parametrize("sampler", list(Sampler))
+def test_noise_outside_what_is_proved_is_never_drawn(std, sampler):
+    with pytest.raises(CalibrationError, match="outside"):
+        add_noise(np.zeros(3, dtype=np.int64), noise_std=std, sampler=sampler)

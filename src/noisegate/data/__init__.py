@@ -1,7 +1,7 @@
 """The private side's reader: records from files and tables in memory, in constant memory. Not for the public side."""
 
 from noisegate.data.draft import draft_schema
-from noisegate.data.frames import read_table, to_native
+from noisegate.data.frames import native_form, read_table
 from noisegate.data.tables import TableSource
 
-__all__ = ["TableSource", "draft_schema", "read_table", "to_native"]
+__all__ = ["TableSource", "draft_schema", "native_form", "read_table"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,133 +42,93 @@ def read_table(path: str | Path, schema: Schema | None = None, *, show_values: b
     return pa.concat_tables(tables)
 
 
-def to_native(table: pa.Table, like: Any, schema: Schema) -> Any:
-    """Return ``table`` as the same kind of object as ``like``, each column with the dtype that it has there.
+@dataclass(frozen=True, kw_only=True)
+class NativeForm:
+    """The kind of table that a user works with; calling it turns an Arrow table into one.
 
-    A column keeps a wider dtype where its values do not fit: nulls or numbers beyond an integer dtype, say. Columns
-    that ``like`` does not have keep their own type.
+    Dtypes follow from the schema alone. Those of the user's table may have been chosen by the values in it (pandas
+    makes decimals of whole numbers when one is missing), so copying them would tell of records at no cost. Only whether
+    a column with levels is kept as categories is copied; the categories are the schema's.
+
+    Attributes:
+        kind: "pandas", "polars" or "arrow".
+        schema: The schema.
+        categories: The columns with levels that are kept as categories, and whether they are ordered.
+    """
+
+    kind: str
+    schema: Schema
+    categories: Mapping[str, bool]
+
+    def __call__(self, table: pa.Table) -> Any:
+        """Return ``table``, which has the columns of the schema, in this form."""
+        if self.kind == "pandas":
+            return _to_pandas(table, self)
+        if self.kind == "polars":
+            return _to_polars(table, self)
+        encoded = {name: table[name].dictionary_encode() for name in self.categories}
+        return pa.table({name: encoded.get(name, table[name]) for name in table.column_names})
+
+    def levels(self, name: str) -> list[Any]:
+        """Return the public levels of a column that is kept as categories."""
+        column = self.schema.column(name)
+        assert isinstance(column, Categorical | Ordinal)
+        return list(column.levels)
+
+
+def native_form(like: Any, schema: Schema) -> NativeForm:
+    """Return the form of ``like``; nothing of its records, dtypes or metadata is kept.
 
     Raises:
         DataError: if ``like`` is no pandas, Polars or PyArrow table.
     """
-    like = empty_like(like, schema)
+    with_levels = [column.name for column in schema.columns if isinstance(column, Categorical | Ordinal)]
     if isinstance(like, pa.Table):
-        return _to_arrow(table, like.schema)
-    return _to_pandas(table, like) if nw.dependencies.is_pandas_dataframe(like) else _to_polars(table, like)
-
-
-def empty_like(like: Any, schema: Schema) -> Any:
-    """Return a table of the kind of ``like`` without records, made anew from its column names and dtypes.
-
-    Nothing of the records may ride along: slices share buffers, tables have metadata, and categorical dtypes list
-    values. So their levels come from the schema, and a dtype that could hold anything else is left out.
-
-    Raises:
-        DataError: if ``like`` is no pandas, Polars or PyArrow table.
-    """
-    levels = {column.name: column.levels for column in schema.columns if isinstance(column, Categorical | Ordinal)}
-    if isinstance(like, pa.Table):
-        fields = [(field.name, field.type) for field in like.schema if not isinstance(field.type, pa.ExtensionType)]
-        return pa.schema(fields).empty_table()
+        kept = {name: False for name in with_levels if _is_dictionary(like.schema, name)}
+        return NativeForm(kind="arrow", schema=schema, categories=kept)
     if nw.dependencies.is_pandas_dataframe(like):
-        return _empty_pandas(like, levels)
+        dtypes = {str(name): dtype for name, dtype in like.dtypes.items()}
+        kept = {name: bool(dtypes[name].ordered) for name in with_levels if str(dtypes.get(name)) == "category"}
+        return NativeForm(kind="pandas", schema=schema, categories=kept)
     if nw.dependencies.is_polars_dataframe(like):
-        return _empty_polars(like, levels)
+        kept = {name: str(like.schema.get(name)).startswith("Enum") for name in with_levels}
+        kept = {
+            name: ordered for name, ordered in kept.items() if ordered or str(like.schema.get(name)) == "Categorical"
+        }
+        return NativeForm(kind="polars", schema=schema, categories=kept)
     raise DataError(f"expected a pandas, Polars or PyArrow table, found {type(like).__name__}; convert it")
 
 
-def _empty_pandas(like: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
+def _is_dictionary(schema: pa.Schema, name: str) -> bool:
+    return name in schema.names and pa.types.is_dictionary(schema.field(name).type)
+
+
+def _to_pandas(table: pa.Table, form: NativeForm) -> Any:
     import pandas as pd
 
-    plain = (
-        pd.api.types.is_numeric_dtype,
-        pd.api.types.is_datetime64_any_dtype,
-        pd.api.types.is_object_dtype,
-        pd.api.types.is_string_dtype,
-    )
     columns = {}
-    for name, dtype in like.dtypes.items():
-        if isinstance(dtype, pd.CategoricalDtype):
-            if name in levels:
-                columns[name] = pd.Series([], dtype=pd.CategoricalDtype(list(levels[name]), ordered=dtype.ordered))
-        elif not isinstance(dtype, pd.SparseDtype) and any(check(dtype) for check in plain):
-            columns[name] = pd.Series([], dtype=dtype)
+    for column in form.schema.columns:
+        cells = table[column.name]
+        if pa.types.is_date(cells.type):
+            cells = cells.cast(pa.timestamp("us"))
+        series = cells.to_pandas()
+        if column.name in form.categories:
+            dtype = pd.CategoricalDtype(form.levels(column.name), ordered=form.categories[column.name])
+            series = series.astype("Int64").astype(dtype) if pa.types.is_integer(cells.type) else series.astype(dtype)
+        elif column.missing and pa.types.is_integer(cells.type):
+            series = pd.Series(cells.to_pylist(), dtype="Int64")
+        elif column.missing and pa.types.is_boolean(cells.type):
+            series = series.astype("boolean")
+        columns[column.name] = series
     return pd.DataFrame(columns)
 
 
-def _empty_polars(like: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
-    import polars as pl
-
-    dtypes = {}
-    for name, dtype in like.schema.items():
-        if not isinstance(dtype, pl.Enum):
-            dtypes[name] = dtype
-        elif all(isinstance(level, str) for level in levels.get(name, [0])):
-            dtypes[name] = pl.Enum(levels[name])
-    return pl.DataFrame(schema=dtypes)
-
-
-def _to_arrow(table: pa.Table, like: pa.Schema) -> pa.Table:
-    columns = {}
-    for name in table.column_names:
-        column = table[name]
-        if name in like.names and like.field(name).type != column.type:
-            with contextlib.suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                column = _cast(column, like.field(name).type)
-        columns[name] = column
-    return pa.table(columns)
-
-
-def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    if not pa.types.is_dictionary(kind):
-        return column.cast(kind)
-    return column.cast(kind.value_type).dictionary_encode().cast(kind)
-
-
-def _to_pandas(table: pa.Table, like: Any) -> Any:
-    import pandas as pd
-
-    columns = {}
-    for name in table.column_names:
-        column = table[name]
-        if (
-            name in like.columns
-            and pd.api.types.is_datetime64_any_dtype(like[name].dtype)
-            and pa.types.is_date(column.type)
-        ):
-            column = column.cast(pa.timestamp("us"))
-        series = column.to_pandas()
-        if pa.types.is_integer(column.type) and column.null_count:
-            series = pd.Series(column.to_pylist(), dtype="Int64")
-        columns[name] = _as_dtype(series, like[name].dtype) if name in like.columns else series
-    return pd.DataFrame(columns)
-
-
-def _as_dtype(series: Any, dtype: Any) -> Any:
-    """Return ``series`` as ``dtype`` if no value changes by that, else as it is."""
-    import pandas as pd
-
-    if pd.api.types.is_bool_dtype(dtype) and series.isna().any():
-        return series.astype("boolean")
-    try:
-        cast = series.astype(dtype)
-    except (TypeError, ValueError, OverflowError):
-        return series
-    if pd.api.types.is_integer_dtype(dtype) and not (cast == series).fillna(True).all():
-        return series
-    return cast
-
-
-def _to_polars(table: pa.Table, like: Any) -> Any:
+def _to_polars(table: pa.Table, form: NativeForm) -> Any:
     import polars as pl
 
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)  # from_arrow gives a Series for arrays only
-    columns = []
-    for series in frame.get_columns():
-        dtype = like.schema.get(series.name)
-        try:
-            columns.append(series if dtype is None else series.cast(dtype))
-        except pl.exceptions.PolarsError:
-            columns.append(series)
-    return pl.DataFrame(columns)
+    for name, enumerated in form.categories.items():
+        if table.schema.field(name).type == pa.string():
+            frame = frame.with_columns(pl.col(name).cast(pl.Enum(form.levels(name)) if enumerated else pl.Categorical))
+    return frame

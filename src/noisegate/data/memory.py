@@ -8,6 +8,7 @@ from typing import Any
 import narwhals as nw
 import pyarrow as pa
 
+from noisegate.data.objects import MixedObjects, objects_to_arrow
 from noisegate.errors import DataError
 from noisegate.schema.checks import TEXT_PADDING
 
@@ -34,6 +35,8 @@ class MemoryTable:
             ) from None
         except nw.exceptions.DuplicateError:
             raise DataError("DataFrame: two columns have the same name; rename or remove one") from None
+        pandas = nw.dependencies.is_pandas_dataframe(native)
+        self._objects = {name for name, dtype in native.dtypes.items() if dtype.kind == "O"} if pandas else set()
 
     def columns(self) -> Mapping[int, tuple[str, pa.DataType]]:
         """Return name and type of each column; a pandas column of Python objects has the type null.
@@ -60,8 +63,11 @@ class MemoryTable:
 
     def _slice(self, name: str, raw: Any, start: int, stop: int) -> pa.Array:
         try:
-            cells = self._frame.get_column(raw)[start:stop].to_arrow()
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            if raw in self._objects:
+                cells = objects_to_arrow(self._frame.get_column(raw)[start:stop].to_list())
+            else:
+                cells = self._frame.get_column(raw)[start:stop].to_arrow()
+        except (MixedObjects, pa.ArrowException, TypeError, ValueError, OverflowError):
             cells = None
         if cells is None:  # outside the handler: Arrow's message quotes the value
             raise DataError(

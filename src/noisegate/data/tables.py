@@ -108,10 +108,10 @@ class TableSource:
         try:
             return encode_batch(arrays, self.schema)
         except CellProblem as problem:
-            place = origin.place(done + problem.row)
-            raise cell_error(problem, place, show_values=self._show_values) from None
+            error = cell_error(problem, origin.place(done + problem.row), show_values=self._show_values)
         except TypeProblem as problem:
-            raise type_error(problem, origin.name) from None
+            error = type_error(problem, origin.name)
+        raise error  # outside the handlers: the problem, which holds the cell, must not travel along as its context
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

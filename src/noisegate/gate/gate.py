@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -83,7 +84,7 @@ class Gate:
         self._dataset = dataset
         self._engine = engine or LocalEngine()
         self._progress = progress
-        self._used = False
+        self._once = threading.Lock()
         self._source.check()
 
     def sum(
@@ -105,7 +106,8 @@ class Gate:
             BudgetRefusedError: if the ledger refuses.
         """
         tasks = self._tasks(plan, maps)
-        self._used = True
+        if not self._once.acquire(blocking=False):
+            raise OptionError("this gate has answered its plan; a second answer would cost again: open another gate.")
         reservation = self._reserve(plan, method)
         try:
             totals = self._engine.sum(self._source.unread(), tasks, self._progress)
@@ -137,8 +139,6 @@ class Gate:
             )
         if plan.budget != self.budget:
             raise OptionError(f"the plan is calibrated for {plan.budget}, the gate has {self.budget}; use gate.budget.")
-        if self._used:
-            raise OptionError("this gate has answered its plan; a second answer would cost again: open another gate.")
         if {release.question.name for release in plan.releases} != set(maps):
             raise OptionError(f"feature maps {sorted(maps)} do not match the plan's questions.")
         tasks = {}

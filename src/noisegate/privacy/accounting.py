@@ -30,7 +30,8 @@ _ETA = 2 * math.exp(-2 * math.pi**2 * SMOOTHING_VARIANCE) / (1 - math.exp(-2 * m
 _KAPPA = 2 * _ETA / (1 - _ETA)  # at least ln((1+η)/(1−η))
 # Total-variation distance of one rounded float64 draw from the ideal rounded Gaussian.
 ROUNDED_DISTANCE = 2.0**-42
-MINIMUM_STD = 16.0  # grid units: below, the proofs of both samplers say nothing
+# Grid units: below, the proofs of both samplers say nothing; above, 64-bit sums could overflow.
+MINIMUM_STD, MAXIMUM_STD = 16.0, 2.0**50
 
 
 def effective_multiplier(event: Event) -> float:
@@ -39,10 +40,10 @@ def effective_multiplier(event: Event) -> float:
     Raises:
         CalibrationError: if the noise is too small in grid units for the sampler's proof.
     """
-    if event.noise_std < MINIMUM_STD:
+    if not MINIMUM_STD <= event.noise_std <= MAXIMUM_STD:
         raise CalibrationError(
-            f"event {event.name!r}: noise_std={event.noise_std} grid units is below {MINIMUM_STD}; "
-            "no guarantee is proved for so coarse a grid."
+            f"event {event.name!r}: noise_std={event.noise_std:g} grid units is outside [{MINIMUM_STD:g}, "
+            f"{MAXIMUM_STD:g}]; no guarantee is proved there."
         )
     if event.sampler is Sampler.DISCRETE_GAUSSIAN:
         return math.sqrt(event.noise_std**2 - SMOOTHING_VARIANCE) / event.sensitivity

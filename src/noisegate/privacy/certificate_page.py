@@ -18,7 +18,7 @@ def render(certificate: Certificate) -> str:
         "# Privacy certificate",
         "",
         "What was made from the private records satisfies "
-        f"**({certificate.epsilon:g}, {certificate.delta:g})-differential privacy**: "
+        f"{headline(certificate)}: "
         f"{certificate.adjacency.sentence()}. One record stands for one {certificate.unit}.",
         "",
         "In words: whoever sees the synthetic records, the model and this page, and knows everything about all other "
@@ -43,6 +43,11 @@ def render(certificate: Certificate) -> str:
         )
     lines += ["", "The noise has no seed: its randomness came from the operating system.", "", *_public(certificate)]
     return "\n".join(lines) + "\n"
+
+
+def headline(certificate: Certificate) -> str:
+    """Returns the claim, as it stands on the page of every version."""
+    return f"**({certificate.epsilon:g}, {certificate.delta:g})-differential privacy**"
 
 
 def _factor(epsilon: float) -> str:

@@ -103,6 +103,10 @@ _KINDS: dict[str, type[GaussianEvent] | type[SampledGaussianEvent]] = {
 
 def _positive(name: str, **values: float) -> None:
     for field, value in values.items():
+        if field in ("coordinates", "steps") and not isinstance(value, int):
+            raise EventError(f"event {name!r}: {field}={value!r} is not a whole number.")
+        if isinstance(value, int) and value.bit_length() > 1000:
+            raise EventError(f"event {name!r}: {field} is too large to mean anything.")
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
             raise EventError(f"event {name!r}: {field}={value!r} is not a positive finite number.")
 

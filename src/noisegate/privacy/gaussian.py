@@ -15,6 +15,7 @@ import math
 
 # Results are moved to the safe side by this relative amount, far above the rounding error of the functions below.
 _SAFETY = 1e-9
+_SMALLEST_MU = 1e-5
 _LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -50,8 +51,10 @@ def epsilon_of(mu: float, delta: float) -> float:
         mu: The Gaussian-DP parameter, at least 0.
         delta: In (0, 1).
     """
+    # Below 1e-5 the two terms of the curve cancel to rounding error; the curve grows with μ, so this is the safe side.
+    mu = max(mu, _SMALLEST_MU)
     target = math.log(delta)
-    if log_delta(mu, 0.0) <= target:
+    if log_delta(mu, 0.0) <= target - _SAFETY:
         return 0.0
     low, high = 0.0, 1.0
     while log_delta(mu, high) > target:

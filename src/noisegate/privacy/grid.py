@@ -90,7 +90,12 @@ class Grid:
 
         Args:
             vectors: (rows, dim), float32 or float64. Not changed.
+
+        Raises:
+            OptionError: if they are of another type: the tests of the norm are proved for these two.
         """
+        if vectors.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+            raise OptionError(f"vectors of type {vectors.dtype} cannot be summed; a feature map returns float32.")
         if self.centre is not None:
             vectors = vectors.astype(np.float64) - np.asarray(self.centre, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # whether a warning comes must not depend on a record

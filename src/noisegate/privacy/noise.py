@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.privacy.accounting import ROUNDED_DISTANCE
+from noisegate.errors import CalibrationError
+from noisegate.privacy.accounting import MAXIMUM_STD, MINIMUM_STD, ROUNDED_DISTANCE
 from noisegate.privacy.events import Sampler
 
 # Above this many coordinates the exact sampler takes more than ten seconds.
@@ -45,6 +46,8 @@ def add_noise(sums: npt.NDArray[np.int64], *, noise_std: float, sampler: Sampler
         noise_std: Standard deviation in grid units, from 16 to 2⁵⁰.
         sampler: How to draw.
     """
+    if not MINIMUM_STD <= noise_std <= MAXIMUM_STD:
+        raise CalibrationError(f"noise_std={noise_std:g} grid units cannot be drawn: outside [16, 2^50].")
     if sampler is Sampler.DISCRETE_GAUSSIAN:
         return sums + _discrete_gaussian(sums.size, noise_std).reshape(sums.shape)
     return _rounded_gaussian(sums, noise_std)

@@ -200,7 +200,7 @@ def _calibrated(question: Question, sampler: Sampler, mu: float, adjacency: Adja
     ideal = sensitivity / mu
     if sampler is Sampler.DISCRETE_GAUSSIAN:
         ideal = math.sqrt(ideal**2 + accounting.SMOOTHING_VARIANCE)
-    if not accounting.MINIMUM_STD <= ideal <= 2.0**50:
+    if not accounting.MINIMUM_STD <= ideal < accounting.MAXIMUM_STD:
         raise CalibrationError(
             f"question {question.name!r} would need noise of {ideal:g} grid units, outside [16, 2^50]; "
             "give it a larger share, or ask for another epsilon."

@@ -1,0 +1,80 @@
+"""Columns of Python objects: one record must not change what the others become."""
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noisegate.data import TableSource
+from noisegate.data.objects import MixedObjects, objects_to_arrow
+from noisegate.errors import DataError
+from noisegate.schema import Continuous, Datetime, EncodedTable, Schema
+
+EVENING = dt.datetime(2020, 1, 1, 18)
+MOMENTS = Schema((Datetime(name="t", lower=dt.datetime(2019, 1, 1), upper=dt.datetime(2021, 1, 1)),))
+NUMBERS = Schema((Continuous(name="x", lower=0.0, upper=10.0),))
+
+
+def encode(cells, schema):
+    frame = pd.DataFrame({schema.names[0]: pd.Series(cells, dtype=object)})
+    return EncodedTable.concatenate(list(TableSource(frame, schema).batches())).numeric[:, 0]
+
+
+def test_one_date_among_moments_does_not_make_midnights_of_them():
+    alone = encode([EVENING] * 50, MOMENTS)
+    try:
+        beside = encode([dt.date(2020, 1, 1), *[EVENING] * 50], MOMENTS)[1:]
+    except DataError as error:
+        assert "mixed" in str(error)  # refused, which says nothing about the others
+    else:
+        assert alone.tobytes() == beside.tobytes()
+
+
+@pytest.mark.parametrize("other", [1, True, "2.5", Decimal("2.5"), np.float16(0.5), np.int8(3), None, float("nan")])
+@pytest.mark.parametrize("cell", [0.1, np.float16(0.1), np.float32(0.1)])
+def test_a_number_is_the_same_beside_any_other_object(cell, other):
+    schema = Schema((Continuous(name="x", lower=0.0, upper=10.0, missing=True),))
+    alone = encode([cell], schema)
+    try:
+        beside = encode([cell, other], schema)[:1]
+    except DataError as error:
+        assert "mixed" in str(error)
+    else:
+        assert alone.tobytes() == beside.tobytes()
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [1, 2.5],
+        ["a", 1],
+        [np.datetime64("2020-01-01"), np.int8(1)],
+        [object()],
+        [b"x"],
+        [1 + 2j],
+        [EVENING, EVENING.replace(tzinfo=dt.UTC)],
+        [dt.date(2020, 1, 1), EVENING],
+    ],
+)
+def test_mixed_and_unknown_objects_are_refused(cells):
+    with pytest.raises(MixedObjects):
+        objects_to_arrow(cells)
+
+
+def test_objects_of_one_type_become_what_they_say():
+    assert objects_to_arrow(["a", None, float("nan"), pd.NA]).to_pylist() == ["a", None, None, None]
+    assert objects_to_arrow([2**70, -(2**70), np.int8(3)]).to_pylist() == [2**63 - 1, -(2**63), 3]
+    assert objects_to_arrow([Decimal("1.50"), Decimal("1e3")]).to_pylist() == ["1.50", "1E+3"]
+    assert objects_to_arrow([pd.Timestamp(EVENING), EVENING, pd.NaT]).to_pylist() == [EVENING, EVENING, None]
+    assert objects_to_arrow([True, np.bool_(False)]).to_pylist() == [True, False]
+    assert objects_to_arrow([]).to_pylist() == []
+    assert objects_to_arrow([None, pd.NaT]).null_count == 2
+
+
+def test_a_refused_cell_does_not_travel_in_the_error():
+    with pytest.raises(DataError) as caught:
+        encode(["0.1", "secret diagnosis"], NUMBERS)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None
