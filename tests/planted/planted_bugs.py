@@ -296,12 +296,13 @@ BUGS = (
 
 
 def copy(folder: Path) -> None:
-    """Copies the sources and the tests of the privacy core, the features and the gate."""
+    """Copies the sources, and the tests of what the guarantee rests on."""
     ignored = shutil.ignore_patterns("__pycache__", ".hypothesis")
     shutil.copytree(ROOT / "src", folder / "src", ignore=ignored)
-    for room in ("privacy", "features", "gate"):
+    for room in ("privacy", "features", "gate", "data"):
         shutil.copytree(ROOT / "tests" / room, folder / "tests" / room, ignore=ignored)
-    shutil.copy(ROOT / "tests" / "conftest.py", folder / "tests")
+    for file in ("conftest.py", "test_model_folder.py"):
+        shutil.copy(ROOT / "tests" / file, folder / "tests")
     shutil.copy(ROOT / "pyproject.toml", folder)
     (folder / "planted_witness.py").write_text(WITNESS, encoding="utf-8")
 
