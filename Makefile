@@ -18,7 +18,7 @@ BIN := .venv/bin
 # The system's certificates, as pip uses them: hospitals and banks put their own in front of the package index.
 UV := env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=.venv UV_PYTHON_DOWNLOADS=never UV_SYSTEM_CERTS=1 $(TOOLS)/bin/uv
 WORKERS ?= 2
-DATA_OPTION = $(if $(NOISEGATE_TEST_DATA),--data "$(NOISEGATE_TEST_DATA)")
+DATA_OPTION = $(if $(NOISEGATE_TEST_DATA),--data="$(NOISEGATE_TEST_DATA)")
 
 # One thread per worker: the suite is parallel already, and sums must not depend on thread counts.
 export OMP_NUM_THREADS = 1

@@ -13,5 +13,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def data_dir(request: pytest.FixtureRequest) -> Path:
     folder = request.config.getoption("--data")
     if folder is None:
-        pytest.skip("needs the data sets; give their folder with --data DIR")
+        pytest.skip("needs the data sets; give their folder with --data=DIR")
     return Path(folder)
