@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noisegate.cli.arguments import (
     AdjacencyOption,
@@ -20,7 +20,9 @@ from noisegate.cli.arguments import (
 from noisegate.cli.console import OUT, print_json, table, warn
 from noisegate.errors import OptionError
 from noisegate.privacy.adjacency import Adjacency
-from noisegate.privacy.plan import Budget, CalibratedPlan
+
+if TYPE_CHECKING:
+    from noisegate.privacy.plan import CalibratedPlan
 
 
 def plan(
@@ -38,6 +40,7 @@ def plan(
     Example: `noisegate plan --schema schema.toml --epsilon 1 --records 30000`
     """
     from noisegate.methods.catalogue import make_method
+    from noisegate.privacy.plan import Budget
     from noisegate.schema import Schema
 
     if records is not None and records < 1:
