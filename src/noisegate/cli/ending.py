@@ -68,8 +68,8 @@ def _fault(error: Exception) -> str:
     place = f"{Path(frames[-1].filename).relative_to(ours)}, line {frames[-1].lineno}" if frames else "its start"
     return (
         f"this is a fault in noisegate: {type(error).__name__} in {place}. What it says may hold private values and is "
-        f"not shown; {_TRACEBACK}=1 in the environment shows it. Please report it. If a fit left OUT.partial behind, its "
-        "budget is not lost: `noisegate fit --resume --out OUT` goes on from there."
+        f"not shown; {_TRACEBACK}=1 in the environment shows it. Please report it. If a fit left OUT.partial behind, "
+        "its budget is not lost: `noisegate fit --resume --out OUT` goes on from there."
     )
 
 
