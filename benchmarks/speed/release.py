@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -74,23 +73,14 @@ def _peak(folder: Path, rows: int, threads: int, console: Console) -> dict[str, 
 
 
 def _measure(path: Path, threads: int) -> int:
+    from memory import peak_megabytes
     from noisegate_sums import gate_sum
 
     started = time.perf_counter()
     gate_sum(path, threads)()
     seconds = time.perf_counter() - started
-    print(json.dumps({"seconds": seconds, "peak_megabytes": _peak_megabytes()}))
+    print(json.dumps({"seconds": seconds, "peak_megabytes": peak_megabytes()}))
     return 0
-
-
-def _peak_megabytes() -> float:
-    status = Path("/proc/self/status")
-    if status.exists():
-        # On Linux ru_maxrss of a fresh process starts at what its parent used; VmHWM is this program's own.
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-        return float(line.split()[1]) / 1e3
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1e6 if sys.platform == "darwin" else 1e3)
 
 
 def _races(folder: Path, options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:

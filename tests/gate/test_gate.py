@@ -10,7 +10,7 @@ import pytest
 from noisegate.data.tables import TableSource
 from noisegate.errors import BudgetRefusedError, DataError, LedgerError, LedgerWarning, OptionError
 from noisegate.features.labels import Counts
-from noisegate.gate import gate as door
+from noisegate.gate import session as door
 from noisegate.gate.gate import Gate
 from noisegate.methods.merf import DPMERF
 from noisegate.privacy.accounting import epsilon as cost
@@ -100,6 +100,8 @@ def test_a_gate_without_a_schema_is_refused():
         ({"records": 2.0}, "records=2.0"),
         ({"dataset": "clinic"}, "go together"),
         ({"ledger": "some.db"}, "go together"),
+        ({"unit": "all records of one patient"}, "unit_column and contributions"),
+        ({"unit": ""}, "in one line"),
     ],
 )
 def test_unusable_options_are_refused(options, message):
@@ -292,15 +294,35 @@ def test_a_run_beyond_the_cap_is_refused_before_a_record_is_read(spied, ledger):
     assert spied == ["reserve"]
 
 
-def test_a_commit_that_fails_leaves_the_cost_spent_and_keeps_what_was_paid_for(ledger, monkeypatch):
+@pytest.mark.parametrize("error", [LedgerError, OptionError, OSError, RuntimeError])
+def test_a_commit_that_fails_leaves_the_cost_spent_and_keeps_what_was_paid_for(error, ledger, monkeypatch):
     def gone(*_, **__):
-        raise LedgerError("gone")
+        raise error("gone")
 
     monkeypatch.setattr(Ledger, "commit", gone)
     with pytest.warns(LedgerWarning, match="gone"):
         release = ask(gate_of(ledger=ledger, dataset="clinic"))
     assert release.values
     assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    assert ledger.show("clinic")[0].spent > 0
+
+
+def test_a_release_is_kept_when_somebody_else_closed_its_reservation(ledger):
+    gate = gate_of(ledger=ledger, dataset="clinic")
+    session = gate.open(PLAN.calibrate(gate.budget), method="test", public={})
+    session.ask(MAPS)
+    ledger.void(ledger.history("clinic")[-1].reservation, reason="by hand")
+    with pytest.warns(LedgerWarning, match="its reservation stays open"):
+        assert session.release().values
+
+
+def test_a_failure_to_void_does_not_hide_why_the_run_stopped(ledger, monkeypatch):
+    def gone(*_, **__):
+        raise OptionError("gone")
+
+    monkeypatch.setattr(Ledger, "void", gone)
+    with pytest.raises(DataError):
+        ask(gate_of(pd.DataFrame({"ill": [True, None], "old": [True, False]}), ledger=ledger, dataset="clinic"))
     assert ledger.show("clinic")[0].spent > 0
 
 

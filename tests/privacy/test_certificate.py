@@ -79,6 +79,20 @@ def test_figures_that_mean_nothing_are_refused(changes):
         certificate(**changes).check()
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"unit": "all records of one patient"},
+        {"unit": "patient\nand all the others"},
+        {"unit": "all records of one patient", "contributions": 3, "adjacency": Adjacency.REPLACE_ONE},
+    ],
+)
+def test_a_unit_that_no_run_can_have_is_refused(changes):
+    assert certificate(unit="all records of one patient", contributions=3).check() == COST
+    with pytest.raises(ModelError, match=r"mean nothing|nothing is proved"):
+        certificate(**changes).check()
+
+
 def test_noise_too_small_for_its_proof_is_refused():
     coarse = replace(EVENTS[0], sensitivity=1, noise_std=10.0)
     with pytest.raises(UserError, match="noise_std=10 grid units"):

@@ -26,7 +26,7 @@ from noisegate.data.parse import (
 )
 from noisegate.schema import Boolean, Categorical, CodedColumn, Column, Continuous, Date, Datetime, EncodedTable, Schema
 from noisegate.schema.checks import TEXT_PADDING
-from noisegate.schema.columns import NumericColumn, SteppedColumn
+from noisegate.schema.positions import positions_of
 
 
 class CellProblem(Exception):  # noqa: N818 - not an error for users; the caller adds file and line, and makes it one
@@ -79,15 +79,24 @@ def encode_batch(arrays: Mapping[str, pa.Array], schema: Schema) -> EncodedTable
     return EncodedTable(numeric, codes)
 
 
-def _encode(column: Column, array: pa.Array, tokens: pa.Array) -> npt.NDArray[Any]:
-    array, present = _present(array, tokens)
+def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
+    """Return what the cells that are not missing say, and which cells these are.
+
+    Numbers are float64 or whole steps as they stand in the data, not yet clamped to the bounds of ``column``; the rest
+    are codes.
+
+    Raises:
+        CellProblem: for the first cell that does not fit.
+        TypeProblem: if the Arrow type does not fit.
+    """
+    array, present = plain_cells(array, tokens)
     values = array if present.all() else array.filter(pa.array(present))
     try:
         parsed = _parser(column)(values) if not pt.is_null(array.type) else floats(pa.array([], pa.float64()))
     except UnexpectedType:
-        raise TypeProblem(column, _in_words(array.type)) from None
+        raise TypeProblem(column, in_words(array.type)) from None
     if values is array and not (parsed.bad.any() or parsed.missing.any()):  # nearly always, so worth a short way
-        return _positions(column, parsed.numbers) if column.numeric else parsed.numbers
+        return parsed.numbers, present
     rows = np.flatnonzero(present)
     if parsed.bad.any():
         row = int(rows[np.argmax(parsed.bad)])
@@ -95,9 +104,13 @@ def _encode(column: Column, array: pa.Array, tokens: pa.Array) -> npt.NDArray[An
     present[rows[parsed.missing]] = False
     if not column.missing and not present.all():
         raise CellProblem(column, int(np.argmin(present)), None, missing=True)
-    numbers = parsed.numbers[~parsed.missing]
+    return parsed.numbers[~parsed.missing], present
+
+
+def _encode(column: Column, array: pa.Array, tokens: pa.Array) -> npt.NDArray[Any]:
+    numbers, present = read_cells(column, array, tokens)
     if column.numeric:
-        return _placed(_positions(column, numbers), present, np.nan)
+        return _placed(positions_of(column, numbers), present, np.nan)
     return _placed(numbers, present, column.size - 1)
 
 
@@ -109,7 +122,7 @@ def _placed(numbers: npt.NDArray[Any], present: Mask, absent: float) -> npt.NDAr
     return cells
 
 
-def _present(array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, Mask]:
+def plain_cells(array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, Mask]:
     """Return the cells as plain values, text without surrounding blanks, and which of them are not missing."""
     if pt.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -155,20 +168,8 @@ def _codes(column: CodedColumn, values: pa.Array) -> Parsed:
     return Parsed(numbers=codes, bad=bad, missing=missing)
 
 
-def _positions(column: NumericColumn, numbers: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return (value - lower) / (upper - lower), clamped to [0, 1]; steps are subtracted exactly, as integers."""
-    if isinstance(column, Continuous):
-        offset = np.clip(numbers, column.lower, column.upper) - column.lower
-        return np.asarray((offset + 0.0) / (column.upper - column.lower), dtype=np.float64)
-    return _step_positions(column, numbers)
-
-
-def _step_positions(column: SteppedColumn, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    first, last = column.steps
-    return np.asarray((np.clip(numbers, first, last) - first) / np.float64(last - first), dtype=np.float64)
-
-
-def _in_words(kind: pa.DataType) -> str:
+def in_words(kind: pa.DataType) -> str:
+    """Return an Arrow type as a message may call it."""
     if is_text(kind):
         return "text"
     if pt.is_timestamp(kind):

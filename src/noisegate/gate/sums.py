@@ -4,6 +4,7 @@ Every vector goes through `Grid.quantise`. For random Fourier features that is d
 instead of once for each record (`SumTask.table`): a vector is F pairs out of a table, the grid rounds each coordinate
 on its own, and F times the largest squared norm of a rounded pair is checked in integers to be at most units². So
 whatever angles are looked up, the vector is inside the ball, where `Grid.quantise` gives the same integers (G-02).
+Contingency tables are counted, see `gate.counting`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
+from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import FeatureMap
 from noisegate.features.fourier import RandomFourier
+from noisegate.gate.counting import add_counts, integer_weights
 from noisegate.privacy.grid import BLOCK_LIMIT, RECORD_LIMIT, Grid
 from noisegate.schema import EncodedTable
 
@@ -55,6 +58,17 @@ class SumTask:
         largest = int(np.square(pairs, dtype=np.int64).sum(axis=1).max())
         return pairs if (self.feature_map.dim // 2) * largest <= self.grid.bound.units**2 else None
 
+    @cached_property
+    def weights(self) -> npt.NDArray[np.int64] | None:
+        """For contingency tables, the quantised weight of each, (tables,).
+
+        Raises:
+            OptionError: if a record's vector would leave the ball, or a weight is too small for the grid.
+        """
+        if type(self.feature_map) is not Contingency or self.grid.centre is not None or self.label is not None:
+            return None
+        return integer_weights(self.feature_map, self.grid)
+
 
 class Totals:
     """Exact int64 sums, one matrix (columns, dim) a question, and the number of records seen. Merging is addition."""
@@ -67,22 +81,35 @@ class Totals:
 
     def merge(self, other: Totals) -> None:
         """Adds `other`; exact, so the order of merging does not matter."""
-        self.records += other.records
-        if self.records > RECORD_LIMIT:
-            raise OverflowError(f"more than {RECORD_LIMIT} records: the sum could leave 64 bits.")
+        self.count(other.records)
         for name, values in other.sums.items():
             self.sums[name] += values
+
+    def count(self, records: int) -> None:
+        """Adds to the number of records; to be called before their vectors are added.
+
+        Raises:
+            OverflowError: if a sum over so many could leave 64 bits.
+        """
+        self.records += records
+        if self.records > RECORD_LIMIT:
+            raise OverflowError(f"more than {RECORD_LIMIT} records: the sum could leave 64 bits.")
 
 
 def sum_records(records: EncodedTable, tasks: Mapping[str, SumTask]) -> Totals:
     """Returns the exact sums over `records`, any number of rows."""
     totals = Totals(tasks)
-    totals.records = len(records)
+    add_records(totals, records, tasks)
+    return totals
+
+
+def add_records(totals: Totals, records: EncodedTable, tasks: Mapping[str, SumTask]) -> None:
+    """Adds the vectors of `records`, any number of rows, to `totals`."""
+    totals.count(len(records))
     for task_name, task in tasks.items():
         order = None if task.label is None else np.argsort(records.codes[:, task.label], kind="stable")
         ordered = records if order is None else records.rows(order)
         _add(totals.sums[task_name], ordered, task)
-    return totals
 
 
 def _add(sums: npt.NDArray[np.int64], records: EncodedTable, task: SumTask) -> None:
@@ -90,6 +117,9 @@ def _add(sums: npt.NDArray[np.int64], records: EncodedTable, task: SumTask) -> N
     if isinstance(task.feature_map, RandomFourier) and task.table is not None:
         for column, rows in _by_label(records, task.label):
             _add_looked_up(sums[column], records.rows(rows), task.feature_map, task.table)
+        return
+    if isinstance(task.feature_map, Contingency) and task.weights is not None:
+        add_counts(sums[0], records, task.feature_map, task.weights)
         return
     for start in range(0, len(records), BLOCK_ROWS):
         block = records.rows(slice(start, start + BLOCK_ROWS))
@@ -102,6 +132,8 @@ def _by_label(records: EncodedTable, label: int | None) -> Iterator[tuple[int, s
     """Yields where the records of each label stand, in records ordered by label."""
     if label is None:
         yield 0, slice(0, len(records))
+        return
+    if not len(records):  # as when a unit fills a batch with records beyond its limit
         return
     labels = records.codes[:, label]
     starts = np.flatnonzero(np.diff(labels, prepend=-1)).tolist()

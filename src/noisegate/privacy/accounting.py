@@ -5,11 +5,15 @@ Guarantee G-03 (accounting). `epsilon(events, delta)` is an upper bound: the com
 * Gaussian events compose exactly, by `privacy.gaussian`.
 * Poisson-sampled events go through the PLD accountant of dp_accounting, pessimistic estimate, together with any
   Gaussian events. Nothing falls back to a looser accountant: what cannot be accounted is refused.
+* ρ-zCDP events add up, Gaussian events being ρ-zCDP too, and go through `privacy.zero_concentrated`. Together with
+  Poisson-sampled events they are refused.
 * Each sampler's distance from the ideal Gaussian is charged, as proved in docs/guarantees.md:
   a *discrete* Gaussian of standard deviation s (grid units) is charged as a continuous one of √(s² − 4), and a factor
   e^κ on probabilities with κ = coordinates·ln((1+η)/(1−η)), η = 2·exp(−8π²)/(1−exp(−8π²)) (G-04);
   a *rounded* float64 Gaussian is charged a total-variation distance of 2⁻⁴² a coordinate, which adds
   (1 + e^ε)·coordinates·2⁻⁴² to δ (G-05).
+* A threshold on counts of unlisted keys composes like the Gaussian noise on them; the chance q that it lets through a
+  key of one record alone adds q to δ and −ln(1 − q) to ε (G-15).
 """
 
 from __future__ import annotations
@@ -19,9 +23,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from noisegate.errors import CalibrationError
-from noisegate.privacy import gaussian
+from noisegate.privacy import gaussian, zero_concentrated
 from noisegate.privacy.adjacency import Adjacency
-from noisegate.privacy.events import Event, GaussianEvent, SampledGaussianEvent, Sampler
+from noisegate.privacy.events import (
+    Event,
+    GaussianEvent,
+    SampledGaussianEvent,
+    Sampler,
+    ThresholdedGaussianEvent,
+    ZeroConcentratedEvent,
+)
 
 # Variance, in squared grid units, given up in the proof that the discrete Gaussian is post-processing of a continuous
 # one.
@@ -34,7 +45,7 @@ ROUNDED_DISTANCE = 2.0**-42
 MINIMUM_STD, MAXIMUM_STD = 16.0, 2.0**50
 
 
-def effective_multiplier(event: Event) -> float:
+def effective_multiplier(event: GaussianEvent | SampledGaussianEvent | ThresholdedGaussianEvent) -> float:
     """Returns the noise multiplier of the ideal Gaussian that `event` is charged as.
 
     Raises:
@@ -51,16 +62,35 @@ def effective_multiplier(event: Event) -> float:
 
 
 def sampler_slack(events: Sequence[Event], epsilon: float) -> tuple[float, float]:
-    """Returns what the samplers' distance from the ideal costs: (added to ε, added to δ) at this ε."""
+    """Returns what samplers and thresholds cost beside the ideal noise: (added to ε, added to δ) at this ε."""
     kappa = distance = 0.0
     for event in events:
+        if isinstance(event, ZeroConcentratedEvent):
+            continue  # its ρ is of the noise as it was drawn
         draws = event.coordinates * (event.steps if isinstance(event, SampledGaussianEvent) else 1)
         if event.sampler is Sampler.DISCRETE_GAUSSIAN:
             kappa += draws * _KAPPA
         else:
             distance += draws * ROUNDED_DISTANCE
-    factor = 1 + math.exp(epsilon) if epsilon < 700 else math.inf
-    return 2 * kappa, distance * factor if distance else 0.0
+    odds = threshold_odds(events)
+    let_through = -math.log1p(-odds) if odds < 1 else math.inf
+    factor = 1 + math.exp(epsilon + let_through) if epsilon + let_through < 700 else math.inf
+    return 2 * kappa + let_through, odds + (distance * factor if distance else 0.0)
+
+
+def threshold_odds(events: Sequence[Event]) -> float:
+    """Returns an upper bound on the probability that a key of one record alone passes any threshold in `events`.
+
+    Its count is `weight`, so the noise must reach m = threshold − weight; a discrete Gaussian does so at most as often
+    as a continuous one reaches m − 1, for m ≥ 1 (G-15).
+    """
+    odds = 0.0
+    for event in events:
+        if isinstance(event, ThresholdedGaussianEvent):
+            above = event.threshold - event.weight - 1
+            tail = 0.5 * math.erfc(above / event.noise_std / math.sqrt(2)) if above >= 0 else 1.0
+            odds += event.keys * tail * (1 + 1e-9)
+    return odds
 
 
 def epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> float:
@@ -92,17 +122,33 @@ def epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency = Adjace
 
 
 def _ideal_epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency) -> float:
-    if all(isinstance(event, GaussianEvent) for event in events):
-        return gaussian.epsilon_of(total_mu(events), delta)
-    return _pld_epsilon(events, delta, adjacency)
+    gaussians = [event for event in events if isinstance(event, GaussianEvent | ThresholdedGaussianEvent)]
+    sampled = [event for event in events if isinstance(event, SampledGaussianEvent)]
+    concentrated = [event for event in events if isinstance(event, ZeroConcentratedEvent)]
+    if sampled and concentrated:
+        raise CalibrationError(
+            f"event {concentrated[0].name!r} is stated in zCDP and {sampled[0].name!r} is of Poisson samples: no bound "
+            "is proved for them together. Choose other methods for this data set."
+        )
+    if sampled:
+        return _pld_epsilon(gaussians, sampled, delta, adjacency)
+    if not concentrated:
+        return gaussian.epsilon_of(total_mu(gaussians), delta)
+    rho = math.fsum(event.rho for event in concentrated) + zero_concentrated.rho_of_gaussian(total_mu(gaussians))
+    return zero_concentrated.epsilon_of(rho * (1 + 1e-14), delta)
 
 
-def total_mu(events: Sequence[Event]) -> float:
+def total_mu(events: Sequence[GaussianEvent | ThresholdedGaussianEvent]) -> float:
     """Returns the Gaussian-DP parameter of the composition of Gaussian events, √(Σ (Δᵢ/σᵢ)²)."""
     return math.sqrt(math.fsum(effective_multiplier(event) ** -2 for event in events)) * (1 + 1e-14)
 
 
-def _pld_epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency) -> float:
+def _pld_epsilon(
+    gaussians: Sequence[GaussianEvent | ThresholdedGaussianEvent],
+    sampled: Sequence[SampledGaussianEvent],
+    delta: float,
+    adjacency: Adjacency,
+) -> float:
     import dp_accounting
     from dp_accounting.pld import PLDAccountant
 
@@ -111,17 +157,12 @@ def _pld_epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency) ->
         Adjacency.REPLACE_ONE: dp_accounting.NeighboringRelation.REPLACE_ONE,
     }[adjacency]
     accountant: Any = PLDAccountant(relation)
-    mu_squared = 0.0
-    for event in events:
-        multiplier = effective_multiplier(event)
-        if isinstance(event, GaussianEvent):
-            mu_squared += multiplier**-2
-            continue
+    for event in sampled:
         # Under replace-one dp_accounting, like our sampled event, takes the multiplier over the norm of one record.
-        inner = dp_accounting.GaussianDpEvent(multiplier)
+        inner = dp_accounting.GaussianDpEvent(effective_multiplier(event))
         accountant.compose(dp_accounting.PoissonSampledDpEvent(event.rate, inner), event.steps)
-    if mu_squared:
+    if gaussians:
         scale = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-        accountant.compose(dp_accounting.GaussianDpEvent(scale / math.sqrt(mu_squared)))
+        accountant.compose(dp_accounting.GaussianDpEvent(scale / total_mu(gaussians)))
     # Pessimistic up to the rounding error of its Fourier transforms, which this is far above.
     return float(accountant.get_epsilon(delta)) * (1 + 1e-7)

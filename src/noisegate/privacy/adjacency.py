@@ -34,11 +34,12 @@ class Adjacency(Enum):
             names = ", ".join(repr(member.value) for member in cls)
             raise OptionError(f"adjacency={value!r} is not known; choose one of {names}.") from None
 
-    def sentence(self) -> str:
-        """Returns the relation in plain words, for certificates and reports."""
+    def sentence(self, more: str = "exactly one record") -> str:
+        """Returns the relation in plain words, for certificates and reports.
+
+        Args:
+            more: What one of two neighbours has more; only for add-remove.
+        """
         if self is Adjacency.ADD_REMOVE:
-            return (
-                "two data sets are neighbours when one of them has exactly one record more; "
-                "the number of records is private"
-            )
+            return f"two data sets are neighbours when one of them has {more} more; the number of records is private"
         return "two data sets are neighbours when they have the same public number of records and differ in one of them"

@@ -31,6 +31,10 @@ class GridBound:
     units: int
     nonnegative: bool = False
 
+    def of_unit(self, contributions: int) -> GridBound:
+        """Returns the bound on the sum of at most `contributions` such vectors, by the triangle inequality."""
+        return GridBound(units=self.units * contributions, nonnegative=self.nonnegative)
+
     def sensitivity_squared(self, adjacency: Adjacency) -> int:
         """Returns the exact squared L2 sensitivity of the sum, in squared grid units."""
         square = self.units * self.units

@@ -14,7 +14,14 @@ from noisegate._version import __version__
 from noisegate.errors import ModelError, UserError
 from noisegate.privacy import accounting
 from noisegate.privacy.adjacency import Adjacency
-from noisegate.privacy.events import Event, event_to_json, events_from_json
+from noisegate.privacy.events import (
+    Event,
+    ThresholdedGaussianEvent,
+    ZeroConcentratedEvent,
+    event_to_json,
+    events_from_json,
+)
+from noisegate.privacy.units import check_unit, used
 
 FORMAT = 1
 # There is no way to seed private noise in this library, so this is a constant.
@@ -29,12 +36,13 @@ class Certificate:
         epsilon: Upper bound for the events at `delta`; anyone can recompute it.
         delta: δ of the guarantee.
         adjacency: The neighbouring relation.
-        unit: The privacy unit: what one record stands for.
+        unit: The privacy unit: what one record stands for, or whose records belong together.
         events: Everything that was computed from private records.
         method: Name of the method.
         public: What was taken as public knowledge: schema, hyper-parameters, the seed of the public randomness.
         hashes: SHA-256 of what was released.
         ledger: Data set and reservation in the ledger that the cost was booked on, or None.
+        contributions: How many records of one unit were used at most; None when every record is a unit.
         version: Version of noisegate that wrote it.
     """
 
@@ -47,20 +55,21 @@ class Certificate:
     public: Mapping[str, Any] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     ledger: Mapping[str, str] | None = None
+    contributions: int | None = None
     version: str = __version__
 
     def __str__(self) -> str:
-        releases = "; ".join(
-            f"{event.name}: {event.coordinates} numbers, noise / sensitivity {event.noise_multiplier:.4g}"
-            for event in self.events
-        )
+        releases = "; ".join(_in_words(event) for event in self.events)
         return (
-            f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency.value}, unit: {self.unit}, "
+            f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency.value}, unit: "
+            f"{used(self.unit, self.contributions)}, "
             f"method: {self.method}. Released {releases}."
         )
 
     def to_json(self) -> dict[str, Any]:
         """Returns the certificate as a JSON object."""
+        # Left out where there is none: certificates of one record a unit keep their digests.
+        limit = {} if self.contributions is None else {"contributions": self.contributions}
         return {
             "format": FORMAT,
             "noisegate": self.version,
@@ -69,6 +78,7 @@ class Certificate:
                 "delta": self.delta,
                 "adjacency": self.adjacency.value,
                 "unit": self.unit,
+                **limit,
             },
             "method": self.method,
             "events": [event_to_json(event) for event in self.events],
@@ -94,6 +104,7 @@ class Certificate:
                 delta=float(guarantee["delta"]),
                 adjacency=Adjacency.parse(guarantee["adjacency"]),
                 unit=str(guarantee["unit"]),
+                contributions=_contributions(guarantee),
                 events=events_from_json(data["events"]),
                 method=str(data["method"]),
                 public=data["public"],
@@ -112,22 +123,46 @@ class Certificate:
         """Returns ε recomputed from the events.
 
         Raises:
-            ModelError: if the stated ε is lower than what the events cost, or the certificate claims no event.
+            ModelError: if the stated ε is lower than what the events cost, or the certificate claims no event, or a
+                unit that no run can have.
         """
         if not (0 < self.delta < 1 and 0 <= self.epsilon < math.inf):
             raise ModelError(
                 f"the certificate states epsilon={self.epsilon} at delta={self.delta}, which means nothing."
             )
+        if self.contributions is not None and self.adjacency is Adjacency.REPLACE_ONE:
+            raise ModelError("the certificate states contributions under replace-one, for which nothing is proved.")
         try:
+            check_unit(self.unit, self.contributions)
             recomputed = accounting.epsilon(self.events, self.delta, self.adjacency)
         except (UserError, ValueError, OverflowError) as error:
-            raise ModelError(f"the certificate's events cannot be accounted: {error}") from None
+            raise ModelError(f"the certificate's unit or events mean nothing: {error}") from None
         if not self.events or not math.isfinite(recomputed) or recomputed > self.epsilon * (1 + 1e-9):
             raise ModelError(
                 f"the certificate states epsilon={self.epsilon:g} at delta={self.delta:g}, "
                 f"but its {len(self.events)} events cost epsilon={recomputed:g}: do not rely on it."
             )
         return recomputed
+
+
+def _in_words(event: Event) -> str:
+    if isinstance(event, ZeroConcentratedEvent):
+        return f"{event.name}: noisy marginals chosen on the way, rho {event.rho:.4g} together"
+    if isinstance(event, ThresholdedGaussianEvent):
+        return f"{event.name}: counts above a threshold, noise / sensitivity {event.noise_multiplier:.4g}"
+    return f"{event.name}: {event.coordinates} numbers, noise / sensitivity {event.noise_multiplier:.4g}"
+
+
+def _contributions(guarantee: Mapping[str, Any]) -> int | None:
+    """Returns the limit on the records of a unit, as a certificate states it.
+
+    Raises:
+        ModelError: if it is no positive whole number.
+    """
+    limit = guarantee.get("contributions")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise ModelError(f"the certificate states contributions={limit!r}, which means nothing.")
+    return limit
 
 
 def canonical_json(data: Any) -> bytes:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import GaussianEvent, Sampler
+from noisegate.privacy.events import (
+    Event,
+    SampledGaussianEvent,
+    Sampler,
+    ThresholdedGaussianEvent,
+    ZeroConcentratedEvent,
+)
+from noisegate.privacy.units import used
 
 _SAMPLERS = {
     Sampler.DISCRETE_GAUSSIAN: "exact discrete Gaussian (OpenDP)",
@@ -17,13 +24,11 @@ def render(certificate: Certificate) -> str:
     lines = [
         "# Privacy certificate",
         "",
-        "What was made from the private records satisfies "
-        f"{headline(certificate)}: "
-        f"{certificate.adjacency.sentence()}. One record stands for one {certificate.unit}.",
+        f"What was made from the private records satisfies {headline(certificate)}: {_relation(certificate)}",
         "",
         "In words: whoever sees the synthetic records, the model and this page, and knows everything about all other "
-        f"records, can hardly tell whether any one {certificate.unit} took part. For every conclusion that could be "
-        f"drawn, its probability with and without that {certificate.unit} differs by a factor of at most "
+        f"records, can hardly tell whether {_somebody(certificate)} took part. For every conclusion that could be "
+        f"drawn, its probability with and without {_them(certificate)} differs by a factor of at most "
         f"exp({certificate.epsilon:g}) = {_factor(certificate.epsilon)}, except for a chance of {certificate.delta:g}.",
         "",
         f"Method: {certificate.method}. Written by noisegate {certificate.version}.",
@@ -35,14 +40,38 @@ def render(certificate: Certificate) -> str:
         "| question | numbers released | sensitivity (grid) | noise (grid) | noise / sensitivity | noise drawn by |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    for event in certificate.events:
-        times = "" if isinstance(event, GaussianEvent) else f" x {event.steps} steps at rate {event.rate:g}"
-        lines.append(
-            f"| {event.name} | {event.coordinates}{times} | {event.sensitivity:g} | {event.noise_std:.1f} "
-            f"| {event.noise_multiplier:.4g} | {_SAMPLERS[event.sampler]} |"
-        )
+    lines += [_row(event) for event in certificate.events]
     lines += ["", "The noise has no seed: its randomness came from the operating system.", "", *_public(certificate)]
     return "\n".join(lines) + "\n"
+
+
+def _row(event: Event) -> str:
+    if isinstance(event, ZeroConcentratedEvent):
+        return f"| {event.name} | marginals chosen on the way | - | rho = {event.rho:.6g} | - | {event.mechanism} |"
+    times = f" x {event.steps} steps at rate {event.rate:g}" if isinstance(event, SampledGaussianEvent) else ""
+    released = f"{event.coordinates}{times}"
+    if isinstance(event, ThresholdedGaussianEvent):
+        released = f"those of at least {event.threshold}"
+    return (
+        f"| {event.name} | {released} | {event.sensitivity:g} | {event.noise_std:.1f} "
+        f"| {event.noise_multiplier:.4g} | {_SAMPLERS[event.sampler]} |"
+    )
+
+
+def _relation(certificate: Certificate) -> str:
+    if certificate.contributions is None:
+        return f"{certificate.adjacency.sentence()}. One record stands for one {certificate.unit}."
+    limit = used(certificate.unit, certificate.contributions)
+    return f"{certificate.adjacency.sentence(certificate.unit)}. One unit is {limit}."
+
+
+def _somebody(certificate: Certificate) -> str:
+    unit = certificate.unit
+    return f"any one {unit}" if certificate.contributions is None else unit
+
+
+def _them(certificate: Certificate) -> str:
+    return f"that {certificate.unit}" if certificate.contributions is None else "them"
 
 
 def headline(certificate: Certificate) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from dataclasses import fields as dataclass_fields
 from enum import Enum
 from typing import Any
 
@@ -94,16 +95,82 @@ class SampledGaussianEvent:
         return self.noise_std / self.sensitivity
 
 
-Event = GaussianEvent | SampledGaussianEvent
-_KINDS: dict[str, type[GaussianEvent] | type[SampledGaussianEvent]] = {
+@dataclass(frozen=True, kw_only=True)
+class ZeroConcentratedEvent:
+    """An adaptive mechanism that as a whole is ρ-zCDP under the adjacency of the run.
+
+    Attributes:
+        name: What was asked; the names of the values that came of it begin with it and a slash.
+        rho: The ρ that the mechanism was given to spend.
+        mechanism: What ran, and whose proof the ρ rests on.
+    """
+
+    name: str
+    rho: float
+    mechanism: str
+
+    def __post_init__(self) -> None:
+        _positive(self.name, rho=self.rho)
+        if not isinstance(self.mechanism, str) or not self.mechanism:
+            raise EventError(f"event {self.name!r}: mechanism={self.mechanism!r} must name a mechanism.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdedGaussianEvent:
+    """Noisy counts of keys that nobody listed beforehand: of those that occur, the ones that reach a threshold.
+
+    Attributes:
+        name: The question that was answered.
+        sensitivity: L2 sensitivity of the counts of all keys that occur in both neighbours, in grid units.
+        noise_std: Standard deviation of the noise on each count, in grid units.
+        threshold: Smallest noisy count that is released, in grid units.
+        weight: What one record adds to the count of each of its keys, in grid units.
+        keys: How many keys one record may have.
+        coordinates: Public upper bound on the number of keys that can occur; the number itself is private.
+        sampler: How the noise was drawn; proved for the discrete Gaussian only.
+    """
+
+    name: str
+    sensitivity: float
+    noise_std: float
+    threshold: int
+    weight: int
+    keys: int
+    coordinates: int
+    sampler: Sampler
+
+    def __post_init__(self) -> None:
+        whole = {"threshold": self.threshold, "weight": self.weight, "keys": self.keys, "coordinates": self.coordinates}
+        _positive(self.name, sensitivity=self.sensitivity, noise_std=self.noise_std, **whole)
+        if self.sampler is not Sampler.DISCRETE_GAUSSIAN:
+            raise EventError(f"event {self.name!r}: a threshold is proved for the discrete Gaussian only.")
+        if self.sensitivity**2 < self.keys * self.weight**2 * (1 - 1e-12):
+            raise EventError(
+                f"event {self.name!r}: sensitivity={self.sensitivity:g} is below that of {self.keys} keys of "
+                f"weight {self.weight}."
+            )
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Noise standard deviation over sensitivity."""
+        return self.noise_std / self.sensitivity
+
+
+Event = GaussianEvent | SampledGaussianEvent | ZeroConcentratedEvent | ThresholdedGaussianEvent
+_KINDS: dict[str, type[Event]] = {
     "gaussian": GaussianEvent,
     "sampled-gaussian": SampledGaussianEvent,
+    "zero-concentrated": ZeroConcentratedEvent,
+    "thresholded-gaussian": ThresholdedGaussianEvent,
 }
+
+
+_WHOLE = ("coordinates", "steps", "threshold", "weight", "keys")
 
 
 def _positive(name: str, **values: float) -> None:
     for field, value in values.items():
-        if field in ("coordinates", "steps") and not isinstance(value, int):
+        if field in _WHOLE and not isinstance(value, int):
             raise EventError(f"event {name!r}: {field}={value!r} is not a whole number.")
         if isinstance(value, int) and value.bit_length() > 1000:
             raise EventError(f"event {name!r}: {field} is too large to mean anything.")
@@ -114,7 +181,8 @@ def _positive(name: str, **values: float) -> None:
 def event_to_json(event: Event) -> dict[str, Any]:
     """Returns the event as a JSON object; floats survive exactly."""
     kind = next(kind for kind, cls in _KINDS.items() if isinstance(event, cls))
-    return {"kind": kind, **asdict(event), "sampler": event.sampler.value}
+    fields = {name: value.value if isinstance(value, Enum) else value for name, value in asdict(event).items()}
+    return {"kind": kind, **fields}
 
 
 def event_from_json(data: Mapping[str, Any]) -> Event:
@@ -128,7 +196,8 @@ def event_from_json(data: Mapping[str, Any]) -> Event:
     if kind not in _KINDS:
         raise EventError(f"event kind {kind!r} is not known to this version of noisegate; use a newer one.")
     try:
-        fields["sampler"] = Sampler(fields.get("sampler"))
+        if "sampler" in {field.name for field in dataclass_fields(_KINDS[kind])}:
+            fields["sampler"] = Sampler(fields.get("sampler"))
         return _KINDS[kind](**fields)
     except (TypeError, ValueError) as error:
         raise EventError(f"event {data.get('name')!r} of kind {kind!r} has unusable fields: {error}") from None

@@ -19,7 +19,13 @@ from typing import Any
 from noisegate.errors import LedgerError, OptionError, UserError
 from noisegate.privacy import accounting, gaussian
 from noisegate.privacy.adjacency import Adjacency
-from noisegate.privacy.events import Event, GaussianEvent, event_to_json, events_from_json
+from noisegate.privacy.events import (
+    Event,
+    GaussianEvent,
+    ThresholdedGaussianEvent,
+    event_to_json,
+    events_from_json,
+)
 from noisegate.privacy.ledger_chain import Row
 
 MAXIMUM_EPSILON = 1000.0
@@ -246,13 +252,17 @@ def cost(events: tuple[Event, ...], delta: float, adjacency: Adjacency) -> float
 def remaining(events: tuple[Event, ...], cap: Cap) -> float | None:
     """Returns about the largest ε, at the cap's δ, that one more Gaussian run may have; None if that is not one number.
 
-    Poisson-sampled events have no Gaussian-DP parameter, so what they leave depends on what is asked next.
+    Other events have no Gaussian-DP parameter, so what they leave depends on what is asked next.
     """
     if not events:
         return cap.epsilon
-    if not all(isinstance(event, GaussianEvent) for event in events):
+    gaussians = [event for event in events if isinstance(event, GaussianEvent | ThresholdedGaussianEvent)]
+    if len(gaussians) < len(events):
         return None
-    left = gaussian.mu_for(cap.epsilon, cap.delta) ** 2 - accounting.total_mu(events) ** 2
+    odds = accounting.threshold_odds(events)
+    if odds >= cap.delta or odds >= cap.epsilon / 2:
+        return 0.0
+    left = gaussian.mu_for(cap.epsilon + math.log1p(-odds), cap.delta - odds) ** 2 - accounting.total_mu(gaussians) ** 2
     return min(cap.epsilon, gaussian.epsilon_of(math.sqrt(left), cap.delta)) if left > 0 else 0.0
 
 

@@ -10,7 +10,9 @@ Two samplers, each with its proof in docs/guarantees.md (G-04, G-05):
 from __future__ import annotations
 
 import math
+import os
 import secrets
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -45,12 +47,49 @@ def add_noise(sums: npt.NDArray[np.int64], *, noise_std: float, sampler: Sampler
         sums: Exact sums, |value| < 2⁶².
         noise_std: Standard deviation in grid units, from 16 to 2⁵⁰.
         sampler: How to draw.
+
+    Raises:
+        CalibrationError: if `noise_std` is out of range.
     """
-    if not MINIMUM_STD <= noise_std <= MAXIMUM_STD:
-        raise CalibrationError(f"noise_std={noise_std:g} grid units cannot be drawn: outside [16, 2^50].")
+    _check_std(noise_std)
     if sampler is Sampler.DISCRETE_GAUSSIAN:
         return sums + _discrete_gaussian(sums.size, noise_std).reshape(sums.shape)
     return _rounded_gaussian(sums, noise_std)
+
+
+def noisy_counts_above(
+    counts: npt.NDArray[np.int64], *, noise_std: float, threshold: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Returns which counts reach `threshold` with discrete Gaussian noise, and these noisy counts.
+
+    Partition selection by OpenDP (Rogers 2023), for the counts of keys that occur, whose number is private.
+
+    Args:
+        counts: Exact counts in grid units, (keys,), |value| < 2⁶².
+        noise_std: Standard deviation in grid units, from 16 to 2⁵⁰.
+        threshold: Smallest noisy count that is released, in grid units.
+
+    Returns:
+        Positions in `counts`, ascending, and the noisy counts there.
+
+    Raises:
+        CalibrationError: if `noise_std` is out of range.
+    """
+    _check_std(noise_std)
+    domains, metrics, measurements = _opendp()
+    keyed = domains.map_domain(domains.atom_domain(T="i64"), domains.atom_domain(T="i64"))
+    metric = metrics.l02inf_distance(metrics.absolute_distance(T="f64"))
+    measurement = measurements.make_gaussian_threshold(keyed, metric, scale=noise_std, threshold=threshold)
+    found: dict[int, int] = {}
+    for start in range(0, counts.size, _CHUNK):
+        found |= measurement(dict(enumerate(counts[start : start + _CHUNK].tolist(), start)))
+    positions = sorted(found)
+    return np.array(positions, dtype=np.int64), np.array([found[key] for key in positions], dtype=np.int64)
+
+
+def _check_std(noise_std: float) -> None:
+    if not MINIMUM_STD <= noise_std <= MAXIMUM_STD:
+        raise CalibrationError(f"noise_std={noise_std:g} grid units cannot be drawn: outside [16, 2^50].")
 
 
 @cache
@@ -69,10 +108,16 @@ def _discrete_gaussian(size: int, noise_std: float) -> npt.NDArray[np.int64]:
     domains, metrics, measurements = _opendp()
     space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l2_distance(T="f64")
     measurement = measurements.make_gaussian(*space, scale=noise_std)
-    parts = [
-        np.asarray(measurement([0] * min(_CHUNK, size - start)), dtype=np.int64) for start in range(0, size, _CHUNK)
-    ]
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+    noise = np.zeros(size, dtype=np.int64)
+
+    def draw(start: int) -> None:
+        noise[start : start + _CHUNK] = np.asarray(measurement([0] * min(_CHUNK, size - start)), dtype=np.int64)
+
+    # OpenDP runs outside the interpreter lock, and its randomness is the operating system's.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for done in [pool.submit(draw, start) for start in range(0, size, _CHUNK)]:
+            done.result()
+    return noise
 
 
 def _rounded_gaussian(sums: npt.NDArray[np.int64], noise_std: float) -> npt.NDArray[np.int64]:
@@ -80,8 +125,12 @@ def _rounded_gaussian(sums: npt.NDArray[np.int64], noise_std: float) -> npt.NDAr
 
     generator = np.random.Generator(ChaCha(key=secrets.randbits(256), rounds=20))
     step = max(1, 2 ** math.floor(math.log2(noise_std / 16)))
-    whole, rest = np.divmod(sums, step)
-    # rest + noise is at most about 200 steps, so float64 places it within 2⁻⁴⁵ of a step.
-    noisy = rest.astype(np.float64) + noise_std * generator.standard_normal(sums.shape)
-    result: npt.NDArray[np.int64] = (whole + np.rint(noisy / step).astype(np.int64)) * step
+    result = np.empty(sums.shape, dtype=np.int64)
+    values, results = sums.reshape(-1), result.reshape(-1)
+    # Some at a time, so that work arrays stay small beside millions of sums.
+    for start in range(0, sums.size, _CHUNK):
+        whole, rest = np.divmod(values[start : start + _CHUNK], step)
+        # rest + noise is at most about 200 steps, so float64 places it within 2⁻⁴⁵ of a step.
+        noisy = rest.astype(np.float64) + noise_std * generator.standard_normal(rest.shape)
+        results[start : start + _CHUNK] = (whole + np.rint(noisy / step).astype(np.int64)) * step
     return result

@@ -15,6 +15,7 @@ from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.events import GaussianEvent, Sampler
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.noise import choose_sampler
+from noisegate.privacy.units import RECORD, check_contributions, check_unit
 
 MINIMUM_EPSILON, MAXIMUM_EPSILON = 0.01, 1000.0
 MINIMUM_DELTA = 1e-12
@@ -28,13 +29,15 @@ class Budget:
         epsilon: In [0.01, 1000].
         delta: In [1e-12, 0.5). Choose it well below one over the number of records.
         adjacency: The neighbouring relation.
-        unit: What one record stands for, in the words of the certificate.
+        unit: What one record stands for, in the words of the certificate; or whose records belong together.
+        contributions: How many records of one unit are used at most; None when every record is a unit.
     """
 
     epsilon: float
     delta: float = 1e-5
     adjacency: Adjacency = Adjacency.ADD_REMOVE
-    unit: str = "record"
+    unit: str = RECORD
+    contributions: int | None = None
 
     def __post_init__(self) -> None:
         for name, value, low, high in (
@@ -43,6 +46,13 @@ class Budget:
         ):
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
                 raise OptionError(f"{name}={value!r} must be a number from {low:g} to {high:g}{_hint(name, value)}.")
+        check_contributions(self.contributions)
+        check_unit(self.unit, self.contributions)
+        if self.contributions is not None and self.adjacency is Adjacency.REPLACE_ONE:
+            raise OptionError(
+                "adjacency='replace-one' takes the number of records as public, which depends on how many records each "
+                "unit has; with unit_column use adjacency='add-remove'."
+            )
 
 
 def _hint(name: str, value: object) -> str:
@@ -57,12 +67,15 @@ class Question:
 
     Attributes:
         name: Unique within the plan.
-        dim: Length of one record's vector.
+        dim: Length of one record's vector; with `adaptive`, the largest that it may have.
         columns: How many columns (label values) a record's vector may go to; 1 without labels.
         norm: L2 norm that every vector is clipped to.
         share: Part of the budget, positive; shares are relative to their sum, in units of Gaussian-DP μ².
         nonnegative: Whether vectors are non-negative; enforced by the gate.
         centre: Public centre to subtract, or None.
+        adaptive: Whether the map is chosen after earlier answers of the same plan. Its norm, its share and its noise
+            are fixed now all the same (docs/guarantees.md, G-13).
+        tables: Number of contingency tables, where the question is about these. Only for forecasts of time.
     """
 
     name: str
@@ -72,6 +85,8 @@ class Question:
     share: float
     nonnegative: bool = False
     centre: tuple[float, ...] | None = None
+    adaptive: bool = False
+    tables: int | None = None
 
     def __post_init__(self) -> None:
         if self.dim < 1 or self.columns < 1:
@@ -84,9 +99,13 @@ class Question:
         """The grid on which this question is summed."""
         return Grid(norm=self.norm, nonnegative=self.nonnegative, centre=self.centre)
 
+    def sensitivity(self, budget: Budget) -> int:
+        """Returns the L2 sensitivity of the sum for one privacy unit of `budget`, in grid units."""
+        return self.grid.bound.of_unit(budget.contributions or 1).sensitivity(budget.adjacency)
+
     @property
     def coordinates(self) -> int:
-        """How many numbers the answer has."""
+        """How many numbers the answer has; with `adaptive`, at most."""
         return self.dim * self.columns
 
 
@@ -125,7 +144,7 @@ class CalibratedPlan:
 
     def __post_init__(self) -> None:
         for release in self.releases:
-            if release.sensitivity < release.question.grid.bound.sensitivity(self.budget.adjacency):
+            if release.sensitivity < release.question.sensitivity(self.budget):
                 raise CalibrationError(
                     f"question {release.question.name!r}: sensitivity={release.sensitivity} is below that of "
                     f"{self.budget.adjacency.value}; make plans with Plan.calibrate."
@@ -189,14 +208,14 @@ class Plan:
         mu = gaussian.mu_for(budget.epsilon, delta) * (1 - 1e-9 if slack else 1)
         total = math.fsum(question.share for question in self.questions)
         releases = tuple(
-            _calibrated(question, sampler, mu * math.sqrt(question.share / total), budget.adjacency)
+            _calibrated(question, sampler, mu * math.sqrt(question.share / total), budget)
             for question, sampler in zip(self.questions, samplers, strict=True)
         )
         return CalibratedPlan(budget=budget, releases=releases)
 
 
-def _calibrated(question: Question, sampler: Sampler, mu: float, adjacency: Adjacency) -> PlannedRelease:
-    sensitivity = question.grid.bound.sensitivity(adjacency)
+def _calibrated(question: Question, sampler: Sampler, mu: float, budget: Budget) -> PlannedRelease:
+    sensitivity = question.sensitivity(budget)
     ideal = sensitivity / mu
     if sampler is Sampler.DISCRETE_GAUSSIAN:
         ideal = math.sqrt(ideal**2 + accounting.SMOOTHING_VARIANCE)

@@ -12,15 +12,11 @@ from threadpoolctl import threadpool_limits
 
 from noisegate.errors import OptionError
 from noisegate.gate.engines.engine import Batch, Progress
-from noisegate.gate.sums import SumTask, Totals, sum_records
+from noisegate.gate.sums import SumTask, Totals, add_records
 
 
 def _usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _encode_and_sum(batch: Batch, tasks: Mapping[str, SumTask]) -> Totals:
-    return sum_records(batch() if callable(batch) else batch, tasks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,19 +31,31 @@ class LocalEngine:
 
     def sum(self, batches: Iterable[Batch], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
         """Returns the exact totals over all records in `batches`; memory does not grow with their number."""
-        totals = Totals(tasks)
-        waiting: deque[Future[Totals]] = deque()
+        spare: list[Totals] = []  # as many as there are threads, at most: with many cells, each may be large
+        waiting: deque[Future[int]] = deque()
+        done = 0
+
+        def encode_and_sum(batch: Batch) -> int:
+            records = batch() if callable(batch) else batch
+            try:
+                totals = spare.pop()
+            except IndexError:
+                totals = Totals(tasks)
+            add_records(totals, records, tasks)
+            spare.append(totals)
+            return len(records)
 
         def take() -> None:
-            totals.merge(waiting.popleft().result())
+            nonlocal done
+            done += waiting.popleft().result()
             if progress:
-                progress(totals.records)
+                progress(done)
 
         # Each worker is one thread; matrix products inside must not start more.
         with threadpool_limits(limits=1), ThreadPoolExecutor(self.threads) as pool:
             try:
                 for batch in batches:
-                    waiting.append(pool.submit(_encode_and_sum, batch, tasks))
+                    waiting.append(pool.submit(encode_and_sum, batch))
                     if len(waiting) > 2 * self.threads:
                         take()
                 while waiting:
@@ -55,4 +63,7 @@ class LocalEngine:
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
+        totals = spare.pop() if spare else Totals(tasks)
+        while spare:
+            totals.merge(spare.pop())
         return totals

@@ -1,0 +1,134 @@
+"""Contingency tables: a record's vector is the weighted indicator of the cell it falls in, one cell for each table.
+
+A record touches exactly one cell of each table, so its vector has the norm √(Σ weight²) whatever the record says:
+nothing is ever clipped, and a table with a larger weight gets less noise in proportion. With all pairs of columns as
+tables this is the second moment of the record's one-hot code; a table of no column is the number of records.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import OptionError
+from noisegate.features.binning import NumericBins
+from noisegate.schema import EncodedTable
+
+MOST_COLUMNS = 4
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Contingency:
+    """The map from a record to its cells. Everything in it is public.
+
+    Columns are numbered as in the layout, numeric ones first: column i is ``bins[i]``, and column len(bins) + j is the
+    coded column j. The gate counts cells in integers and never builds the vectors of `__call__`, which defines them.
+
+    Attributes:
+        bins: Cells of each numeric column of the layout.
+        coded: Number of codes of each coded column of the layout.
+        tables: For each table its columns, at most four, each once; () is the number of records.
+        weights: For each table the value at the cell that a record falls in, positive.
+
+    Raises:
+        OptionError: if there is no table, a table names an unknown column or one twice, or a weight is unusable.
+    """
+
+    bins: tuple[NumericBins, ...]
+    coded: tuple[int, ...]
+    tables: tuple[tuple[int, ...], ...]
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.tables or len(self.tables) != len(self.weights):
+            raise OptionError(
+                f"tables and weights: {len(self.tables)} tables and {len(self.weights)} weights; "
+                "give at least one table, and one weight for each."
+            )
+        if any(size < 1 for size in self.coded):
+            raise OptionError(f"coded={self.coded!r}: every coded column has at least one code.")
+        known = range(len(self.sizes))
+        for table in self.tables:
+            if len(table) > MOST_COLUMNS or len(set(table)) != len(table) or any(c not in known for c in table):
+                raise OptionError(
+                    f"table {table!r}: expected at most {MOST_COLUMNS} different columns, numbered from 0 to "
+                    f"{len(self.sizes) - 1}, numeric ones first."
+                )
+        for table, weight in zip(self.tables, self.weights, strict=True):
+            # The vectors are float32, so that is where a weight must be a number.
+            if not 0 < weight <= float(np.finfo(np.float32).max) or np.float32(weight) == 0:
+                raise OptionError(f"table {table!r}: its weight {weight!r} must be a positive finite number.")
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of cells of each column."""
+        return (*(bins.size for bins in self.bins), *self.coded)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Where the cells of each table begin in a vector, and the end of the last."""
+        starts = [0]
+        for table in self.tables:
+            starts.append(starts[-1] + math.prod(self.sizes[column] for column in table))
+        return tuple(starts)
+
+    @property
+    def dim(self) -> int:
+        """Number of cells of all tables."""
+        return self.starts[-1]
+
+    @cached_property
+    def norm(self) -> float:
+        """Norm of every vector, √(Σ weight²)."""
+        return math.hypot(*self.weights)
+
+    @property
+    def nonnegative(self) -> bool:
+        """True: weights are positive."""
+        return True
+
+    def codes(self, records: EncodedTable) -> npt.NDArray[np.int32]:
+        """Returns the cell of each record in each column, (rows, columns), each column contiguous in memory."""
+        codes = np.empty((len(self.sizes), len(records)), dtype=np.int32)
+        for place, bins in enumerate(self.bins):
+            codes[place] = bins.codes(records.numeric[:, place])
+        codes[len(self.bins) :] = records.codes.T
+        return codes.T
+
+    def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
+        """Returns the vectors, (rows, dim): in each table its weight at the record's cell, and zero elsewhere."""
+        vectors = np.zeros((len(records), self.dim), dtype=np.float32)
+        codes, rows = self.codes(records), np.arange(len(records))
+        for table, weight, start in zip(self.tables, self.weights, self.starts[:-1], strict=True):
+            vectors[rows, start + self.cells(codes, table)] = weight
+        return vectors
+
+    def cells(self, codes: npt.NDArray[np.int32], table: tuple[int, ...]) -> npt.NDArray[np.intp]:
+        """Returns the cell of each record in one table, (rows,), counted with its last column fastest.
+
+        Args:
+            codes: As `codes` returns them.
+            table: Column numbers.
+        """
+        cells = np.zeros(len(codes), dtype=np.intp)
+        for column in table:
+            cells *= self.sizes[column]
+            cells += codes[:, column]
+        return cells
+
+    def counts(self, values: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
+        """Returns each table of a (noisy) sum of vectors, in records, shaped by the table's columns.
+
+        Args:
+            values: (dim,) or (dim, 1).
+        """
+        tables = zip(self.tables, self.weights, pairwise(self.starts), strict=True)
+        return [
+            (values[start:end] / weight).reshape([self.sizes[column] for column in table])
+            for table, weight, (start, end) in tables
+        ]

@@ -1,0 +1,167 @@
+"""What the discovery of a schema asks of private records, calibrated before the first of them is read.
+
+Three questions at most, each a vector of counts in which a record touches at most one cell of each column, so that k
+columns have norm √k: *magnitudes* and then *cells* of the numeric columns, where the second look goes depending on what
+the first one released (G-13); and *levels* of the columns of text, of which those above a threshold leave (G-15).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from noisegate.errors import CalibrationError, ModelError, OptionError
+from noisegate.privacy import accounting, gaussian
+from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.bounded import GridBound
+from noisegate.privacy.events import Event, GaussianEvent, Sampler, ThresholdedGaussianEvent
+from noisegate.privacy.grid import RECORD_LIMIT
+from noisegate.privacy.plan import Budget
+
+RECORD = 4096
+"""What one record adds to a cell, in grid units: fine enough for the noise of the largest ε."""
+
+# Part of δ that the threshold may use. A smaller δ for the noise costs little; what the threshold uses of a ledger's δ
+# is gone for all later runs.
+_THRESHOLD_PART = 0.1
+# Where every record has a level of its own (names, numbers of patients), each is seen with this probability at most. It
+# does not grow with δ, which is often chosen for much smaller tables; the threshold rises by a quarter for it.
+_LARGEST_ODDS = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscoveryPlan:
+    """Questions with noise that together cost at most `budget`. Made by `plan_discovery`.
+
+    Attributes:
+        budget: The guarantee that is asked for.
+        magnitudes: First look at the numeric columns, or None.
+        cells: Second look, inside the bounds that the first one found, or None.
+        levels: Counts of levels above a threshold, or None.
+    """
+
+    budget: Budget
+    magnitudes: GaussianEvent | None
+    cells: GaussianEvent | None
+    levels: ThresholdedGaussianEvent | None
+
+    def __post_init__(self) -> None:
+        if not self.epsilon <= self.budget.epsilon:
+            raise CalibrationError(
+                f"the plan costs epsilon={self.epsilon:g}, more than the {self.budget.epsilon:g} asked for."
+            )
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What will be run, for the ledger and the certificate."""
+        return tuple(event for event in (self.magnitudes, self.cells, self.levels) if event is not None)
+
+    @property
+    def epsilon(self) -> float:
+        """ε of the whole plan at the budget's δ, recomputed from its events."""
+        return accounting.epsilon(self.events, self.budget.delta, self.budget.adjacency)
+
+    @property
+    def noise_records(self) -> float:
+        """Standard deviation of the noise on each count, in records; about the same for all questions."""
+        return max(event.noise_std for event in (self.magnitudes, self.cells, self.levels) if event) / RECORD
+
+    @property
+    def threshold_records(self) -> float | None:
+        """Noisy number of records that a level needs to be seen; None if no levels are asked for."""
+        return None if self.levels is None else self.levels.threshold / RECORD
+
+
+def plan_discovery(budget: Budget, *, magnitudes: Sequence[int], cells: int, texts: int) -> DiscoveryPlan:
+    """Returns the plan with the least noise that keeps `budget`; every count gets about the same noise.
+
+    Args:
+        budget: The guarantee that is asked for.
+        magnitudes: For each numeric column, the number of cells of the first look.
+        cells: For each numeric column, the number of cells of the second look.
+        texts: How many columns have levels to discover.
+
+    Raises:
+        OptionError: if there is nothing to ask.
+        CalibrationError: if no noise can give the guarantee.
+    """
+    touched = 2 * len(magnitudes) + texts
+    if not touched:
+        raise OptionError("there is nothing to discover: bounds and levels of all columns are given.")
+    odds = min(_THRESHOLD_PART * budget.delta, _LARGEST_ODDS) if texts else 0.0
+    mu = gaussian.mu_for(budget.epsilon + math.log1p(-odds), budget.delta - odds) * (1 - 1e-9)
+    first = second = levels = None
+    if magnitudes:
+        sensitivity, std = _noise(budget, mu, columns=len(magnitudes), touched=touched)
+        first = _counts("magnitudes", sensitivity, std, sum(magnitudes))
+        second = _counts("cells", sensitivity, std, cells * len(magnitudes))
+    if texts:
+        sensitivity, std = _noise(budget, mu, columns=texts, touched=touched)
+        levels = ThresholdedGaussianEvent(
+            name="levels",
+            sensitivity=sensitivity,
+            noise_std=std,
+            # Reached by a level of one record when its noise reaches threshold − RECORD; see accounting.threshold_odds.
+            threshold=RECORD + 2 + math.ceil(-NormalDist().inv_cdf(odds / texts * (1 - 1e-6)) * std),
+            weight=RECORD,
+            keys=texts,
+            coordinates=texts * RECORD_LIMIT,
+            sampler=Sampler.DISCRETE_GAUSSIAN,
+        )
+    return DiscoveryPlan(budget=budget, magnitudes=first, cells=second, levels=levels)
+
+
+def check_events(events: Sequence[Event], adjacency: Adjacency, *, numeric: int, texts: int) -> None:
+    """Checks that the events of a certificate are those of a discovery, each with what a record adds to its counts.
+
+    Args:
+        events: What the certificate says was run.
+        adjacency: The neighbouring relation that it states.
+        numeric: How many columns it says had bounds to discover.
+        texts: How many columns it says had levels to discover.
+
+    Raises:
+        ModelError: if one is missing, too many, or states a sensitivity that no discovery of so many columns has.
+    """
+    columns = {"magnitudes": numeric, "cells": numeric, "levels": texts}
+    expected = [name for name, count in columns.items() if count]
+    found = [event.name for event in events]
+    if found != expected:
+        raise ModelError(f"the certificate states events {found}, a discovery of its columns has {expected}.")
+    for event in events:
+        kind = ThresholdedGaussianEvent if event.name == "levels" else GaussianEvent
+        least = _sensitivity(columns[event.name], adjacency)
+        whole = not isinstance(event, ThresholdedGaussianEvent) or (event.keys >= texts and event.weight == RECORD)
+        if not isinstance(event, kind) or not whole or event.sensitivity < least:
+            raise ModelError(
+                f"the certificate's event {event.name!r} is not what {columns[event.name]} columns need under "
+                f"{adjacency.value}, a {kind.__name__} of sensitivity {least} or more."
+            )
+
+
+def _sensitivity(columns: int, adjacency: Adjacency) -> int:
+    """Returns the sensitivity, in grid units, of counts in which a record touches one cell of each column."""
+    norm = math.isqrt(columns * RECORD**2 - 1) + 1
+    return GridBound(units=norm, nonnegative=True).sensitivity(adjacency)
+
+
+def _counts(name: str, sensitivity: int, std: float, coordinates: int) -> GaussianEvent:
+    return GaussianEvent(
+        name=name,
+        sensitivity=sensitivity,
+        noise_std=std,
+        coordinates=coordinates,
+        sampler=Sampler.DISCRETE_GAUSSIAN,
+    )
+
+
+def _noise(budget: Budget, mu: float, *, columns: int, touched: int) -> tuple[int, float]:
+    """Returns sensitivity and noise, in grid units, of counts in which a record touches one cell of each column."""
+    sensitivity = _sensitivity(columns, budget.adjacency)
+    ideal = sensitivity / (mu * math.sqrt(columns / touched))
+    std = math.sqrt(ideal**2 + accounting.SMOOTHING_VARIANCE) * (1 + 1e-12)
+    if not accounting.MINIMUM_STD <= std <= accounting.MAXIMUM_STD:
+        raise CalibrationError(f"discovery would need noise of {std:g} grid units, outside [16, 2^50]; change epsilon.")
+    return sensitivity, std

@@ -1,0 +1,169 @@
+"""Cells are read as they stand, each by itself, and kinds are never guessed from values."""
+
+from datetime import UTC, date, datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from noisegate.data.described import described
+from noisegate.data.raw import RawTable
+from noisegate.errors import DataError, OptionError, SchemaError
+from noisegate.schema.partial import Gap
+
+TABLE = pa.table(
+    {
+        "rate": [0.5, None, -2.0],
+        "age": pa.array([1, None, 2**40], pa.int64()),
+        "born": [date(1970, 1, 2), None, date(1969, 12, 31)],
+        "seen": pa.array([1_000_000, None, -1], pa.timestamp("us")),
+        "met": pa.array([1_000_000, None, -1], pa.timestamp("us", tz="UTC")),
+        "job": ["nurse", None, " nurse "],
+        "code": pa.array([7, None, 8], pa.int32()),
+        "ok": [True, None, False],
+    }
+)
+KINDS = {
+    "rate": "continuous",
+    "age": "integer",
+    "born": "date",
+    "seen": "datetime",
+    "met": "datetime-utc",
+    "job": "categorical",
+    "code": "categorical",
+}
+GAPS = tuple(Gap(name=name, kind=kind) for name, kind in KINDS.items())
+EXPECTED = {
+    "rate": [0.5, -2.0],
+    "age": [1, 2**40],
+    "born": [1, -1],
+    "seen": [1_000_000, -1],
+    "met": [1_000_000, -1],
+    "job": ["nurse", "nurse"],
+    "code": ["7", "8"],
+}
+
+
+def write(folder, form):
+    if form == "parquet":
+        pq.write_table(TABLE, folder / "t.parquet")
+        return folder / "t.parquet"
+    if form == "csv":
+        (folder / "t.csv").write_text(
+            "rate,age,born,seen,met,job,code,ok\n0.5,1,1970-01-02,1970-01-01T00:00:01,1970-01-01T00:00:01Z,nurse,7,yes\n"
+            "NA,?,,NA,NA,null,,\n-2.0,1099511627776,1969-12-31,1969-12-31 23:59:59.999999,"
+            "1970-01-01T00:59:59.999999+01:00,  nurse ,8,no\n"
+        )
+        return folder / "t.csv"
+    if form == "polars":
+        return pl.from_arrow(TABLE)
+    return TABLE if form == "arrow" else TABLE.to_pandas().astype({"age": "Int64", "code": "Int64"})
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "arrow", "polars", "pandas"])
+def test_every_source_gives_the_same_cells(tmp_path, form):
+    gaps = tuple(gap for gap in GAPS if form != "pandas" or gap.name != "met")
+    cells = list(RawTable(write(tmp_path, form)).batches(gaps, ("", "?", "NA", "null")))
+    for gap in gaps:
+        found = [value for batch in cells for value in batch[gap.name].values.tolist()]
+        assert found == EXPECTED[gap.name]
+        assert sum(batch[gap.name].missing for batch in cells) == 1
+
+
+def test_what_a_cell_says_does_not_depend_on_the_others(tmp_path):
+    whole = next(iter(RawTable(TABLE).batches(GAPS, ())))
+    for row, place in ((0, 0), (2, 1)):
+        single = next(iter(RawTable(TABLE.slice(row, 1)).batches(GAPS, ())))
+        assert all(single[name].values.tolist() == [whole[name].values.tolist()[place]] for name in KINDS)
+
+
+def test_only_parquet_suggests_kinds(tmp_path):
+    assert RawTable(write(tmp_path, "parquet")).suggested_kinds() == {**KINDS, "code": "integer", "ok": "boolean"}
+    for form in ("csv", "arrow", "polars", "pandas"):
+        assert RawTable(write(tmp_path, form)).suggested_kinds() == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        ("x\n1\ncanary\n", "integer", r"line 3, column 'x': expected a whole number, found another value"),
+        ("x\n1\ncanary\n", "continuous", "expected a number"),
+        ("x\n2020-01-01\n2020-13-01\n", "date", "line 3, column 'x': expected a date"),
+        ("x\n2020-01-01T00:00:00Z\n", "datetime", "expected a moment such as"),
+        ("x\n2020-01-01T00:00:00\n", "datetime-utc", "expected a moment with a time zone"),
+        ("x\n", "integer", "there are no records"),
+    ],
+)
+def test_a_cell_of_another_kind_is_refused_without_quoting_it(tmp_path, text, kind, message):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(DataError, match=message) as caught:
+        list(RawTable(tmp_path / "t.csv").batches((Gap(name="x", kind=kind),), ("",)))
+    assert "canary" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_a_type_without_a_kind_is_refused():
+    with pytest.raises(DataError, match=r"column 'x': expected .*, found a column of decimal numbers"):
+        list(RawTable(pa.table({"x": [0.5]})).batches((Gap(name="x", kind="categorical"),), ()))
+
+
+def test_files_of_a_folder_must_be_alike(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").write_text("y,x\n3,4\n")
+    cells = list(RawTable(tmp_path).batches((Gap(name="x", kind="integer"),), ()))
+    assert np.concatenate([batch["x"].values for batch in cells]).tolist() == [1, 4]
+    (tmp_path / "b.csv").write_text("y,z\n3,4\n")
+    with pytest.raises(DataError, match="different columns"):
+        RawTable(tmp_path)
+
+
+def test_a_name_twice_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("x,x\n1,2\n")
+    with pytest.raises(DataError, match="same name"):
+        RawTable(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    (tmp_path / "b.csv").write_text("x,x\n1,2\n")
+    with pytest.raises(DataError, match="same name"):
+        RawTable(tmp_path)
+
+
+def test_a_column_without_a_name_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text(",x\n1,2\n")
+    with pytest.raises(DataError, match="column 1 has no name"):
+        RawTable(tmp_path / "a.csv")
+
+
+def test_a_column_without_a_kind_is_asked_for(tmp_path):
+    (tmp_path / "a.csv").write_text("x,canary,z\n1,2,3\n")
+    with pytest.raises(OptionError, match=r"no kind is given for 'canary', 'z'\. .*--kinds \"canary=\.\.\.,z=\.\.\.\""):
+        described(RawTable(tmp_path / "a.csv"), {"x": "integer"}, None, None)
+    with pytest.raises(OptionError, match="none of the 3 fields") as caught:
+        described(RawTable(tmp_path / "a.csv"), {}, None, None)
+    assert "canary" not in str(caught.value)
+    with pytest.raises(OptionError, match="'canary'"):
+        described(RawTable(tmp_path / "a.csv", show_values=True), {}, None, None)
+    with pytest.raises(OptionError, match="'rate', 'age'"):
+        described(RawTable(TABLE.to_pandas()), {}, None, None)
+
+
+def test_a_described_column_must_be_in_the_data(tmp_path):
+    with pytest.raises(SchemaError, match="column 'aeg' is described but not in the data"):
+        described(RawTable(TABLE), {**KINDS, "ok": "boolean", "aeg": "integer"}, None, None)
+
+
+def test_columns_stand_in_the_order_of_the_data_and_overrule_what_parquet_suggests(tmp_path):
+    partial = described(RawTable(write(tmp_path, "parquet")), {"code": "categorical", "age": "ignore"}, None, "job")
+    assert list(partial.columns) == TABLE.column_names
+    assert [gap.name for gap in partial.gaps] == [name for name in KINDS if name != "age"]
+    assert (partial.columns["code"].kind, partial.columns["age"], partial.label) == ("categorical", None, "job")
+
+
+def test_objects_of_pandas_are_read(tmp_path):
+    frame = pd.DataFrame({"x": pd.Series([date(2020, 1, 1), None], dtype=object), "y": ["a", "b"]})
+    gaps = (Gap(name="x", kind="date"), Gap(name="y", kind="categorical"))
+    batch = next(iter(RawTable(frame).batches(gaps, ())))
+    days = (datetime(2020, 1, 1, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).days
+    assert (batch["x"].values.tolist(), batch["x"].missing, batch["y"].values.to_pylist()) == ([days], 1, ["a", "b"])

@@ -1,0 +1,81 @@
+"""Contingency tables: one cell of each table, the stated norm for every record, and counts that come back."""
+
+import numpy as np
+import pytest
+
+from noisegate.errors import OptionError
+from noisegate.features.binning import NumericBins
+from noisegate.features.contingency import Contingency
+from noisegate.schema import EncodedTable
+
+BINS = (NumericBins((0.2, 0.5), True), NumericBins((0.3,)))
+TABLES = ((), (0,), (1, 0), (0, 2, 3), (3, 2, 1, 0))
+
+
+def tables(**changes):
+    fields = {"bins": BINS, "coded": (3, 2), "tables": TABLES, "weights": (0.5, 1.0, 2.0, 0.25, 3.0)}
+    return Contingency(**{**fields, **changes})
+
+
+@pytest.fixture
+def records():
+    random = np.random.default_rng(0)
+    numeric = random.uniform(-0.2, 1.2, size=(500, 2))
+    numeric[random.uniform(size=500) < 0.2, 0] = np.nan
+    codes = np.stack([random.integers(0, 3, 500), random.integers(0, 2, 500)], axis=1).astype(np.int32)
+    return EncodedTable(numeric=numeric, codes=codes)
+
+
+def test_columns_are_numbered_numeric_ones_first(records):
+    codes = tables().codes(records)
+    assert codes.dtype == np.int32
+    assert np.array_equal(codes[:, 0], BINS[0].codes(records.numeric[:, 0]))
+    assert np.array_equal(codes[:, 1], BINS[1].codes(records.numeric[:, 1]))
+    assert np.array_equal(codes[:, 2:], records.codes)
+
+
+def test_a_record_has_one_cell_of_each_table_and_the_stated_norm(records):
+    features = tables()
+    vectors = features(records)
+    assert vectors.dtype == np.float32
+    assert vectors.shape == (500, features.dim) == (500, 1 + 4 + 8 + 24 + 48)
+    for weight, start, end in zip(features.weights, features.starts, features.starts[1:], strict=False):
+        block = vectors[:, start:end]
+        assert ((block != 0).sum(axis=1) == 1).all()
+        assert (block.max(axis=1) == np.float32(weight)).all()
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(features.norm, rel=1e-6)
+    assert features.nonnegative
+
+
+def test_counts_are_shaped_by_the_columns_of_each_table(records):
+    features = tables()
+    counts = features.counts(features(records).sum(axis=0, dtype=np.float64)[:, None])
+    assert [count.shape for count in counts] == [(), (4,), (2, 4), (4, 3, 2), (2, 3, 2, 4)]
+    assert all(count.sum() == pytest.approx(500) for count in counts)
+    codes = features.codes(records)
+    for count, table in zip(counts, TABLES, strict=True):
+        expected = np.zeros(count.shape)
+        for row in codes:
+            expected[tuple(row[list(table)])] += 1
+        assert count == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tables": (), "weights": ()}, "at least one table"),
+        ({"weights": (1.0,)}, "one weight for each"),
+        ({"tables": ((0, 0),), "weights": (1.0,)}, "different columns"),
+        ({"tables": ((4,),), "weights": (1.0,)}, "from 0 to 3"),
+        ({"tables": ((-1,),), "weights": (1.0,)}, "from 0 to 3"),
+        ({"coded": (2,) * 5, "tables": ((0, 1, 2, 3, 4),), "weights": (1.0,)}, "at most 4"),
+        ({"coded": (3, 0)}, "at least one code"),
+        *(
+            ({"tables": ((),), "weights": (weight,)}, "positive finite")
+            for weight in (0.0, -1.0, float("nan"), float("inf"), 1e-60, 1e60)
+        ),
+    ],
+)
+def test_unusable_tables_are_refused(changes, message):
+    with pytest.raises(OptionError, match=message):
+        tables(**changes)

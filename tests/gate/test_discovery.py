@@ -1,0 +1,308 @@
+"""Discovery finds what is there, within its budget, and a request that cannot be met spends nothing."""
+
+import random
+from datetime import UTC, date, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import noisegate
+from noisegate.data.tables import TableSource
+from noisegate.errors import BudgetRefusedError, DataError, OptionError, SchemaError
+from noisegate.gate import discovery, levels
+from noisegate.gate.discovery import SchemaGate, discover_schema
+from noisegate.gate.exact_counts import read_counts
+from noisegate.gate.findings import from_bounds, schema_text
+from noisegate.privacy.ledger import Ledger
+from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, Integer, Schema
+from noisegate.schema.partial import Gap, PartialSchema
+
+ROWS = 4000
+KINDS = {
+    "age": "integer",
+    "rate": "continuous",
+    "born": "date",
+    "seen": "datetime",
+    "met": "datetime-utc",
+    "job": "categorical",
+    "id": "categorical",
+    "member": "boolean",
+    "secret": "ignore",
+}
+
+
+def people(rows=ROWS):
+    draw = random.Random(5)
+    start = datetime(2001, 1, 1)
+    return pa.table(
+        {
+            "age": [draw.randint(17, 90) for _ in range(rows)],
+            "rate": [None if i % 4 == 3 else draw.uniform(-0.5, 0.25) for i in range(rows)],
+            "born": [date(1951, 1, 1) + timedelta(days=draw.randint(0, 20_000)) for _ in range(rows)],
+            "seen": [start + timedelta(seconds=draw.randint(0, 10**8)) for _ in range(rows)],
+            "met": pa.array([start.replace(tzinfo=UTC)] * rows, pa.timestamp("us", tz="UTC")),
+            "job": [("nurse", "teacher", "other", None)[i % 4] if i else "astronaut" for i in range(rows)],
+            "id": [f"person {i}" for i in range(rows)],
+            "member": [True] * rows,
+            "secret": ["canary"] * rows,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def found():
+    return discover_schema(people(), epsilon=5.0, kinds=KINDS, label="job")
+
+
+def test_bounds_and_levels_are_found(found):
+    schema = found.schema
+    assert schema.names == ("age", "rate", "born", "seen", "met", "job", "member")
+    assert (schema.label, schema.ignore) == ("job", ("id", "secret"))
+    age, rate, born, seen, met = (schema.column(name) for name in ("age", "rate", "born", "seen", "met"))
+    assert isinstance(age, Integer)
+    # One cell too far has a chance of 1/40 on either side, three of 1e-5.
+    assert 2 <= age.lower <= 20
+    assert 85 <= age.upper <= 1023
+    assert isinstance(rate, Continuous)
+    assert -4.1 < rate.lower <= -0.45
+    assert 0.2 <= rate.upper < 2.1
+    assert isinstance(born, Date)
+    assert date(1920, 1, 1) <= born.lower <= date(1952, 1, 1)
+    assert date(2004, 1, 1) <= born.upper <= date(2040, 1, 1)
+    assert isinstance(seen, Datetime)
+    assert not seen.aware
+    assert datetime(1970, 1, 1) <= seen.lower <= datetime(2001, 6, 1)
+    assert isinstance(met, Datetime)
+    assert met.aware
+    assert met.lower <= datetime(2001, 1, 1, tzinfo=UTC) <= met.upper
+    # The level "other" was found, so the level for the rest has another name; the astronaut is alone.
+    expected = Categorical(name="job", levels=("nurse", "other", "teacher", "(other)"), other="(other)", missing=True)
+    assert schema.column("job") == expected
+
+
+def test_every_record_fits_the_schema_that_was_found(found):
+    encoded = list(TableSource(people(), found.schema).batches())
+    assert sum(map(len, encoded)) == ROWS
+
+
+def test_the_file_says_what_was_bought_and_nothing_private(found):
+    assert found.toml.startswith("# Discovered with (5, 1e-05)-differential privacy, add-remove, unit: record.\n")
+    assert '# "id": ignored: no level had about' in found.toml
+    assert '"secret": ignored' not in found.toml
+    assert "records lack a value\n[columns.age]" in found.toml
+    assert "canary" not in found.toml
+    assert "astronaut" not in found.toml
+    assert "person" not in found.toml
+
+
+@pytest.mark.parametrize("end", ["\x0b", "\x85", "\u2028[columns.x]"])
+def test_a_level_may_hold_characters_that_end_a_line(end):
+    # The file is paid for; as text of more lines it could not be read, or would say what the level wants.
+    table = pa.table({"n": [1.0] * 200, "job": [f"a{end}z", "b"] * 100, "m": [2.0] * 200})
+    kinds = {"n": "continuous", "job": "categorical", "m": "continuous"}
+    schema = discover_schema(table, epsilon=50.0, kinds=kinds).schema
+    assert schema.column("job").levels == (f"a{end}z", "b", "other")
+
+
+def test_the_certificate_costs_what_was_asked_and_names_what_was_public(found):
+    certificate = found.certificate
+    assert 4.99 < certificate.check() <= certificate.epsilon == 5.0
+    assert [event.name for event in certificate.events] == ["magnitudes", "cells", "levels"]
+    assert certificate.public["kinds"] == {**KINDS, "member": "boolean (given)"}
+    assert certificate.public["label"] == "job"
+
+
+def test_missing_values_are_allowed_unless_the_contrary_is_public(tmp_path):
+    (tmp_path / "public.toml").write_text('[columns.age]\nkind = "integer"\nmissing = false\n')
+    table = people().select(["age", "job"])
+    schema = discover_schema(table, epsilon=5.0, kinds={"job": "categorical"}, columns=tmp_path / "public.toml").schema
+    assert [column.missing for column in schema.columns] == [False, True]
+
+
+def test_given_facts_are_kept_and_cost_nothing(tmp_path):
+    (tmp_path / "public.toml").write_text('[columns.age]\nkind = "integer"\nlower = 0\nupper = 130\n')
+    gate = SchemaGate(
+        people().select(["age", "job"]), epsilon=5.0, kinds={"job": "categorical"}, columns=tmp_path / "public.toml"
+    )
+    assert [event.name for event in gate.plan.events] == ["levels"]
+    assert gate.discover().schema.column("age") == Integer(name="age", lower=0, upper=130, missing=True)
+
+
+def test_a_parquet_file_suggests_kinds(tmp_path):
+    pq.write_table(people().select(["age", "rate", "job"]), tmp_path / "t.parquet")
+    schema = discover_schema(tmp_path / "t.parquet", epsilon=5.0).schema
+    assert [column.kind for column in schema.columns] == ["integer", "continuous", "categorical"]
+
+
+def test_levels_are_found_in_many_passes(monkeypatch):
+    monkeypatch.setattr(levels, "LEVELS_HELD", 100)
+    monkeypatch.setattr("noisegate.gate.exact_counts.LEVELS_HELD", 100)
+    texts = [f"rare {i}" for i in range(1500)] + [f"often {i}" for i in range(30)] * 100
+    schema = discover_schema(pa.table({"x": texts}), epsilon=5.0, kinds={"x": "categorical"}).schema
+    assert schema.column("x").levels == (*sorted(f"often {i}" for i in range(30)), "other")
+
+
+def test_where_nothing_stands_out_the_file_says_so():
+    # Text only: the bounds of a column of numbers appear out of nothing with probability 1/1000.
+    names = ("job", "id", "member")
+    found = discover_schema(people(20).select(names), epsilon=0.01, kinds={name: KINDS[name] for name in names})
+    assert (found.schema.names, found.schema.ignore) == (("member",), ("job", "id"))
+    nothing = discover_schema(people(20).select(["id"]), epsilon=0.01, kinds={"id": "categorical"})
+    with pytest.raises(SchemaError, match="no columns"):
+        _ = nothing.schema
+
+
+def test_a_column_without_bounds_is_ignored():
+    finding = from_bounds(Gap(name="age", kind="integer"), None, 3.0, 10.0)
+    assert finding.column is None
+    partial = PartialSchema(columns={"age": Gap(name="age", kind="integer"), "ok": Boolean(name="ok")})
+    text = schema_text(partial, {"age": finding}, "Said at\nthe top")
+    assert text.startswith("# Said at\n# the top\n")
+    assert '# "age": ignored: no value stood out of the noise' in text
+    assert Schema.loads(text) == Schema((Boolean(name="ok"),), ignore=("age",))
+
+
+def test_data_that_changes_between_two_passes_is_refused_and_stays_spent(ledger, tmp_path, monkeypatch):
+    path = tmp_path / "t.csv"
+    path.write_text("age\n" + "40\n" * 500)
+
+    def then_written_to(*arguments):
+        counted = read_counts(*arguments)
+        path.write_text(path.read_text() + "41\n")
+        return counted
+
+    monkeypatch.setattr(discovery, "read_counts", then_written_to)
+    with pytest.raises(DataError, match="changed between two passes"):
+        discover(ledger, path, kinds={"age": "integer"})
+    assert ledger.show("clinic")[0].reserved == 1
+
+
+def test_a_label_that_nothing_was_found_of_is_left_out():
+    found = discover_schema(people(20), epsilon=0.01, kinds=KINDS, label="job")
+    assert found.schema.label is None
+
+
+@pytest.mark.parametrize("name", ["a.b", 'qu"ote', "two words", "line\nbreak", "[columns.x]", "é"])
+def test_odd_names_survive(name):
+    found = discover_schema(
+        pa.table({name: ["x"] * 200, "id": list(map(str, range(200)))}),
+        epsilon=10.0,
+        kinds={name: "categorical", "id": "categorical"},
+    )
+    assert found.schema.names == (name,)
+    ignored = discover_schema(
+        pa.table({name: list(map(str, range(200))), "b": [True] * 200}),
+        epsilon=10.0,
+        kinds={name: "categorical", "b": "boolean"},
+    )
+    assert ignored.schema.ignore == (name,)
+
+
+def test_odd_levels_survive():
+    odd = ["[columns.x]", "# note", 'a"b', "line\nbreak", "nul\u0000", "é", "other", "(other)", "1"]
+    found = discover_schema(pa.table({"x": odd * 200}), epsilon=10.0, kinds={"x": "categorical"})
+    assert found.schema.column("x").levels == (*sorted(odd), "((other))")
+
+
+def test_a_missing_value_is_no_level(tmp_path):
+    (tmp_path / "public.toml").write_text('missing_values = ["7", "other"]\n[columns.x]\nkind = "categorical"\n')
+    table = pa.table({"x": pa.array([7, 8] * 300)})
+    found = discover_schema(table, epsilon=10.0, columns=tmp_path / "public.toml")
+    assert found.schema.column("x").levels == ("8", "(other)")
+    assert found.schema.missing_values == ("7", "other")
+
+
+# The ledger.
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    book = Ledger(tmp_path / "ledger.db")
+    book.register("clinic", epsilon=1.0, delta=1e-5)
+    return book
+
+
+def discover(ledger, table, *, epsilon=0.5, kinds=KINDS, **options):
+    return discover_schema(table, epsilon=epsilon, kinds=kinds, ledger=ledger, dataset="clinic", **options)
+
+
+def test_the_cost_is_booked(ledger):
+    found = discover(ledger, people(100))
+    account = ledger.show("clinic")[0]
+    assert (account.committed, account.reserved, account.voided) == (1, 0, 0)
+    assert 0.499 < account.spent <= 0.5
+    entries = ledger.history("clinic")
+    assert entries[1].purpose == "schema discovery"
+    assert entries[2].certificate == found.certificate.digest()
+    assert found.certificate.ledger == {"dataset": "clinic", "reservation": entries[1].reservation}
+
+
+def test_a_cost_beyond_the_cap_is_refused_before_a_record_is_read(ledger, monkeypatch):
+    monkeypatch.setattr(discovery, "read_counts", None)
+    with pytest.raises(BudgetRefusedError):
+        discover(ledger, people(100), epsilon=1.1)
+    assert ledger.show("clinic")[0].spent == 0
+
+
+def test_the_reservation_stands_before_the_first_record_is_read(ledger, monkeypatch):
+    seen = []
+    monkeypatch.setattr(discovery, "read_counts", lambda *_: seen.append(ledger.show("clinic")[0].reserved) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        discover(ledger, people(100))
+    assert seen == [1]
+    assert (ledger.show("clinic")[0].voided, ledger.show("clinic")[0].spent) == (1, 0)
+
+
+def test_after_noise_was_drawn_the_cost_stays(ledger, monkeypatch):
+    monkeypatch.setattr(discovery, "schema_text", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        discover(ledger, people(100))
+    account = ledger.show("clinic")[0]
+    assert (account.reserved, account.spent > 0.49) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "error", "message"),
+    [
+        (pa.table({"age": ["x"]}), {"kinds": {"age": "integer"}}, DataError, "expected a whole number"),
+        (pa.table({"age": pa.array([], pa.int64())}), {"kinds": {"age": "integer"}}, DataError, "no records"),
+        (pa.table({}), {"kinds": {}}, OptionError, "nothing to discover"),
+        (people(9), {"kinds": {"age": "integer"}}, OptionError, "no kind is given for 'rate', "),
+        (people(9), {"kinds": {**KINDS, "age": "number"}}, OptionError, "kind 'number' is not known"),
+        (people(9), {"label": "secret"}, SchemaError, "label 'secret' is not one of the described"),
+        (people(9), {"epsilon": 0.001}, OptionError, "epsilon=0.001"),
+        (people(9), {"delta": 1.0}, OptionError, "delta=1.0"),
+        (people(9), {"adjacency": "replace-one"}, OptionError, "needs it"),
+        (people(9), {"records": 9}, OptionError, "add-remove keeps it private"),
+        (people(9), {"unit": "patient"}, OptionError, "unit='patient' differs"),
+        (["a list"], {}, DataError, "found list"),
+    ],
+)
+def test_a_request_that_cannot_be_met_spends_nothing(ledger, table, options, error, message):
+    with pytest.raises(error, match=message):
+        discover(ledger, table, **options)
+    assert ledger.show("clinic")[0].spent == 0
+    assert ledger.show("clinic")[0].reserved == 0
+
+
+def test_replace_one_checks_the_number_of_records(tmp_path):
+    table, kinds = people(300).select(["age", "job"]), {"age": "integer", "job": "categorical"}
+    book = Ledger(tmp_path / "ledger.db")
+    book.register("survey", epsilon=50.0, delta=1e-5, adjacency="replace-one")
+    options = {"kinds": kinds, "adjacency": "replace-one", "ledger": book, "dataset": "survey", "epsilon": 20.0}
+    with pytest.raises(DataError, match="records=299"):
+        discover_schema(table, records=299, **options)
+    assert book.show("survey")[0].spent == 0
+    assert discover_schema(table, records=300, **options).schema.names == ("age", "job")
+
+
+def test_a_gate_answers_once():
+    gate = SchemaGate(people(50).select(["age"]), epsilon=1.0, kinds={"age": "integer"})
+    gate.discover()
+    with pytest.raises(OptionError, match="answered"):
+        gate.discover()
+
+
+def test_the_public_name_is_this_one():
+    assert noisegate.discover_schema is discover_schema

@@ -1,0 +1,148 @@
+"""Guarantees G-01 and G-15, measured: discovery on two neighbouring tables is as alike as (ε, δ) says.
+
+In integers, one record moves the counts by at most the stated sensitivity. In distribution, the probability of an event
+on one table is at most e^ε times that on the other, plus δ. Probabilities are estimated, with exact (Clopper, Pearson)
+bounds at an error of 1e-7 each, so all tests of this file together fail by chance with probability below 1e-4.
+"""
+
+import math
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from noisegate.data.described import described
+from noisegate.data.raw import RawTable
+from noisegate.gate import bounds
+from noisegate.gate.discovery import SchemaGate, _noisy
+from noisegate.gate.exact_counts import read_counts
+from noisegate.gate.ladders import ladder
+from noisegate.gate.levels import Portion
+from noisegate.privacy.discovery_plan import RECORD
+
+EPSILON, DELTA = 1.0, 0.05
+ALPHA = 1e-7
+
+KINDS = {"a": "integer", "b": "continuous", "c": "date", "d": "categorical", "e": "categorical"}
+RECORDS = {
+    "plain": (5, 0.5, date(2000, 1, 1), "x", "y"),
+    "extreme": (2**62, -math.inf, date(9999, 12, 31), "never seen", "y" * 500),
+    "missing": (None, None, None, None, ""),
+    "nan": (0, math.nan, date(1, 1, 1), "x", None),
+}
+
+
+def table(records):
+    types = [pa.int64(), pa.float64(), pa.date32(), pa.string(), pa.string()]
+    cells = zip(*records, strict=True)
+    return pa.table({name: pa.array(column, kind) for name, column, kind in zip(KINDS, cells, types, strict=True)})
+
+
+def exact(records):
+    """Every exact count of both looks, by event, with the same public choices whatever the records."""
+    raw = RawTable(table(records))
+    partial = described(raw, KINDS, None, None)
+    numeric = [gap for gap in partial.gaps if gap.numeric]
+    texts = [gap.name for gap in partial.gaps if not gap.numeric]
+    looks = {gap.name: ladder(gap.kind) for gap in numeric}
+    first = read_counts(raw, partial, looks, dict.fromkeys(texts, Portion()))
+    fine = {name: look.within(look.size // 2, look.size - 1) for name, look in looks.items()}
+    second = read_counts(raw, partial, fine, {})
+    levels = {}
+    for name in texts:
+        levels |= {(name, level): count for level, count in zip(*first.levels[name].counts(), strict=True)}
+        levels[name, None] = first.missing[name]
+    return {
+        "magnitudes": np.concatenate([np.append(first.cells[name], first.missing[name]) for name in looks]),
+        "cells": np.concatenate([second.cells[name] for name in fine]),
+        "levels": levels,
+    }
+
+
+def moved(one, other):
+    if isinstance(one, dict):
+        return sum((one.get(key, 0) - other.get(key, 0)) ** 2 for key in one.keys() | other.keys())
+    return int(np.square(one - other).sum())
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("extra", RECORDS)
+def test_a_record_moves_the_exact_counts_by_at_most_the_sensitivity(extra, adjacency):
+    rest = [RECORDS["plain"]] * 3 + [RECORDS["missing"], RECORDS["nan"]]
+    records = None if adjacency == "add-remove" else 6
+    plan = SchemaGate(table(rest), epsilon=1.0, kinds=KINDS, adjacency=adjacency, records=records).plan
+    others = [[]] if adjacency == "add-remove" else [[record] for record in RECORDS.values()]
+    for other in others:
+        with_extra, without = exact([*rest, RECORDS[extra]]), exact(rest + other)
+        for event in plan.events:
+            assert RECORD**2 * moved(with_extra[event.name], without[event.name]) <= event.sensitivity**2
+
+
+def test_the_noise_on_both_looks_has_the_stated_scale():
+    plan = SchemaGate(table([RECORDS["plain"]]), epsilon=1.0, kinds=KINDS).plan
+    for event in (plan.magnitudes, plan.cells):
+        noisy = np.concatenate(_noisy([np.zeros(event.coordinates, dtype=np.int64)] * 1, event))
+        many = [noisy] + [_noisy([np.zeros(event.coordinates, dtype=np.int64)], event)[0] for _ in range(20)]
+        sample = np.concatenate(many) * RECORD / event.noise_std
+        low, high = stats.chi2.ppf(ALPHA, sample.size), stats.chi2.isf(ALPHA, sample.size)
+        assert low < np.square(sample).sum() < high
+
+
+def within_the_guarantee(hits, runs, other_hits, other_runs):
+    """Whether P(event) ≤ e^ε P′(event) + δ is not refuted, for the event and for its opposite, in both directions."""
+    verdicts = []
+    for first, n, second, m in ((hits, runs, other_hits, other_runs), (other_hits, other_runs, hits, runs)):
+        for one, other in ((first, second), (n - first, m - second)):
+            least = stats.binomtest(one, n).proportion_ci(1 - 2 * ALPHA, "exact").low
+            most = stats.binomtest(other, m).proportion_ci(1 - 2 * ALPHA, "exact").high
+            verdicts.append(least <= math.exp(EPSILON) * most + DELTA)
+    return all(verdicts)
+
+
+def levels_found(data):
+    found = SchemaGate(data, epsilon=EPSILON, delta=DELTA, kinds={"x": "categorical"}).discover()
+    return set(found.schema.column("x").levels) if "[columns.x]" in found.toml else set()
+
+
+def test_a_level_of_k_records_is_nearly_as_likely_to_be_seen_as_one_of_k_and_one_more():
+    # Levels do not know of one another, so one table shows many at once; that of k = 0 is never seen.
+    copies, tables, largest = 250, 8, 13
+    texts = [f"{k} {copy}" for k in range(1, largest + 1) for copy in range(copies) for _ in range(k)]
+    seen = np.zeros(largest + 1, dtype=int)
+    for _ in range(tables):
+        for level in levels_found(pa.table({"x": texts})) - {"other"}:
+            seen[int(level.split()[0])] += 1
+    runs = copies * tables
+    assert seen[largest] > 0.9 * runs  # the test sees both ends of the threshold
+    for k in range(largest):
+        assert within_the_guarantee(int(seen[k]), runs, int(seen[k + 1]), runs), k
+
+
+@pytest.mark.parametrize("rest", [["a"], ["a", "a"], ["a"] * 40])
+def test_a_record_with_a_level_of_its_own_is_nearly_never_seen_in_files(tmp_path, rest):
+    runs, files = 250, (tmp_path / "with.csv", tmp_path / "without.csv")
+    for file, texts in zip(files, ([*rest, "zebra"], rest), strict=True):
+        file.write_text("x\n" + "\n".join(texts) + "\n")
+    for level in ("zebra", "a"):
+        seen, without = (sum(level in levels_found(file) for _ in range(runs)) for file in files)
+        assert within_the_guarantee(seen, runs, without, runs)
+
+
+def looked_at(values):
+    return SchemaGate(pa.table({"x": values}), epsilon=EPSILON, delta=DELTA, kinds={"x": "integer"})
+
+
+@pytest.mark.parametrize("above", [-2, 0])
+def test_a_record_with_an_extreme_value_hardly_moves_the_bounds(above):
+    runs, rest = 150, [5] * 40
+    std = looked_at(rest).plan.magnitudes.noise_std / RECORD
+    # As many extreme records as the threshold itself, and two fewer: there, one more matters most.
+    extreme = math.floor(bounds.threshold(std, ladder("integer").size)) + above
+
+    def hits(count):
+        found = (looked_at(rest + [2**40] * count).discover() for _ in range(runs))
+        return sum(one.schema.column("x").upper >= 2**39 for one in found if "[columns.x]" in one.toml)
+
+    assert within_the_guarantee(hits(extreme), runs, hits(extreme + 1), runs)

@@ -1,0 +1,48 @@
+"""Levels are counted exactly, however many there are, in memory that is bounded."""
+
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+
+from noisegate.gate.levels import LONGEST, LevelCounter, Portion
+
+
+def count(texts, limit, batch=97):
+    """Counts in as many passes as it takes; returns all counts, the number of passes and the most that was held."""
+    found, waiting, passes, most = Counter(), [Portion()], 0, 0
+    while waiting:
+        counter = LevelCounter(waiting.pop(), limit)
+        for start in range(0, len(texts), batch):
+            counter.add(pa.array(texts[start : start + batch], pa.string()))
+            most = max(most, len(counter.counts()[0]))
+        names, counts = counter.counts()
+        assert not set(names) & set(found)
+        found.update(dict(zip(names, counts.tolist(), strict=True)))
+        waiting += counter.put_off
+        passes += 1
+    return found, passes, most
+
+
+@pytest.mark.parametrize("limit", [10, 64, 1000, 10**6])
+def test_counts_are_exact_in_any_number_of_passes(limit):
+    texts = [f"id {i}" for i in range(1500)] + ["often"] * 500 + ["", "é", "\u0000", "a,b\n"] * 3
+    found, passes, most = count(texts, limit)
+    assert found == Counter(texts)
+    assert most <= limit
+    assert (passes == 1) == (limit > 1504)
+
+
+def test_long_text_is_no_level():
+    texts = ["x" * LONGEST, "x" * (LONGEST + 1), "short", "é" * LONGEST]
+    assert set(count(texts, 10)[0]) == {"x" * LONGEST, "short", "é" * LONGEST}
+
+
+def test_halves_are_disjoint_and_whole():
+    words = [f"word {i}" for i in range(500)]
+    portions = [Portion()]
+    for _ in range(3):
+        portions = [half for portion in portions for half in portion.halves()]
+    assert len(portions) == 8
+    assert all(sum(portion.has(word) for portion in portions) == 1 for word in words)
+    assert all(any(portion.has(word) for word in words) for portion in portions)

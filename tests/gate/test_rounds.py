@@ -1,0 +1,320 @@
+"""Sessions: each question once, all of them paid before the first record is read, later maps free to follow (G-13)."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noisegate.data.tables import TableSource
+from noisegate.errors import BudgetRefusedError, DataError, OptionError
+from noisegate.features.binning import NumericBins
+from noisegate.features.contingency import Contingency
+from noisegate.features.labels import Counts
+from noisegate.gate.gate import Gate
+from noisegate.gate.session import noise
+from noisegate.privacy.accounting import epsilon as cost
+from noisegate.privacy.ledger import Kind, Ledger
+from noisegate.privacy.plan import Plan, Question
+from noisegate.schema import Boolean, Continuous, Schema
+
+SCHEMA = Schema((Continuous(name="age", lower=0.0, upper=100.0, missing=True), Boolean(name="ill")), label="ill")
+
+
+def frame(rows=60):
+    return pd.DataFrame({"age": np.arange(rows) % 100.0, "ill": [i % 3 == 0 for i in range(rows)]})
+
+
+def tables(cuts, *columns):
+    return Contingency(bins=(NumericBins(cuts, True),), coded=(2,), tables=columns, weights=(1.0,) * len(columns))
+
+
+FIRST = tables((0.25, 0.5, 0.75), (0,))
+LATER = tables((0.3,), (0, 1), ())
+
+
+def question(name, features, dim=None, **options):
+    options = {"share": 1.0, "nonnegative": True, **options}
+    return Question(name=name, dim=dim or features.dim, columns=1, norm=features.norm, **options)
+
+
+PLAN = Plan(questions=(question("bins", FIRST), question("pairs", LATER, dim=40, share=3.0, adaptive=True)))
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("clinic", epsilon=2000.0 / 2, delta=1e-5)
+    return ledger
+
+
+def opened(data=None, plan=PLAN, **options):
+    gate = Gate(frame() if data is None else data, **{"schema": SCHEMA, "epsilon": 500.0, **options})
+    return gate.open(plan.calibrate(gate.budget), method="test", public={"why": "a test"})
+
+
+def kinds(ledger):
+    return [entry.kind for entry in ledger.history("clinic")]
+
+
+# What rounds give.
+
+
+def test_a_later_map_may_follow_from_what_was_released():
+    with opened() as session:
+        bins = FIRST.counts(session.ask({"bins": FIRST})["bins"])[0]
+        assert bins == pytest.approx([25, 25, 10, 0, 0], abs=1.0)
+        assert session.open_questions == ("pairs",)
+        later = tables((0.25,) if bins[0] > 20 else (0.75,), (0, 1), ())
+        answer = session.ask({"pairs": later})["pairs"]
+    pairs, records = later.counts(answer)
+    assert pairs == pytest.approx(np.array([[16, 9], [24, 11], [0, 0]]), abs=1.0)
+    assert records == pytest.approx(60, abs=1.0)
+    release = session.release()
+    assert release.values["pairs"] is answer
+    assert list(release.values) == ["bins", "pairs"]
+
+
+def test_the_certificate_states_the_planned_events_and_which_were_adaptive():
+    with opened() as session:
+        session.ask({"bins": FIRST})
+        session.ask({"pairs": LATER})
+    certificate = session.release().certificate
+    assert [event.coordinates for event in certificate.events] == [5, 40]
+    assert certificate.public["adaptive"] == ["pairs"]
+    assert certificate.public["why"] == "a test"
+    assert certificate.check() <= 500.0
+
+
+def test_two_rounds_cost_the_same_as_one(ledger):
+    with opened(ledger=ledger, dataset="clinic") as session:
+        session.ask({"bins": FIRST})
+        session.ask({"pairs": LATER})
+    release = session.release()
+    gate = Gate(frame(), schema=SCHEMA, epsilon=500.0)
+    fixed = Plan(questions=(question("bins", FIRST), question("pairs", LATER, share=3.0)))
+    at_once = gate.sum(fixed.calibrate(gate.budget), {"bins": FIRST, "pairs": LATER}, method="test", public={})
+    assert release.noise_std == pytest.approx(at_once.noise_std, rel=1e-12)
+    assert cost(release.certificate.events, 1e-5) == pytest.approx(cost(at_once.certificate.events, 1e-5), rel=1e-9)
+    assert ledger.show("clinic")[0].spent == cost(release.certificate.events, 1e-5)
+
+
+def test_every_round_gets_noise_of_its_planned_size():
+    noises = {"bins": [], "pairs": []}
+    exact = FIRST.counts(FIRST(records()).sum(axis=0, dtype=np.float64))[0]
+    later = LATER(records()).sum(axis=0, dtype=np.float64)
+    for _ in range(60):
+        with opened(epsilon=1.0) as session:
+            noises["bins"].append(session.ask({"bins": FIRST})["bins"][:, 0] - exact)
+            noises["pairs"].append(session.ask({"pairs": LATER})["pairs"][:, 0] - later)
+        planned = session.release().noise_std
+    for name, values in noises.items():
+        # 300 to 420 draws: an honest standard deviation is off by a quarter less than once in 1e9 runs.
+        assert np.std(values) == pytest.approx(planned[name], rel=0.25)
+    assert planned["bins"] / planned["pairs"] == pytest.approx(3**0.5 / 2**0.5, rel=1e-6)
+
+
+def records():
+    (batch,) = TableSource(frame(), SCHEMA).batches()
+    return batch
+
+
+# What is refused.
+
+
+def test_a_question_is_answered_once():
+    with opened() as session:
+        session.ask({"bins": FIRST})
+        with pytest.raises(OptionError, match=r"\['bins'\] do not match the plan's open questions \['pairs'\]"):
+            session.ask({"bins": FIRST})
+        session.ask({"pairs": LATER})
+        with pytest.raises(OptionError, match="once"):
+            session.ask({"pairs": LATER})
+    session.release()
+    with pytest.raises(OptionError, match="has handed out"):
+        session.release()
+
+
+@pytest.mark.parametrize("maps", [{}, {"other": FIRST}, {"bins": FIRST, "other": FIRST}])
+def test_only_questions_of_the_plan_are_answered(maps):
+    with opened() as session, pytest.raises(OptionError, match="do not match"):
+        session.ask(maps)
+
+
+def test_nothing_is_handed_out_before_every_question_is_answered():
+    with opened() as session:
+        session.ask({"bins": FIRST})
+        with pytest.raises(OptionError, match=r"\['pairs'\] have no answer yet"):
+            session.release()
+    with pytest.raises(OptionError, match="no answer yet"):
+        session.release()
+
+
+def test_no_question_is_answered_behind_the_block():
+    with opened() as session:
+        pass
+    with pytest.raises(OptionError, match="this session has ended"):
+        session.ask({"bins": FIRST})
+
+
+def test_no_question_is_answered_after_the_ledger_refused(ledger):
+    session = opened(ledger=ledger, dataset="clinic", unit="another")
+    with pytest.raises(OptionError, match="unit='another' differs"):
+        session.ask({"bins": FIRST})
+    with pytest.raises(OptionError, match="this session has ended"):
+        session.ask({"bins": FIRST})
+    assert session.open_questions == ("bins", "pairs")
+
+
+def test_of_two_sessions_of_one_gate_the_first_to_ask_has_the_answer():
+    gate = Gate(frame(), schema=SCHEMA, epsilon=500.0)
+    sessions = [gate.open(PLAN.calibrate(gate.budget), method="test", public={}) for _ in range(2)]
+    sessions[1].ask({"bins": FIRST})
+    with pytest.raises(OptionError, match="open another gate"):
+        sessions[0].ask({"bins": FIRST})
+    sessions[1].ask({"pairs": LATER})
+
+
+def test_of_many_threads_one_gets_each_answer():
+    session = opened()
+    with ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(session.ask, {"bins": FIRST}) for _ in range(8)]
+    errors = [answer.exception() for answer in answers]
+    assert sum(error is None for error in errors) == 1
+    assert {type(error) for error in errors if error} == {OptionError}
+
+
+def test_an_adaptive_map_may_be_smaller_than_planned_but_not_larger():
+    with opened() as session:
+        session.ask({"bins": FIRST})
+        larger = tables(tuple(np.linspace(0.01, 0.99, 40).tolist()), (0, 1), ())
+        with pytest.raises(OptionError, match=r"'pairs' was planned as at most 40 x 1, its map and the schema give 85"):
+            session.ask({"pairs": larger})
+        assert session.ask({"pairs": tables((), (0, 1), ())})["pairs"].shape == (5, 1)
+
+
+def test_a_map_of_another_size_is_refused_unless_it_is_adaptive():
+    with opened() as session, pytest.raises(OptionError, match="'bins' was planned as 5 x 1"):
+        session.ask({"bins": tables((0.5,), (0,))})
+
+
+def test_an_adaptive_map_of_a_larger_norm_is_refused():
+    with opened() as session:
+        session.ask({"bins": FIRST})
+        with pytest.raises(OptionError, match="planned with norm"):
+            session.ask({"pairs": tables((0.3,), (0, 1), (), (1,))})
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        Contingency(bins=(), coded=(2,), tables=((0,),), weights=(1.0,)),
+        Contingency(bins=(NumericBins(()),), coded=(3,), tables=((0, 1),), weights=(1.0,)),
+        Contingency(bins=(NumericBins(()),), coded=(2, 2), tables=((2,),), weights=(1.0,)),
+    ],
+)
+def test_tables_of_other_columns_than_the_schema_has_are_refused(features):
+    plan = Plan(questions=(question("bins", features),))
+    with opened(plan=plan) as session, pytest.raises(OptionError, match="the schema has 1 and"):
+        session.ask({"bins": features})
+
+
+# What it costs.
+
+
+def test_opening_a_session_spends_nothing(ledger):
+    with opened(ledger=ledger, dataset="clinic"):
+        pass
+    assert kinds(ledger) == [Kind.REGISTER]
+
+
+def test_a_map_that_is_refused_spends_nothing_and_another_may_be_asked(ledger):
+    with opened(ledger=ledger, dataset="clinic") as session:
+        with pytest.raises(OptionError):
+            session.ask({"bins": Counts()})
+        assert kinds(ledger) == [Kind.REGISTER]
+        session.ask({"bins": FIRST})
+
+
+def test_the_whole_plan_is_reserved_before_the_first_record_is_read(ledger, monkeypatch):
+    seen = []
+    unread = TableSource.unread
+
+    def watched(source):
+        seen.append(ledger.show("clinic")[0].spent)
+        yield from unread(source)
+
+    monkeypatch.setattr(TableSource, "unread", watched)
+    session = opened(ledger=ledger, dataset="clinic")
+    session.ask({"bins": FIRST})
+    session.ask({"pairs": LATER})
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    release = session.release()
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.COMMIT]
+    assert seen == [cost(release.certificate.events, 1e-5)] * 2
+
+
+def test_a_plan_beyond_the_cap_is_refused_in_the_first_round(tmp_path):
+    ledger = Ledger(tmp_path / "small.db")
+    ledger.register("clinic", epsilon=1.0, delta=1e-5)
+    # The first question alone would fit.
+    session = opened(ledger=ledger, dataset="clinic", epsilon=1.1)
+    with pytest.raises(BudgetRefusedError):
+        session.ask({"bins": FIRST})
+    assert kinds(ledger) == [Kind.REGISTER]
+
+
+def test_an_error_in_the_first_round_voids(ledger):
+    broken = frame().assign(ill=[None] * 60)
+    session = opened(broken, ledger=ledger, dataset="clinic")
+    with pytest.raises(DataError):
+        session.ask({"bins": FIRST})
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]
+    with pytest.raises(OptionError, match="has ended"):
+        session.ask({"bins": FIRST})
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_an_error_in_a_later_round_leaves_the_whole_cost_spent(error, ledger, monkeypatch):
+    def broken(source):
+        raise error
+
+    with pytest.raises(error), opened(ledger=ledger, dataset="clinic") as session:
+        session.ask({"bins": FIRST})
+        monkeypatch.setattr(TableSource, "unread", broken)
+        session.ask({"pairs": LATER})
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    assert 499 < ledger.show("clinic")[0].spent <= 500
+    with pytest.raises(OptionError, match="has ended"):
+        session.ask({"pairs": LATER})
+
+
+def test_an_error_while_noise_is_drawn_leaves_the_cost_spent(ledger, monkeypatch):
+    def broken(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(noise, "add_noise", broken)
+    session = opened(ledger=ledger, dataset="clinic")
+    with pytest.raises(MemoryError):
+        session.ask({"bins": FIRST})
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    with pytest.raises(OptionError, match="has ended"):
+        session.ask({"bins": FIRST})
+
+
+def test_a_session_that_is_left_early_stays_spent(ledger):
+    with opened(ledger=ledger, dataset="clinic") as session:
+        session.ask({"bins": FIRST})
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    assert ledger.show("clinic")[0].reserved == 1
+
+
+def test_data_that_changes_between_rounds_stops_the_run_and_quotes_no_number(tmp_path):
+    path = tmp_path / "people.csv"
+    frame(60).to_csv(path, index=False)
+    with opened(path) as session:
+        session.ask({"bins": FIRST})
+        frame(61).to_csv(path, index=False)
+        with pytest.raises(DataError, match=r"people\.csv: the number of records changed") as caught:
+            session.ask({"pairs": LATER})
+    assert "6" not in str(caught.value)

@@ -1,0 +1,153 @@
+"""What a privacy unit is called, what it costs, and that a collision of hashes is paid for (G-14)."""
+
+import math
+
+import numpy as np
+import pytest
+
+from noisegate.errors import CalibrationError, ModelError, OptionError
+from noisegate.privacy import gaussian
+from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.bounded import GridBound
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.certificate_page import render
+from noisegate.privacy.grid import UNITS
+from noisegate.privacy.marginal_plan import MarginalPlan
+from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Question
+from noisegate.privacy.units import unit_text, used
+
+QUESTION = Question(name="q", dim=3, columns=2, norm=2.0, share=1.0)
+
+
+def budget(contributions=None, **options):
+    unit = unit_text("record", None if contributions is None else "patient", contributions)
+    return Budget(**{"epsilon": 1.0, "unit": unit, "contributions": contributions, **options})
+
+
+def test_the_unit_is_named_by_its_column_and_not_by_the_limit():
+    assert unit_text("respondent", None, None) == "respondent"
+    assert unit_text("record", " patient ", 3) == unit_text("record", "patient", 5) == "all records of one patient"
+    assert used("all records of one patient", 3) == "all records of one patient, at most 3 used"
+    assert used("record", None) == "record"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("record", "patient", None), "go together"),
+        (("record", None, 3), "go together"),
+        (("household", "patient", 3), "give one of the two"),
+        (("record", "", 3), "must be the name"),
+        (("record", "a\nb", 3), "must be the name"),
+        (("record", 7, 3), "must be the name"),
+    ],
+)
+def test_unusable_units_are_refused(arguments, message):
+    with pytest.raises(OptionError, match=message):
+        unit_text(*arguments)
+
+
+@pytest.mark.parametrize("unit", ["all records of one patient", " All  records of ONE patient"])
+def test_the_words_for_several_records_need_a_limit_on_them(unit):
+    with pytest.raises(OptionError, match=r"give unit_column and contributions"):
+        Budget(epsilon=1.0, unit=unit)
+    assert Budget(epsilon=1.0, unit=unit, contributions=1).unit == unit
+
+
+@pytest.mark.parametrize("unit", ["", " ", "a\nb", None, 7])
+def test_a_unit_is_a_line_of_text(unit):
+    with pytest.raises(OptionError, match="in one line"):
+        Budget(epsilon=1.0, unit=unit)
+
+
+@pytest.mark.parametrize("contributions", [0, -1, 1001, 2.0, True, "3", float("nan")])
+def test_unusable_limits_are_refused(contributions):
+    with pytest.raises(OptionError, match="from 1 to 1000"):
+        Budget(epsilon=1.0, contributions=contributions)
+
+
+def test_replace_one_is_refused():
+    with pytest.raises(OptionError, match="use adjacency='add-remove'"):
+        budget(3, adjacency=Adjacency.REPLACE_ONE)
+
+
+@pytest.mark.parametrize("nonnegative", [False, True])
+def test_the_sum_of_a_unit_has_so_many_times_the_norm(nonnegative):
+    bound = GridBound(units=UNITS, nonnegative=nonnegative).of_unit(7)
+    assert bound.sensitivity(Adjacency.ADD_REMOVE) == 7 * UNITS
+    assert bound.nonnegative is nonnegative
+
+
+@pytest.mark.parametrize("contributions", [1, 3, 1000])
+def test_noise_grows_with_the_number_of_records_used(contributions):
+    plan = Plan(questions=(QUESTION,))
+    one, several = plan.calibrate(budget()), plan.calibrate(budget(contributions))
+    assert several.events[0].sensitivity == contributions * UNITS
+    assert several.releases[0].noise_std == pytest.approx(contributions * one.releases[0].noise_std, rel=1e-9)
+    assert several.epsilon <= 1.0
+
+
+def test_a_plan_for_fewer_records_than_are_used_is_refused():
+    releases = Plan(questions=(QUESTION,)).calibrate(budget(2)).releases
+    with pytest.raises(CalibrationError, match="is below that of"):
+        CalibratedPlan(budget=budget(3), releases=releases)
+
+
+def test_marginals_by_opendp_are_paid_for_all_records_of_a_unit():
+    plans = [
+        MarginalPlan.calibrate(
+            budget(limit), name="mst", algorithm="MST", options={}, sizes=(2, 2), candidates=((0, 1),)
+        )
+        for limit in (None, 1, 5)
+    ]
+    assert [plan.distance for plan in plans] == [1, 1, 5]
+
+
+def certificate(contributions):
+    plan = Plan(questions=(QUESTION,)).calibrate(budget(contributions))
+    return Certificate(
+        epsilon=1.0,
+        delta=1e-5,
+        adjacency=Adjacency.ADD_REMOVE,
+        unit=plan.budget.unit,
+        contributions=contributions,
+        events=plan.events,
+        method="test",
+    )
+
+
+def test_certificate_and_page_state_the_unit_and_what_is_used_of_it():
+    stated = certificate(3)
+    assert "unit: all records of one patient, at most 3 used" in str(stated)
+    page = render(stated)
+    assert "One unit is all records of one patient, at most 3 used." in page
+    assert "one of them has all records of one patient more" in page
+    assert "tell whether all records of one patient took part" in page
+    assert Certificate.from_json(stated.to_json()) == stated
+    assert stated.check() <= 1.0
+
+
+def test_certificates_of_records_stay_as_they_were():
+    stated = certificate(None)
+    assert "contributions" not in stated.to_json()["guarantee"]
+    assert "One record stands for one record." in render(stated)
+    assert Certificate.from_json(stated.to_json()) == stated
+
+
+@pytest.mark.parametrize("limit", [0, -3, 2.5, True, "3"])
+def test_a_certificate_with_a_meaningless_limit_is_refused(limit):
+    stated = certificate(3).to_json()
+    stated["guarantee"]["contributions"] = limit
+    with pytest.raises(ModelError, match="contributions="):
+        Certificate.from_json(stated)
+
+
+def test_rounding_up_pays_for_a_collision_of_hashes():
+    rounding, collision = 1e-9, 2.0**-87
+    for epsilon in np.geomspace(0.01, 1000, 25):
+        for delta in (1e-12, 1e-9, 1e-5, 1e-3, 0.01, 0.1, 0.3, 0.4999):
+            mu = gaussian.mu_for(epsilon, delta)
+            # −dδ/dε = e^ε Φ(−ε/μ − μ/2), the second term of the curve.
+            second = math.exp(epsilon + gaussian._log_normal_cdf(-epsilon / mu - mu / 2))
+            assert epsilon * second >= 1e-12
+            assert rounding * epsilon * second > 1e5 * collision

@@ -1,0 +1,118 @@
+"""zCDP to (ε, δ) and back, against dp_accounting, and its place in the composition of events."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from dp_accounting.rdp import rdp_privacy_accountant
+
+from noisegate.errors import CalibrationError
+from noisegate.privacy import accounting, gaussian, zero_concentrated
+from noisegate.privacy.events import (
+    EventError,
+    GaussianEvent,
+    SampledGaussianEvent,
+    Sampler,
+    ZeroConcentratedEvent,
+    event_from_json,
+    event_to_json,
+)
+
+EPSILONS = (0.01, 0.1, 1.0, 3.3, 10.0, 100.0, 1000.0)
+DELTAS = (1e-12, 1e-9, 1e-5, 1e-2)
+RHO = ZeroConcentratedEvent(name="aim", rho=0.03, mechanism="AIM")
+
+
+def gaussian_event(mu, name="sum"):
+    """The event whose charge is exactly μ: the discrete Gaussian is charged with a variance smaller by 4."""
+    noise = math.sqrt((1e4 / mu) ** 2 + 4)
+    return GaussianEvent(name=name, sensitivity=1e4, noise_std=noise, coordinates=10, sampler=Sampler.DISCRETE_GAUSSIAN)
+
+
+def theirs(rho, delta):
+    orders = 1 + np.geomspace(0.011, 1e7, 8_000)
+    return rdp_privacy_accountant.compute_epsilon(orders, orders * rho, delta)[0]
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize("epsilon", (0.1, 1.0, 10.0, 1000.0))
+def test_the_conversion_agrees_with_dp_accounting(epsilon, delta):
+    rho = zero_concentrated.rho_for(epsilon, delta)
+    assert zero_concentrated.epsilon_of(rho, delta) == pytest.approx(theirs(rho, delta), rel=2e-6)
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_root_is_on_the_safe_side_and_tight(epsilon, delta):
+    rho = zero_concentrated.rho_for(epsilon, delta)
+    assert zero_concentrated.epsilon_of(rho, delta) <= epsilon
+    assert zero_concentrated.epsilon_of(rho * (1 + 1e-6), delta) > epsilon
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize("mu", [0.01, 0.3, 1.0, 5.0])
+def test_a_gaussian_costs_no_less_through_zcdp_than_exactly(mu, delta):
+    through = zero_concentrated.epsilon_of(zero_concentrated.rho_of_gaussian(mu), delta)
+    exact = gaussian.epsilon_of(mu, delta)
+    assert exact <= through <= 1.35 * exact + 0.1
+
+
+def test_more_rho_costs_more_and_more_delta_less():
+    costs = [zero_concentrated.epsilon_of(rho, 1e-5) for rho in np.geomspace(1e-4, 800, 40)]
+    assert all(a < b for a, b in pairwise(costs))
+    costs = [zero_concentrated.epsilon_of(0.1, delta) for delta in np.geomspace(1e-12, 1e-2, 40)]
+    assert all(a > b for a, b in pairwise(costs))
+    assert zero_concentrated.epsilon_of(0.0, 1e-5) == 0.0
+
+
+# Composition.
+
+
+def test_events_in_zcdp_add_up():
+    twice = accounting.epsilon((RHO, RHO), 1e-5)
+    assert twice == pytest.approx(zero_concentrated.epsilon_of(0.06, 1e-5), rel=1e-12)
+    assert twice >= zero_concentrated.epsilon_of(0.06, 1e-5)
+
+
+def test_gaussian_events_join_them_with_half_the_square_of_mu():
+    together = accounting.epsilon((gaussian_event(0.2), RHO, gaussian_event(0.1)), 1e-5)
+    assert together == pytest.approx(zero_concentrated.epsilon_of(0.03 + 0.05 / 2, 1e-5), rel=1e-9)
+
+
+def test_a_rounded_gaussian_beside_them_still_pays_its_distance_in_delta():
+    many = GaussianEvent(
+        name="sum", sensitivity=1e4, noise_std=1e5, coordinates=10**7, sampler=Sampler.ROUNDED_GAUSSIAN
+    )
+    alone = zero_concentrated.epsilon_of(0.03 + 0.1**2 / 2, 1e-5)
+    assert accounting.epsilon((many, RHO), 1e-5) > alone * 1.01
+
+
+def test_together_with_poisson_samples_they_are_refused():
+    sampled = SampledGaussianEvent(
+        name="step",
+        rate=0.1,
+        steps=10,
+        sensitivity=1e4,
+        noise_std=1e4,
+        coordinates=1,
+        sampler=Sampler.DISCRETE_GAUSSIAN,
+    )
+    with pytest.raises(CalibrationError, match="'aim' is stated in zCDP and 'step' is of Poisson samples"):
+        accounting.epsilon((RHO, sampled), 1e-5)
+
+
+# The event.
+
+
+def test_an_event_survives_json():
+    assert event_from_json(event_to_json(RHO)) == RHO
+    assert event_to_json(RHO) == {"kind": "zero-concentrated", "name": "aim", "rho": 0.03, "mechanism": "AIM"}
+
+
+@pytest.mark.parametrize(
+    "change", [{"rho": 0.0}, {"rho": -1.0}, {"rho": math.inf}, {"rho": "1"}, {"mechanism": ""}, {"sampler": "x"}]
+)
+def test_a_broken_event_is_refused(change):
+    with pytest.raises(EventError, match="aim"):
+        event_from_json({**event_to_json(RHO), **change})
