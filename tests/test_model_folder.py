@@ -3,12 +3,18 @@
 import json
 import shutil
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from noisegate import DPMERF, Gate, Synthesizer
 from noisegate.errors import ModelError
-from noisegate.model_folder import HASHED, MODEL_FILE, check_new, verify_model, write_folder
+from noisegate.model_folder import HASHED, MODEL_FILE, check_new, verify_model, write_folder, write_model
+from noisegate.privacy import accounting
+from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.events import ZeroConcentratedEvent
+from noisegate.privacy.release import Release, array_hashes, release_arrays
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
 
 FILES = (*HASHED, MODEL_FILE)
@@ -207,3 +213,69 @@ def test_a_forged_certificate_with_right_hashes_is_noticed(model, name):
     with pytest.raises(UserError):
         forge(model, FORGERIES[name])
         verify_model(model)
+
+
+@pytest.mark.parametrize("extra", [0, 1, 1000])
+def test_an_adaptive_release_may_be_smaller_than_was_paid_for(model, extra):
+    def grow(stated):
+        stated["public"]["adaptive"] = [stated["events"][0]["name"]]
+        stated["events"][0]["coordinates"] += extra
+
+    forge(model, grow)
+    verify_model(model)
+
+
+@pytest.mark.parametrize("adaptive", [["fourier"], ["no such question"], "fourier", 5, [["fourier"]]])
+def test_no_release_is_larger_than_was_paid_for(model, adaptive):
+    def shrink(stated):
+        stated["public"]["adaptive"] = adaptive
+        stated["events"][0]["coordinates"] -= 1
+
+    forge(model, shrink)
+    with pytest.raises(ModelError, match="other releases"):
+        verify_model(model)
+
+
+def measured(folder, rho, *stds, **claim):
+    """A folder with as many noisy counts that one adaptive mechanism measured, with this noise."""
+    values = {f"aim/{place}:0": np.ones((2, 1)) for place in range(len(stds))}
+    noise_std = dict(zip(values, stds, strict=True))
+    events = (ZeroConcentratedEvent(name="aim", rho=rho, mechanism="OpenDP mbi.AIM"),)
+    fields = {"adjacency": Adjacency.ADD_REMOVE, "unit": "record", "method": "aim", **claim}
+    certificate = Certificate(
+        epsilon=accounting.epsilon(events, 1e-5),
+        delta=1e-5,
+        events=events,
+        hashes=array_hashes(release_arrays(values, noise_std)),
+        **fields,
+    )
+    release = Release(values=values, noise_std=noise_std, certificate=certificate)
+    return write_model(folder, release=release, tensors={"weights": np.ones(1)}, model={})
+
+
+UNITS = {"unit": "all records of one x", "contributions": 3}
+REPLACED = {"adjacency": Adjacency.REPLACE_ONE}
+
+
+@pytest.mark.parametrize(
+    ("stds", "claim"), [((10.0, 20.0), {}), ((30.0, 60.0), UNITS), ((20.0, 40.0), REPLACED), ((1e3,), {})]
+)
+def test_noise_that_rho_paid_for_is_good(stds, claim, tmp_path):
+    # 1/200 + 1/800, for a distance of one record, of three, and of two.
+    verify_model(measured(tmp_path / "model", 0.00625, *stds, **claim))
+
+
+@pytest.mark.parametrize(
+    ("stds", "claim"),
+    [
+        ((10.0, 19.9), {}),
+        ((10.0, 20.0), UNITS),
+        ((29.9, 60.0), UNITS),
+        ((10.0, 20.0), REPLACED),
+        ((0.0,), {}),
+        ((float("nan"),), {}),
+    ],
+)
+def test_noise_that_costs_more_than_the_stated_rho_is_noticed(stds, claim, tmp_path):
+    with pytest.raises(ModelError, match=r"states rho=0\.00625, but .* do not rely on it"):
+        verify_model(measured(tmp_path / "model", 0.00625, *stds, **claim))

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import numpy as np
@@ -6,8 +7,22 @@ import pytest
 
 from noisegate import DPMERF, Gate, Synthesizer
 from noisegate.errors import ModelError, OptionError
-from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, Integer, Ordinal, Schema
-from noisegate.synthesizer import SAMPLE_ROWS
+from noisegate.features.binning import NumericBins
+from noisegate.generators.mixture import Mixture
+from noisegate.generators.rejection import BATCH_ROWS
+from noisegate.generators.within_cell import WithinCell
+from noisegate.schema import (
+    Boolean,
+    Categorical,
+    Comparison,
+    Continuous,
+    Date,
+    Datetime,
+    Impossible,
+    Integer,
+    Ordinal,
+    Schema,
+)
 
 SCHEMA = Schema(
     (
@@ -90,9 +105,9 @@ def test_a_seed_repeats_and_no_seed_does_not(fitted):
 
 
 def test_batches_are_the_sample_in_pieces(fitted):
-    rows = SAMPLE_ROWS + 10
+    rows = BATCH_ROWS + 10
     parts = list(fitted.batches(rows, seed=1))
-    assert [part.num_rows for part in parts] == [SAMPLE_ROWS, 10]
+    assert [part.num_rows for part in parts] == [BATCH_ROWS, 10]
     assert pa.concat_tables(parts).equals(fitted.sample(rows, seed=1))
 
 
@@ -119,6 +134,144 @@ def test_saving_and_loading_gives_the_same_synthesizer(fitted, tmp_path):
     assert names == sorted(path.name for path in again.iterdir())
     for name in names:
         assert (folder / name).read_bytes() == (again / name).read_bytes(), name
+
+
+WHERE = {"member": True, "age": (20, 40), "work": None, "born": (None, date(1990, 1, 1))}
+
+
+def test_a_condition_holds_for_every_record_and_leaves_the_rest_to_the_model(fitted, made):
+    some = fitted.sample(600, seed=1, where=WHERE)
+    assert some.num_rows == 600
+    assert set(some["member"].to_pylist()) == {True}
+    assert some["work"].null_count == 600
+    assert 20 <= min(some["age"].to_pylist()) < max(some["age"].to_pylist()) <= 40
+    assert max(some["born"].to_pylist()) <= date(1990, 1, 1)
+    assert some.schema == made.schema
+    # The same records as those that a large sample happens to have: compared in a column that is not named.
+    large = fitted.sample(60_000, seed=2).to_pandas()
+    kept = large[large.member & large.age.between(20, 40) & large.work.isna() & (large.born <= date(1990, 1, 1))]
+    rate = some["rate"].to_numpy()
+    assert len(kept) > 200
+    assert abs(rate.mean() - kept.rate.mean()) < 5 * (rate.var() * (1 / 600 + 1 / len(kept))) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ({"wrk": "a"}, "where: no column 'wrk'"),
+        ("work=a", "where='work=a' must map names"),
+        ({"work": "c"}, "where: column 'work': 'c' is not one of its values"),
+        ({"age": (40, 20)}, "where: column 'age'.*empty"),
+        ({"rate": 0.123}, r"where=\{'rate': 0.123\}: of 1.* a probability of about 0"),
+    ],
+)
+def test_a_condition_that_cannot_be_met_is_named(fitted, where, says):
+    with pytest.raises(OptionError, match=says):
+        fitted.sample(5, where=where)
+
+
+def test_a_wrong_condition_is_refused_before_the_first_batch(fitted):
+    with pytest.raises(OptionError, match="no column"):
+        fitted.batches(5, where={"wrk": "a"})
+    with pytest.raises(OptionError, match="no column"):
+        fitted.sample(0, where={"wrk": "a"})
+
+
+PAIR = (Integer(name="low", lower=0, upper=9, missing=True), Continuous(name="high", lower=0, upper=12))
+PAIR += (Categorical(name="sex", levels=("m", "f")), Boolean(name="pregnant"))
+RULES = (
+    Comparison(left="low", relation="<=", right="high"),
+    Impossible(values={"sex": "m", "pregnant": True}),
+)
+
+
+def test_synthetic_records_keep_to_the_constraints_though_private_ones_do_not():
+    numbers = np.random.default_rng(0)
+    private = pa.table(
+        {
+            "low": pa.array([None if i % 5 == 0 else i % 10 for i in range(2000)], pa.int64()),
+            "high": numbers.uniform(0, 12, 2000),
+            "sex": numbers.choice(["m", "f"], 2000),
+            "pregnant": numbers.random(2000) < 0.5,
+        }
+    )
+    method = DPMERF(frequencies=30, latent=4, hidden=(16,), fit_options={"steps": 60, "stop_at_noise": False})
+    free, held = (
+        method.fit(Gate(private, schema=Schema(PAIR, constraints=rules), epsilon=100.0), device="cpu")
+        for rules in ((), RULES)
+    )
+    # Counted as they are: apart from the schema in the certificate, the constraints change nothing that is asked.
+    assert held.certificate.events == free.certificate.events
+
+    def broken(made):
+        table = made.to_pandas()
+        return ((table.low > table.high) | ((table.sex == "m") & table.pregnant)).sum()
+
+    made = held.sample(5000, seed=0)
+    assert (made.num_rows, broken(made)) == (5000, 0)
+    assert made["low"].null_count > 300
+    assert broken(free.sample(5000, seed=0)) > 500
+    some = held.sample(200, seed=0, where={"sex": "m", "high": (None, 3)})
+    assert (some.num_rows, broken(some)) == (200, 0)
+    assert set(some["pregnant"].to_pylist()) == {False}
+    with pytest.raises(OptionError, match=r"where=.* and the constraints of the schema: of 1"):
+        held.sample(5, where={"sex": "m", "pregnant": True})
+
+
+def mixture(rare):
+    """Two components; `rare` is the share of the one in which everybody is pregnant."""
+    layout = Schema(PAIR).layout
+    within = tuple(
+        WithinCell.from_edges(
+            column, NumericBins((0.5,), column.missing), edges=np.array([0, 0.5, 1]), masses=np.ones(2)
+        )
+        for column in layout.numeric
+    )
+    tables = [np.full((2, size), 1 / size) for size in (3, 2, 2)]
+    return Mixture(
+        layout=layout,
+        within=within,
+        weights=np.array([1 - rare, rare]),
+        probabilities=(*tables, np.array([[1.0, 0.0], [0.0, 1.0]])),
+    )
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """A release of the constrained schema with a mixture in place of the network that was fitted to it."""
+    method = DPMERF(frequencies=5, latent=2, hidden=(4,), fit_options={"steps": 0})
+    table = pa.table({"low": [1], "high": [2.0], "sex": ["m"], "pregnant": [False]})
+    made = method.fit(Gate(table, schema=Schema(PAIR, constraints=RULES), epsilon=1.0), device="cpu")
+    return replace(made, model=mixture(rare=1e-9))
+
+
+def test_a_mixture_gives_conditions_that_rejection_could_not(mixed):
+    made = mixed.sample(300, seed=0, where={"pregnant": True, "low": (2, 7)})
+    assert made.num_rows == 300
+    assert set(made["pregnant"].to_pylist()) == {True}
+    assert set(made["sex"].to_pylist()) == {"f"}
+    low, high = made["low"].to_numpy(), made["high"].to_numpy()
+    assert set(low) == set(range(2, 8))
+    assert (low <= high).all()
+
+
+def test_what_a_mixture_cannot_give_is_refused(mixed):
+    certain = replace(mixed, model=mixture(rare=0.0))
+    with pytest.raises(OptionError, match=r"where=.*: the model gives no such record"):
+        certain.sample(1, where={"pregnant": True})
+
+
+def test_a_mixture_is_saved_and_loaded(mixed, tmp_path):
+    loaded = Synthesizer.load(mixed.save(tmp_path / "model"))
+    assert loaded.sample(200, seed=3).equals(mixed.sample(200, seed=3))
+    assert loaded.schema.constraints == RULES
+
+
+def test_a_model_of_an_unknown_kind_is_named(mixed, tmp_path, monkeypatch):
+    monkeypatch.setattr(Mixture, "kind", "later")
+    folder = mixed.save(tmp_path / "model")
+    with pytest.raises(ModelError, match="kind 'later' is not known to this version"):
+        Synthesizer.load(folder)
 
 
 def test_an_unmeasured_fit_is_saved_too(tmp_path):

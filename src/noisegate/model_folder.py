@@ -6,7 +6,7 @@
       certificate.json       what was asked, with what noise, and (ε, δ)
       certificate.md         the same in plain words
       release.safetensors    the noisy sums; their hashes stand in the certificate
-      generator.safetensors  the fitted network
+      generator.safetensors  the fitted model of records
       model.json             how to rebuild it, the hash of each file, the digest of the certificate
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -28,10 +29,11 @@ from safetensors import SafetensorError
 
 from noisegate._version import __version__
 from noisegate.errors import ModelError
+from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.bounded import GridBound
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.certificate_page import headline, render
-from noisegate.privacy.events import GaussianEvent
+from noisegate.privacy.events import GaussianEvent, ZeroConcentratedEvent
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release
 
@@ -101,7 +103,7 @@ def write_model(folder: Path, *, release: Release, tensors: Tensors, model: Mapp
     Args:
         folder: A folder that does not exist yet.
         release: What left the gate.
-        tensors: The fitted network.
+        tensors: The fitted model of records.
         model: How to rebuild it, a JSON object.
 
     Raises:
@@ -167,17 +169,47 @@ def _check_events(release: Release, folder: Path) -> None:
         ModelError: if one is missing, or states another size or a sensitivity that no release on the grid has.
     """
     certificate = release.certificate
-    events = {event.name: event for event in certificate.events}
-    sizes = {name: values.size for name, values in release.values.items()}
-    least = GridBound(units=UNITS, nonnegative=True).sensitivity(certificate.adjacency)
-    if len(events) != len(certificate.events) or {name: event.coordinates for name, event in events.items()} != sizes:
+    # The values of an adaptive mechanism are named after its event; what they are was chosen in the course of the run.
+    adaptive = tuple(f"{event.name}/" for event in certificate.events if isinstance(event, ZeroConcentratedEvent))
+    summed = [event for event in certificate.events if not isinstance(event, ZeroConcentratedEvent)]
+    events = {event.name: event for event in summed}
+    sizes = {name: values.size for name, values in release.values.items() if not name.startswith(adaptive)}
+    later = certificate.public.get("adaptive")
+    for name, size in sizes.items():
+        # Its size was chosen in the course of the run; the event states the largest, which is what was paid for.
+        if isinstance(later, list) and name in later and name in events and size <= events[name].coordinates:
+            sizes[name] = events[name].coordinates
+    bound = GridBound(units=UNITS, nonnegative=True).of_unit(certificate.contributions or 1)
+    least = bound.sensitivity(certificate.adjacency)
+    if len(events) != len(summed) or {name: event.coordinates for name, event in events.items()} != sizes:
         raise ModelError(f"{folder / CERTIFICATE_FILE} speaks of other releases than {VALUES_FILE} holds.")
-    for event in certificate.events:
+    for event in summed:
         if isinstance(event, GaussianEvent) and event.sensitivity < least:
             raise ModelError(
                 f"{folder / CERTIFICATE_FILE}: event {event.name!r} states sensitivity={event.sensitivity:g}, "
                 f"below the {least} that a record has on the grid under {certificate.adjacency.value}."
             )
+    for concentrated in certificate.events:
+        if isinstance(concentrated, ZeroConcentratedEvent):
+            _check_rho(concentrated, release, folder)
+
+
+def _check_rho(event: ZeroConcentratedEvent, release: Release, folder: Path) -> None:
+    """Checks that measuring alone, without choosing, cost no more than the event states.
+
+    Raises:
+        ModelError: if the noise on the values of the event is smaller than its ρ allows.
+    """
+    certificate = release.certificate
+    # OpenDP counts a replaced record as two (`MarginalPlan.distance`), and noise on counts grows with the distance.
+    distance = (certificate.contributions or 1) * (2 if certificate.adjacency is Adjacency.REPLACE_ONE else 1)
+    stds = [release.noise_std[name] for name in release.values if name.startswith(f"{event.name}/")]
+    spent = math.fsum(distance**2 / (2 * std**2) if std > 0 else math.inf for std in stds)
+    if not spent <= event.rho * (1 + 1e-6):
+        raise ModelError(
+            f"{folder / CERTIFICATE_FILE}: event {event.name!r} states rho={event.rho:g}, but values with the noise in "
+            f"{VALUES_FILE} cost rho={spent:g}: do not rely on it."
+        )
 
 
 def _checked_description(folder: Path) -> dict[str, Any]:

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import ModelError, OptionError, SchemaError
+from noisegate.generators.record_model import ConditionalModel, RecordModel, model_class
+from noisegate.generators.rejection import Accept, accepted_batches
 from noisegate.model_folder import read_model, write_model
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
-from noisegate.schema import EncodedTable, Schema, decode
+from noisegate.schema import EncodedTable, Region, Schema, decode
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import torch
-
-    from noisegate.generators.table import TableGenerator
-
-SAMPLE_ROWS = 16_384
-KIND = "table-generator"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,19 +35,17 @@ class FitSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class Synthesizer:
-    """A fitted generator with its release. It holds no record; sampling costs no privacy.
+    """A fitted model of records with its release. It holds no record; sampling costs no privacy.
 
     Attributes:
         release: What left the gate, with its certificate.
-        generator: The fitted network, on the CPU, in evaluation mode.
-        weights: Share of each label, from the noisy counts.
+        model: What records are drawn from.
         summary: How the fit ended.
         convert: Applied to the Arrow tables that `sample` returns; `noisegate.synthesize` gives back the caller's kind.
     """
 
     release: Release
-    generator: TableGenerator
-    weights: npt.NDArray[np.float64]
+    model: RecordModel
     summary: FitSummary
     convert: Callable[[pa.Table], Any] | None = field(default=None, repr=False)
 
@@ -65,32 +59,43 @@ class Synthesizer:
         """The public schema."""
         return self.release.schema
 
-    def sample(self, n: int, *, seed: int | None = None) -> Any:
-        """Returns `n` synthetic records, with the columns and types of the schema.
+    def sample(self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None) -> Any:
+        """Returns `n` synthetic records, with the columns and types of the schema, that keep to its constraints.
 
         Args:
             n: Number of records, at least 0.
             seed: Of the public randomness; None for other records at every call.
+            where: Values that every record shall have, by column: ``{"sex": "Female", "age": (18, 30)}``. A level, a
+                truth value, or None for missing; of a number or date one value or a closed interval, with None for
+                an open end. Every other column then follows the model, given these values.
 
         Returns:
             A PyArrow table; after `noisegate.synthesize`, the kind of table that was given there.
 
         Raises:
-            OptionError: if `n` is negative or no whole number.
+            OptionError: if `n` is negative or no whole number, `where` names an unknown column or a value that it
+                cannot have, or the model gives fewer than one such record in 10,000.
         """
         import pyarrow as pa
 
-        tables = list(self.batches(n, seed=seed))
-        table = pa.concat_tables(tables) if tables else decode(self._draw(1, _random(0)), self.schema).slice(0, 0)
+        tables = list(self.batches(n, seed=seed, where=where))
+        table = pa.concat_tables(tables) if tables else decode(_no_record(self.schema), self.schema)
         return self.convert(table) if self.convert else table
 
-    def batches(self, n: int, *, seed: int | None = None) -> Iterator[pa.Table]:
-        """Yields `n` synthetic records in Arrow tables of at most 16,384, in constant memory."""
+    def batches(self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None) -> Iterator[pa.Table]:
+        """Returns `n` synthetic records in Arrow tables of at most 16,384, in constant memory; see `sample`."""
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
             raise OptionError(f"n={n!r}: the number of records to sample must be a whole number, 0 or more.")
-        random = _random(seed)
-        for start in range(0, n, SAMPLE_ROWS):
-            yield decode(self._draw(min(SAMPLE_ROWS, n - start), random), self.schema)
+        region = self._region(where) if where else None
+        model, asked = self.model, "the constraints of the schema"
+        if region is not None:
+            asked = f"where={dict(where or {})!r}" + (f" and {asked}" if self.schema.constraints else "")
+            if isinstance(model, ConditionalModel):
+                if not model.probability(region) > 0:
+                    raise OptionError(f"{asked}: the model gives no such record; ask for less at once.")
+                model = model.given(region)
+        encoded = accepted_batches(model, n, _random(seed), accept=self._accept(region), asked=asked)
+        return (decode(records, self.schema) for records in encoded)
 
     def save(self, folder: str | Path) -> Path:
         """Writes the model into the new folder `folder`: safetensors and JSON, no pickle. See `model_folder`.
@@ -98,16 +103,9 @@ class Synthesizer:
         Raises:
             ModelError: if the folder exists or cannot be written.
         """
-        tensors = {f"generator/{name}": value.numpy() for name, value in self.generator.state_dict().items()}
-        model = {
-            "kind": KIND,
-            "latent": self.generator.latent,
-            "hidden": list(self.generator.hidden),
-            "fit": {**asdict(self.summary), "discrepancy": _finite(self.summary.discrepancy)},
-        }
-        return write_model(
-            Path(folder), release=self.release, tensors={**tensors, "weights": self.weights}, model=model
-        )
+        fit = {**asdict(self.summary), "discrepancy": _finite(self.summary.discrepancy)}
+        model = {"kind": self.model.kind, **self.model.to_json(), "fit": fit}
+        return write_model(Path(folder), release=self.release, tensors=self.model.tensors(), model=model)
 
     @staticmethod
     def load(folder: str | Path) -> Synthesizer:
@@ -116,36 +114,36 @@ class Synthesizer:
         Raises:
             ModelError: if the folder is missing, broken or was changed.
         """
-        import torch
-
-        from noisegate.generators.table import build_table_generator
-
-        release, tensors, model = read_model(Path(folder))
+        release, tensors, description = read_model(Path(folder))
         try:
-            if model["kind"] != KIND:
-                raise ModelError(f"{folder}: a model of kind {model['kind']!r} is not known to this version.")
-            layout = release.schema.layout
-            generator = build_table_generator(layout, latent=model["latent"], hidden=model["hidden"], seed=0)
-            weights = tensors.pop("weights")
-            generator.load_state_dict(
-                {name.removeprefix("generator/"): torch.from_numpy(value) for name, value in tensors.items()}
-            )
-            fit = dict(model["fit"])
+            model = model_class(description["kind"]).from_saved(release.schema, tensors, description)
+            fit = dict(description["fit"])
             summary = FitSummary(
                 **{**fit, "discrepancy": math.inf if fit["discrepancy"] is None else fit["discrepancy"]}
             )
-        except (KeyError, TypeError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ModelError(f"{folder}: the model cannot be rebuilt: {error}") from None
-        return Synthesizer(
-            release=release, generator=generator.requires_grad_(False).eval(), weights=weights, summary=summary
-        )
+        return Synthesizer(release=release, model=model, summary=summary)
 
-    def _draw(self, rows: int, random: torch.Generator) -> EncodedTable:
-        from noisegate.generators.cells import numeric_cells
-        from noisegate.generators.sampling import draw_records
+    def _region(self, where: Mapping[str, Any]) -> Region:
+        if not isinstance(where, Mapping):
+            raise OptionError(f"where={where!r} must map names of columns to values, as in {{'sex': 'Female'}}.")
+        try:
+            return self.schema.region(where)
+        except SchemaError as error:
+            raise OptionError(f"where: {error}") from None
 
-        cells = [numeric_cells(column) for column in self.schema.layout.numeric]
-        return draw_records(self.generator, cells, self.weights, rows, random)
+    def _accept(self, region: Region | None) -> Accept | None:
+        """Returns which records may be kept: those in the region that break no constraint. None for all."""
+        schema = self.schema
+        if region is None:
+            return (lambda records: ~schema.broken(records)) if schema.constraints else None
+        return lambda records: region.contains(records) & ~schema.broken(records)
+
+
+def _no_record(schema: Schema) -> EncodedTable:
+    layout = schema.layout
+    return EncodedTable(np.zeros((0, len(layout.numeric))), np.zeros((0, len(layout.coded)), dtype=np.int32))
 
 
 def _random(seed: int | None) -> torch.Generator:

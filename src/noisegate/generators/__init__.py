@@ -1,1 +1,1 @@
-"""Networks that make records. Public side: they see releases, never records."""
+"""Models of records, which make new ones. Public side: they see releases, never records."""

@@ -12,8 +12,10 @@ from noisegate.schema.columns import (
     NumericColumn,
     Ordinal,
 )
+from noisegate.schema.constraints import Comparison, Constraint, Impossible
 from noisegate.schema.decode import decode
 from noisegate.schema.layout import EncodedTable, Layout
+from noisegate.schema.regions import Region
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES, Schema
 
 __all__ = [
@@ -22,14 +24,18 @@ __all__ = [
     "Categorical",
     "CodedColumn",
     "Column",
+    "Comparison",
+    "Constraint",
     "Continuous",
     "Date",
     "Datetime",
     "EncodedTable",
+    "Impossible",
     "Integer",
     "Layout",
     "NumericColumn",
     "Ordinal",
+    "Region",
     "Schema",
     "decode",
 ]

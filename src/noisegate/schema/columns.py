@@ -19,10 +19,6 @@ def _set(column: object, **values: Any) -> None:
         object.__setattr__(column, key, value)
 
 
-def _microseconds(moment: datetime) -> int:
-    return (moment.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Continuous:
     """Real numbers; values outside the bounds are moved to the nearer bound.
@@ -110,7 +106,12 @@ class Date:
     @property
     def steps(self) -> tuple[int, int]:
         """The bounds in days since 1970-01-01."""
-        return self.lower.toordinal() - _EPOCH_DAY, self.upper.toordinal() - _EPOCH_DAY
+        return self.step(self.lower), self.step(self.upper)
+
+    @staticmethod
+    def step(day: date) -> int:
+        """Return a day in days since 1970-01-01."""
+        return day.toordinal() - _EPOCH_DAY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +151,12 @@ class Datetime:
     @property
     def steps(self) -> tuple[int, int]:
         """The bounds in microseconds since 1970-01-01T00:00:00 (UTC if aware)."""
-        return _microseconds(self.lower), _microseconds(self.upper)
+        return self.step(self.lower), self.step(self.upper)
+
+    @staticmethod
+    def step(moment: datetime) -> int:
+        """Return a moment in microseconds since 1970-01-01T00:00:00, whatever its time zone."""
+        return (moment.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, kw_only=True)

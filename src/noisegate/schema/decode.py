@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.schema.columns import Boolean, CodedColumn, Continuous, Datetime, Integer, NumericColumn, SteppedColumn
+from noisegate.schema.columns import Boolean, CodedColumn, Continuous, Datetime, Integer, NumericColumn
 from noisegate.schema.layout import EncodedTable
+from noisegate.schema.positions import numbers_at
 from noisegate.schema.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_SAFE_STEPS = 2**50  # below it, rounding position * steps always gives back the step that was encoded
 
 
 def decode(encoded: EncodedTable, schema: Schema) -> pa.Table:
@@ -42,27 +41,12 @@ def _numbers(column: NumericColumn, positions: npt.NDArray[np.float64]) -> pa.Ar
     missing = np.isnan(positions)
     if missing.any() and not column.missing:
         raise ValueError(f"column {column.name!r}: a missing value where the schema allows none")
-    clamped = np.clip(np.where(missing, 0.0, positions), 0.0, 1.0)
-    if isinstance(column, Continuous):
-        values = np.clip(column.lower + clamped * (column.upper - column.lower), column.lower, column.upper)
-        return pa.array(values, mask=missing)
-    steps = _steps(column, clamped)
-    if isinstance(column, Integer):
-        return pa.array(steps, mask=missing)
+    numbers = numbers_at(column, np.where(missing, 0.0, positions))
+    if isinstance(column, Continuous | Integer):
+        return pa.array(numbers, mask=missing)
     if isinstance(column, Datetime):
-        return pa.array(steps, mask=missing).cast(pa.timestamp("us", tz="UTC" if column.aware else None))
-    return pa.array(steps.astype(np.int32), mask=missing).cast(pa.date32())
-
-
-def _steps(column: SteppedColumn, positions: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Return the nearest step of each position, exactly the one that was encoded if one was."""
-    first, last = column.steps
-    width = last - first
-    nearest = np.rint(positions * width).astype(np.int64)
-    if width > _SAFE_STEPS:  # the product may be off by a few steps: take the step that encodes to this very position
-        for candidate in [np.clip(nearest + shift, 0, width) for shift in (-2, -1, 1, 2)]:
-            nearest = np.where(candidate / np.float64(width) == positions, candidate, nearest)
-    return np.clip(nearest, 0, width) + first
+        return pa.array(numbers, mask=missing).cast(pa.timestamp("us", tz="UTC" if column.aware else None))
+    return pa.array(numbers.astype(np.int32), mask=missing).cast(pa.date32())
 
 
 def _levels(column: CodedColumn, codes: npt.NDArray[np.int32]) -> pa.Array:

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.schema.columns import CodedColumn, NumericColumn
+from noisegate.errors import SchemaError
+from noisegate.schema.columns import CodedColumn, Column, NumericColumn
 
 Rows: TypeAlias = slice | Sequence[int] | npt.NDArray[Any]
 
@@ -27,6 +28,19 @@ class Layout:
     numeric: tuple[NumericColumn, ...]
     coded: tuple[CodedColumn, ...]
     label: int | None = None
+
+    def column(self, name: str) -> Column:
+        """Return the column called ``name``.
+
+        Raises:
+            SchemaError: if there is none.
+        """
+        columns: tuple[Column, ...] = self.numeric + self.coded
+        for column in columns:
+            if column.name == name:
+                return column
+        names = ", ".join(column.name for column in columns)
+        raise SchemaError(f"no column {name!r} in the schema; its columns are {names}")
 
 
 @dataclass(frozen=True, eq=False)

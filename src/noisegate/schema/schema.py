@@ -10,17 +10,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
+import numpy.typing as npt
+
 from noisegate.errors import SchemaError
 from noisegate.schema import checks
 from noisegate.schema.columns import Boolean, Column
+from noisegate.schema.constraints import Comparison, Constraint, Impossible, constraint_from_form
 from noisegate.schema.forms import check_keys, column_form, column_from_form, json_value
-from noisegate.schema.layout import Layout
+from noisegate.schema.layout import EncodedTable, Layout
+from noisegate.schema.regions import Region, read_region
 from noisegate.schema.toml import parse_toml, write_toml
 
 DEFAULT_MISSING_VALUES = ("", "?", "NA", "NaN", "nan", "null")
 """Text that is read as a missing value unless the schema says otherwise."""
 
 _TOP_KEYS = ("label", "missing_values", "ignore")
+_KEYS = (*_TOP_KEYS, "columns", "constraints")
 
 
 @dataclass(frozen=True)
@@ -32,12 +38,14 @@ class Schema:
         label: name of the column to be predicted from the others, or None.
         missing_values: text that stands for a missing value.
         ignore: names of columns that the data may have and that are never read.
+        constraints: what no record can say; synthetic records keep to all of them.
     """
 
     columns: tuple[Column, ...]
     label: str | None = None
     missing_values: tuple[str, ...] = DEFAULT_MISSING_VALUES
     ignore: tuple[str, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _checked_columns(self.columns))
@@ -50,6 +58,13 @@ class Schema:
                 raise SchemaError(f"column {name!r} is both described and in `ignore`; remove it from one of them")
         for column in self.columns:
             self._check_missing_values(column)
+        object.__setattr__(self, "constraints", tuple(self.constraints))
+        for constraint in self.constraints:
+            if not isinstance(constraint, Comparison | Impossible):
+                raise SchemaError(
+                    f"expected constraints such as noisegate.schema.Comparison(...), found {constraint!r}"
+                )
+            constraint.check(self.layout, self.missing_values)
 
     def _check_missing_values(self, column: Column) -> None:
         if column.numeric or isinstance(column, Boolean):
@@ -85,7 +100,7 @@ class Schema:
         """
         form = parse_toml(text, origin)
         try:
-            check_keys(form, [*_TOP_KEYS, "columns"], "top of the schema")
+            check_keys(form, _KEYS, "top of the schema")
             columns = form.get("columns")
             if not isinstance(columns, Mapping) or not columns:
                 raise SchemaError("no columns; add a table [columns.NAME] with a kind for each column")
@@ -102,7 +117,7 @@ class Schema:
         """
         if not isinstance(form, Mapping):
             raise SchemaError(f"expected a JSON object with columns, found {type(form).__name__}")
-        check_keys(form, [*_TOP_KEYS, "columns"], "top of the schema")
+        check_keys(form, _KEYS, "top of the schema")
         columns = form.get("columns")
         if not isinstance(columns, list) or not all(isinstance(item, Mapping) and "name" in item for item in columns):
             raise SchemaError("`columns` must be a list of objects, each with a name")
@@ -112,11 +127,18 @@ class Schema:
     @classmethod
     def _from_forms(cls, top: Mapping[str, Any], columns: list[tuple[str, Any]]) -> Schema:
         settings = {key: top[key] for key in _TOP_KEYS if key in top}
-        return cls(columns=tuple(column_from_form(name, form) for name, form in columns), **settings)
+        described = tuple(column_from_form(name, form) for name, form in columns)
+        constraints = top.get("constraints", [])
+        if not isinstance(constraints, list):
+            raise SchemaError(f"constraints = {constraints!r}: write each one under its own [[constraints]]")
+        names = [column.name for column in described]
+        settings["constraints"] = tuple(constraint_from_form(item, names) for item in constraints)
+        return cls(columns=described, **settings)
 
     def dumps(self) -> str:
         """Return the schema as TOML text."""
-        return write_toml(self._top(), {column.name: column_form(column) for column in self.columns})
+        columns = {column.name: column_form(column) for column in self.columns}
+        return write_toml(self._top(), columns, [constraint.form() for constraint in self.constraints])
 
     def to_toml(self, path: str | Path) -> None:
         """Write the schema as a TOML file.
@@ -132,7 +154,10 @@ class Schema:
     def to_json(self) -> dict[str, Any]:
         """Return the schema as plain JSON values."""
         columns = [{"name": column.name, **column_form(column)} for column in self.columns]
-        return {**self._top(), "columns": [{key: json_value(value) for key, value in form.items()} for form in columns]}
+        plain = {"columns": [{key: json_value(value) for key, value in form.items()} for form in columns]}
+        # Left out when there is none, so that schemas from before there were constraints keep their digest.
+        constraints = [constraint.form() for constraint in self.constraints]
+        return {**self._top(), **plain} | ({"constraints": constraints} if constraints else {})
 
     def _top(self) -> dict[str, Any]:
         top: dict[str, Any] = {} if self.label is None else {"label": self.label}
@@ -155,10 +180,7 @@ class Schema:
         Raises:
             SchemaError: if there is none.
         """
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise SchemaError(f"no column {name!r} in the schema; its columns are {', '.join(self.names)}")
+        return self.layout.column(name)
 
     @property
     def label_column(self) -> Column | None:
@@ -171,6 +193,21 @@ class Schema:
         coded = tuple(column for column in self.columns if not column.numeric)
         label = next((index for index, column in enumerate(coded) if column.name == self.label), None)
         return Layout(numeric=tuple(column for column in self.columns if column.numeric), coded=coded, label=label)
+
+    def region(self, values: Mapping[str, Any]) -> Region:
+        """Return the records that have the given values, by column; `noisegate.schema.regions` says how to write them.
+
+        Raises:
+            SchemaError: for the first column that is unknown, or whose value it can never have.
+        """
+        return read_region(values, self.layout, self.missing_values)
+
+    def broken(self, records: EncodedTable) -> npt.NDArray[np.bool_]:
+        """Return which records break a constraint once they are decoded, (rows,)."""
+        found = np.zeros(len(records), dtype=np.bool_)
+        for constraint in self.constraints:
+            found |= constraint.broken(records, self.layout, self.missing_values)
+        return found
 
 
 def _checked_columns(columns: Any) -> tuple[Column, ...]:

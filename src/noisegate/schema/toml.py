@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -28,10 +28,13 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
         raise SchemaError(f"{origin} is not valid TOML: {error}; correct the file there") from error
 
 
-def write_toml(top: Mapping[str, Any], columns: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return TOML text with the ``top`` keys first, then one ``[columns.NAME]`` table each."""
+def write_toml(
+    top: Mapping[str, Any], columns: Mapping[str, Mapping[str, Any]], constraints: Sequence[Mapping[str, Any]] = ()
+) -> str:
+    """Return TOML text: the ``top`` keys, then a ``[columns.NAME]`` table for each, then the ``[[constraints]]``."""
     blocks = [_lines(top)] if top else []
     blocks += [f"[columns.{_key(name)}]\n{_lines(form)}" for name, form in columns.items()]
+    blocks += [f"[[constraints]]\n{_lines(form)}" for form in constraints]
     return "\n".join(blocks)
 
 
@@ -54,6 +57,8 @@ def _value(value: Any) -> str:
         return _string(value)
     if isinstance(value, list):
         return _array([_value(item) for item in value])
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(name)} = {_value(item)}" for name, item in value.items()) + " }"
     return value.isoformat() if isinstance(value, date) else repr(value)
 
 

@@ -1,8 +1,7 @@
 import numpy as np
 import torch
 
-from noisegate.generators.cells import numeric_cells
-from noisegate.generators.sampling import draw_records
+from noisegate.generators.neural import NeuralTable
 from noisegate.generators.table import build_table_generator
 from noisegate.schema import Boolean, Continuous, Integer, Schema
 
@@ -28,8 +27,8 @@ def draw(rows=ROWS, weights=(0.25, 0.75), seed=0):
         generator.head.weight.zero_()
         generator.head.bias.zero_()
         generator.bias.weight.copy_(torch.cat([count, rate], dim=1).log())
-    cells = [numeric_cells(column) for column in layout.numeric]
-    return draw_records(generator, cells, np.asarray(weights), rows, torch.Generator().manual_seed(seed))
+    model = NeuralTable(generator=generator, weights=np.asarray(weights), layout=layout)
+    return model.draw(rows, torch.Generator().manual_seed(seed))
 
 
 def near(found, share, rows):

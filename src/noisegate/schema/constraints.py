@@ -1,0 +1,201 @@
+"""Constraints: what no record can say, by public knowledge. Synthetic records keep to them exactly.
+
+They speak of synthetic records only. Private records that break one are counted as they are: a refusal, or a count of
+them, would tell something about private records.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import SchemaError
+from noisegate.schema.columns import Continuous, Date, Datetime, Integer, NumericColumn
+from noisegate.schema.layout import EncodedTable, Layout
+from noisegate.schema.positions import numbers_at
+from noisegate.schema.regions import read_region
+
+Relation: TypeAlias = Literal["<=", ">=", "<", ">"]
+_HOLDS: dict[str, Callable[[Any, Any], Any]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """One column is never above (or below) another. Records in which either is missing keep to it.
+
+    Attributes:
+        left: Name of a numeric column.
+        relation: One of <=, >=, <, >.
+        right: Name of another column, of the same sort: two of numbers, of dates, or of moments.
+    """
+
+    left: str
+    relation: Relation
+    right: str
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.relation} {self.right}"
+
+    def form(self) -> dict[str, Any]:
+        """Return the plain form that schema files hold."""
+        return {"rule": str(self)}
+
+    def check(self, layout: Layout, missing_values: Collection[str]) -> None:
+        """Require that the columns can be compared and that the rule can hold within their bounds.
+
+        Raises:
+            SchemaError: if not.
+        """
+        if self.relation not in get_args(Relation):
+            raise SchemaError(f"constraint {self!s}: unknown relation {self.relation!r}; use <=, >=, < or >")
+        _comparison(str(self), [column.name for column in (*layout.numeric, *layout.coded)])
+        left, right = _numeric(layout, self.left, self), _numeric(layout, self.right, self)
+        if self.left == self.right:
+            raise SchemaError(f"constraint {self!s}: a column is compared with itself; name two columns")
+        if _sort(left) != _sort(right):
+            raise SchemaError(
+                f"constraint {self!s}: {_sort(left)} cannot be compared with {_sort(right)}; use columns of one sort"
+            )
+        lowest, highest = (left.lower, right.upper) if self.relation in ("<=", "<") else (left.upper, right.lower)
+        if not _HOLDS[self.relation](lowest, highest):
+            raise SchemaError(f"constraint {self!s}: no values within the bounds keep to it; correct it or the bounds")
+
+    def broken(self, records: EncodedTable, layout: Layout, missing_values: Collection[str]) -> npt.NDArray[np.bool_]:
+        """Return which records break the rule once they are decoded, (rows,)."""
+        missing = np.zeros(len(records), dtype=np.bool_)
+        numbers = []
+        for name in (self.left, self.right):
+            place = [column.name for column in layout.numeric].index(name)
+            positions = records.numeric[:, place]
+            absent = np.isnan(positions)
+            missing |= absent
+            numbers.append(numbers_at(layout.numeric[place], np.where(absent, 0.0, positions)))
+        return np.asarray(~missing & ~_HOLDS[self.relation](*numbers))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Impossible:
+    """Values that never stand together in one record.
+
+    Attributes:
+        values: By column, a level, a number or an interval such as "18..30"; how else they may be written says
+            `noisegate.schema.regions`. Dates and intervals become text.
+    """
+
+    values: Mapping[str, Any] = field(hash=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.values, Mapping) or not self.values:
+            raise SchemaError(
+                f'impossible = {self.values!r}: name one column or more, as in impossible = {{ sex = "Male" }}'
+            )
+        object.__setattr__(self, "values", {str(name): _plain(value) for name, value in self.values.items()})
+
+    def __str__(self) -> str:
+        return "impossible: " + ", ".join(f"{name} = {value}" for name, value in self.values.items())
+
+    def form(self) -> dict[str, Any]:
+        """Return the plain form that schema files hold."""
+        return {"impossible": dict(self.values)}
+
+    def check(self, layout: Layout, missing_values: Collection[str]) -> None:
+        """Require that the schema knows every column and value.
+
+        Raises:
+            SchemaError: if not.
+        """
+        try:
+            read_region(self.values, layout, missing_values)
+        except SchemaError as error:
+            raise SchemaError(f"constraint {self!s}: {error}") from None
+
+    def broken(self, records: EncodedTable, layout: Layout, missing_values: Collection[str]) -> npt.NDArray[np.bool_]:
+        """Return which records show the combination once they are decoded, (rows,)."""
+        return read_region(self.values, layout, missing_values).contains(records)
+
+
+Constraint: TypeAlias = Comparison | Impossible
+"""Any constraint of a schema."""
+
+
+def constraint_from_form(form: Any, names: Collection[str]) -> Constraint:
+    """Return the constraint that a table of a schema file describes.
+
+    Args:
+        form: One key: "rule", such as "start <= end", or "impossible", values by column.
+        names: The columns of the schema.
+
+    Raises:
+        SchemaError: if it is something else.
+    """
+    match form:
+        case {"rule": str(rule), **rest} if not rest:
+            return _comparison(rule, names)
+        case {"impossible": Mapping() as values, **rest} if not rest:
+            return Impossible(values=values)
+    raise SchemaError(
+        f'constraint {form!r}: write rule = "start <= end", or impossible = {{ column = "level", other = "18..30" }}, '
+        "each under its own [[constraints]]"
+    )
+
+
+def _comparison(rule: str, names: Collection[str]) -> Comparison:
+    """Returns the rule; columns are looked up, so that names with blanks or signs in them need no quotes.
+
+    Raises:
+        SchemaError: if there is no way to read it, or more than one.
+    """
+    readings = []
+    for relation in get_args(Relation):
+        parts = rule.split(relation)
+        for cut in range(1, len(parts)):
+            left, right = relation.join(parts[:cut]).strip(), relation.join(parts[cut:]).strip()
+            if left in names and right in names:
+                readings.append(Comparison(left=left, relation=relation, right=right))
+    if not readings:
+        raise SchemaError(
+            f"constraint {rule!r}: expected two columns with <=, >=, < or > between them; "
+            f"the columns are {', '.join(names)}"
+        )
+    if len(readings) > 1:
+        raise SchemaError(f"constraint {rule!r} can be read in {len(readings)} ways; rename a column that has a sign")
+    return readings[0]
+
+
+def _numeric(layout: Layout, name: str, rule: Comparison) -> NumericColumn:
+    column = layout.column(name)
+    if not column.numeric:
+        raise SchemaError(f"constraint {rule!s}: column {name!r} is {column.kind}; only numbers and dates are compared")
+    return column
+
+
+def _sort(column: NumericColumn) -> str:
+    match column:
+        case Continuous() | Integer():
+            return "numbers"
+        case Date():
+            return "dates"
+        case Datetime():
+            return "moments with a time zone" if column.aware else "moments without a time zone"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as TOML and JSON can both hold it."""
+    if isinstance(value, tuple | list):
+        return "..".join("" if end is None else str(_plain(end)) for end in value)
+    if value is None:
+        raise SchemaError("impossible: write one of the missing_values for a value that is missing")
+    if isinstance(value, np.generic):
+        value = value.item()
+    return value.isoformat() if isinstance(value, date) else value

@@ -1,0 +1,155 @@
+"""Regions: the records that have given values in some columns. Conditions and impossible combinations are regions.
+
+A value may be written as in Python, as in a schema file, or as text:
+
+* levels and truth values as themselves, truth values also as text: "yes", "no", "true", "false", "1", "0";
+* numbers, dates and moments as one value or as a closed interval: ``(18, 30)`` or ``"18..30"``; an end that is left
+  out, ``(18, None)`` or ``"18.."``, is the bound of the schema;
+* missing as None, or as one of the schema's missing_values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import SchemaError
+from noisegate.schema import checks
+from noisegate.schema.columns import Boolean, CodedColumn, Continuous, Date, Datetime, Integer, NumericColumn
+from noisegate.schema.layout import EncodedTable, Layout
+from noisegate.schema.positions import numbers_at, positions_of
+
+Span: TypeAlias = tuple[float, float]
+"""Lowest and highest number of a closed interval: real numbers, or steps as in `numbers_at`."""
+
+_TRUTH = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    """Records whose numbers lie in intervals and whose codes are given; columns that are not named are free.
+
+    Attributes:
+        layout: The columns of the encoded records.
+        spans: By place among the numeric columns, an interval within the bounds, or None for missing.
+        codes: By place among the coded columns, a code; the last one is missing where the column allows it.
+    """
+
+    layout: Layout
+    spans: Mapping[int, Span | None] = field(default_factory=dict)
+    codes: Mapping[int, int] = field(default_factory=dict)
+
+    def contains(self, records: EncodedTable) -> npt.NDArray[np.bool_]:
+        """Return which records lie in the region once they are decoded, (rows,)."""
+        inside = np.ones(len(records), dtype=np.bool_)
+        for place, code in self.codes.items():
+            inside &= records.codes[:, place] == code
+        for place, span in self.spans.items():
+            inside &= _within(self.layout.numeric[place], records.numeric[:, place], span)
+        return inside
+
+
+def read_region(values: Mapping[str, Any], layout: Layout, missing_values: Collection[str]) -> Region:
+    """Return the region in which each named column has the given value.
+
+    Args:
+        values: By column.
+        layout: The columns.
+        missing_values: Text that stands for missing.
+
+    Raises:
+        SchemaError: for the first column that is unknown, or whose value it can never have.
+    """
+    spans: dict[int, Span | None] = {}
+    codes: dict[int, int] = {}
+    for name, value in values.items():
+        column = layout.column(name)
+        absent = value is None or (isinstance(value, str) and value.strip(checks.TEXT_PADDING) in missing_values)
+        if absent and not column.missing:
+            raise SchemaError(f"column {name!r}: a value is never missing in this schema; give one")
+        if column.numeric:
+            spans[layout.numeric.index(column)] = None if absent else _span(column, value)
+        else:
+            codes[layout.coded.index(column)] = column.size - 1 if absent else _code(column, value)
+    return Region(layout=layout, spans=spans, codes=codes)
+
+
+def _within(column: NumericColumn, positions: npt.NDArray[np.float64], span: Span | None) -> npt.NDArray[np.bool_]:
+    missing = np.isnan(positions)
+    if span is None:
+        return missing
+    numbers = numbers_at(column, np.where(missing, 0.0, positions))
+    return np.asarray(~missing & (numbers >= span[0]) & (numbers <= span[1]))
+
+
+def _code(column: CodedColumn, value: Any) -> int:
+    if isinstance(column, Boolean):
+        code = _TRUTH.get(value.strip().lower()) if isinstance(value, str) else None
+        code = int(value) if isinstance(value, bool | np.bool_) else code
+    else:
+        # As in data: a level may be written as text, and blanks around it do not count.
+        text = None if isinstance(value, bool | np.bool_) else str(value).strip(checks.TEXT_PADDING)
+        code = next((place for place, level in enumerate(column.levels) if str(level) == text), None)
+    if code is None:
+        shown = ", ".join(repr(level) for level in column.levels[:20]) + (", ..." if len(column.levels) > 20 else "")
+        raise SchemaError(f"column {column.name!r}: {value!r} is not one of its values; choose from {shown}")
+    return code
+
+
+def _span(column: NumericColumn, value: Any) -> Span:
+    """Return the closed interval that `value` says, cut to the bounds of the column."""
+    if isinstance(value, str) and ".." in value:
+        before, _, after = value.partition("..")
+        value = (before, after)
+    ends = tuple(value) if isinstance(value, tuple | list) else (value, value)
+    if len(ends) != 2:
+        raise SchemaError(f"column {column.name!r}: an interval has two ends, found {value!r}; write (low, high)")
+    lower, upper = _bounds(column)
+    low, high = (_number(column, end) for end in ends)
+    start, stop = lower if low is None else low, upper if high is None else high
+    if start > stop and None not in (low, high):
+        raise SchemaError(f"column {column.name!r}: the interval {ends[0]} to {ends[1]} is empty; swap its ends")
+    if start > upper or stop < lower:
+        raise SchemaError(
+            f"column {column.name!r}: {value!r} lies outside the schema's bounds {column.lower} to {column.upper}"
+        )
+    return max(start, lower), min(stop, upper)
+
+
+def _bounds(column: NumericColumn) -> Span:
+    return (column.lower, column.upper) if isinstance(column, Continuous) else column.steps
+
+
+def _number(column: NumericColumn, end: Any) -> float | None:
+    """Return one end of an interval as a real number or a step, or None where it is left out."""
+    text = end.strip() if isinstance(end, str) else None
+    if end is None or text == "":
+        return None
+    name = column.name
+    if isinstance(column, Continuous):
+        number = checks.real(name, "a value", end if text is None else _parsed(name, float, text))
+        if not column.lower <= number <= column.upper:
+            return number
+        # The number as synthetic tables can hold it, so that the same value is found there again.
+        return float(numbers_at(column, positions_of(column, np.asarray([number])))[0])
+    if isinstance(column, Integer):
+        return checks.whole(name, "a value", end if text is None else _parsed(name, int, text))
+    if isinstance(column, Date):
+        day = checks.day(name, "a value", end if text is None else text)
+        return Date.step(day)
+    moment = checks.moment(name, "a value", end if text is None else text)
+    if (moment.tzinfo is None) == column.aware:
+        raise SchemaError(f"column {name!r}: a value has a time zone exactly if the bounds have one, found {end!r}")
+    return Datetime.step(moment)
+
+
+def _parsed(name: str, kind: type[int] | type[float], text: str) -> float:
+    try:
+        return kind(text)
+    except ValueError:
+        what = "a whole number" if kind is int else "a number"
+        raise SchemaError(f"column {name!r}: a value must be {what}, found {text!r}") from None

@@ -1,0 +1,112 @@
+"""A partial schema keeps what is stated, leaves gaps where nothing is, and refuses what cannot be discovered."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from noisegate.errors import OptionError, SchemaError
+from noisegate.schema import Boolean, Categorical, Datetime, Integer
+from noisegate.schema.partial import KINDS, Gap, PartialSchema, column_of_kind, read_partial
+
+FILE = """\
+label = "job"
+ignore = ["id"]
+missing_values = ["", "-"]
+[columns.age]
+kind = "integer"
+lower = 0
+upper = 120
+[columns.job]
+kind = "categorical"
+missing = false
+[columns.sex]
+kind = "categorical"
+levels = ["f", "m"]
+missing = false
+[columns.seen]
+kind = "datetime-utc"
+lower = 2020-01-01T00:00:00Z
+upper = 2021-01-01T00:00:00Z
+[columns.member]
+kind = "boolean"
+[columns.income]
+kind = "continuous"
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text, kinds=None, **options):
+        path = tmp_path / "public.toml"
+        path.write_bytes(text.encode("utf-8"))
+        return read_partial(path, kinds or {}, **options)
+
+    return read
+
+
+def test_stated_facts_stay_and_the_rest_are_gaps(read):
+    columns, label, missing_values = read(FILE)
+    moment = datetime(2020, 1, 1, tzinfo=UTC)
+    assert columns == {
+        "age": Integer(name="age", lower=0, upper=120, missing=True),
+        "job": Gap(name="job", kind="categorical", missing=False),
+        "sex": Categorical(name="sex", levels=("f", "m")),
+        "seen": Datetime(name="seen", lower=moment, upper=moment.replace(year=2021), missing=True),
+        "member": Boolean(name="member", missing=True),
+        "income": Gap(name="income", kind="continuous"),
+        "id": None,
+    }
+    assert (label, missing_values) == ("job", ("", "-"))
+
+
+def test_options_overrule_the_file(read):
+    columns, label, _ = read(FILE, {"age": "continuous", "id": "categorical", "new": "ignore"}, label="sex")
+    assert (columns["age"].kind, columns["id"].kind, columns["new"], label) == (
+        "continuous",
+        "categorical",
+        None,
+        "sex",
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_a_gap_or_needs_nothing(kind):
+    column = column_of_kind("x", kind)
+    assert (column is None) == (kind == "ignore")
+    if isinstance(column, Gap):
+        assert (column.missing, column.reader.name, column.reader.missing) == (True, "x", True)
+        assert column.numeric == bool(column.reader.numeric) == (kind != "categorical")
+        assert column.reader.kind == kind.removesuffix("-utc")
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("[columns.x]\nkind = 'text'", OptionError, "kind 'text' is not known; choose one of continuous, "),
+        ("[columns.x]\nmissing = true", OptionError, "kind 'None' is not known"),
+        ("[columns.x]\nkind = 'ordinal'", OptionError, "order of ordinal levels cannot be discovered"),
+        ("[columns.x]\nkind = 'integer'\nlower = 1", SchemaError, "upper missing"),
+        ("[columns.x]\nkind = 'integer'\nmissing = 1", SchemaError, "missing must be true or false"),
+        ("[columns.x]\nkind = 'integer'\nlow = 1", SchemaError, "unknown key 'low'"),
+        ("[columns]\nx = 'integer'", SchemaError, "columns must be tables"),
+        ("[colums.x]\nkind = 'integer'", SchemaError, "unknown key 'colums'"),
+        ("[columns.x\nkind = 1", SchemaError, "not valid TOML"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_named(read, text, error, message):
+    with pytest.raises(error, match=message):
+        read(text)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(SchemaError, match=r"absent\.toml cannot be read"):
+        read_partial(tmp_path / "absent.toml", {})
+    (tmp_path / "latin.toml").write_bytes(b"label = '\xe9'")
+    with pytest.raises(SchemaError, match="not UTF-8"):
+        read_partial(tmp_path / "latin.toml", {})
+
+
+@pytest.mark.parametrize("label", ["nowhere", "id"])
+def test_a_label_must_be_a_described_column(label):
+    with pytest.raises(SchemaError, match=f"label '{label}' is not one of the described columns: age"):
+        PartialSchema(columns={"age": Gap(name="age", kind="integer"), "id": None}, label=label)
