@@ -136,6 +136,21 @@ def test_the_number_of_records_can_be_public():
         made(pa.table(columns()), adjacency="replace-one", records=61)
 
 
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_units_are_protected_and_never_copied(kind):
+    import pickle
+
+    table = kind(columns() | {"who": [f"{SECRET} {i % 20}" for i in range(60)]})
+    synthesizer = synthesize(
+        table, schema=SCHEMA, epsilon=5.0, device="cpu", unit_column="who", contributions=2, **TINY
+    )
+    assert synthesizer.certificate.unit == "all records of one who"
+    assert synthesizer.certificate.contributions == 2
+    sample = synthesizer.sample(10, seed=0)
+    assert list(getattr(sample, "column_names", None) or sample.columns) == list(SCHEMA.names)
+    assert SECRET.encode() not in pickle.dumps(synthesizer)
+
+
 def test_the_seed_is_public_and_the_noise_has_none():
     one, two = (
         synthesize(pa.table(columns()), schema=SCHEMA, epsilon=5.0, device="cpu", seed=4, **TINY) for _ in range(2)

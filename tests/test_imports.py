@@ -18,10 +18,12 @@ PUBLIC = [
     "Gate",
     "Ledger",
     "NoisegateError",
+    "Pairwise",
     "Release",
     "Schema",
     "Synthesizer",
     "UserError",
+    "discover_schema",
     "synthesize",
 ]
 MODULES = [module.name for module in pkgutil.walk_packages(noisegate.__path__, "noisegate.")]

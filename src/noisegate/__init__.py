@@ -1,7 +1,7 @@
 """Differentially private synthetic data, with a certificate anyone can check.
 
 Private records come up to one gate; bounded sums with noise leave it, and nothing else does. Start with `synthesize`,
-or with `Gate` and `DPMERF` for more control. Names are loaded when first used, so that importing noisegate is quick.
+or with `Gate` and `Pairwise` for more control. Names are loaded when first used, so that importing noisegate is quick.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from noisegate.errors import BudgetRefusedError as BudgetRefusedError
     from noisegate.errors import NoisegateError as NoisegateError
     from noisegate.errors import UserError as UserError
+    from noisegate.gate.discovery import discover_schema as discover_schema
     from noisegate.gate.gate import Gate as Gate
     from noisegate.methods.merf import DPMERF as DPMERF
+    from noisegate.methods.pairwise import Pairwise as Pairwise
     from noisegate.privacy.adjacency import Adjacency as Adjacency
     from noisegate.privacy.certificate import Certificate as Certificate
     from noisegate.privacy.ledger import Ledger as Ledger
@@ -35,10 +37,12 @@ _HOMES = {
     "Gate": "noisegate.gate.gate",
     "Ledger": "noisegate.privacy.ledger",
     "NoisegateError": "noisegate.errors",
+    "Pairwise": "noisegate.methods.pairwise",
     "Release": "noisegate.privacy.release",
     "Schema": "noisegate.schema",
     "Synthesizer": "noisegate.synthesizer",
     "UserError": "noisegate.errors",
+    "discover_schema": "noisegate.gate.discovery",
     "synthesize": "noisegate.api",
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noisegate.gate.gate import Gate
+from noisegate.methods.automatic import AUTO
 from noisegate.methods.catalogue import make_method
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.ledger import Ledger
@@ -24,9 +25,11 @@ def synthesize(
     schema: Schema | str | Path,
     epsilon: float,
     delta: float = 1e-5,
-    method: str = "dp-merf",
+    method: str = AUTO,
     adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
     records: int | None = None,
+    unit_column: str | None = None,
+    contributions: int | None = None,
     ledger: Ledger | str | Path | None = None,
     dataset: str | None = None,
     seed: int = 0,
@@ -40,9 +43,11 @@ def synthesize(
         schema: Public knowledge about the table, or the path of its TOML file.
         epsilon: ε of the guarantee.
         delta: δ of the guarantee.
-        method: Name of the method.
+        method: Name of the method; "auto" is the one that does best where nothing else is known.
         adjacency: The neighbouring relation.
         records: The number of records when it is public.
+        unit_column: Column that says whose record each one is; protects all records of one unit (see `Gate`).
+        contributions: With `unit_column`, how many records of a unit are used at most.
         ledger: Ledger to book the cost on, with `dataset`.
         dataset: Name of the data set in the ledger.
         seed: Of the public randomness; the private noise takes none.
@@ -63,6 +68,8 @@ def synthesize(
         delta=delta,
         adjacency=adjacency,
         records=records,
+        unit_column=unit_column,
+        contributions=contributions,
         ledger=ledger,
         dataset=dataset,
     )

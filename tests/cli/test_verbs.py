@@ -105,7 +105,7 @@ def test_sample_writes_records_of_the_schema(desk, fitted, cli, ending):
     assert (ended.code, ended.out) == (0, "")
     assert "500 synthetic records" in ended.err
     ended = cli("sample", fitted.out, "-n", 500, "-o", again, "--seed", 3, "--json")
-    assert ended.json == {"records": 500, "out": str(again), "seed": 3}
+    assert ended.json == {"records": 500, "out": str(again), "seed": 3, "where": []}
     assert first.read_bytes() == again.read_bytes()
     read = pyarrow.csv.read_csv if ending == "csv" else pyarrow.parquet.read_table
     table = read(first)
@@ -159,6 +159,13 @@ def test_the_schema_verbs(desk, cli):
     assert checked["ok"] is True
     assert len(checked["digest"]) == 64
     assert cli("schema", "init", desk.data, "-o", "draft2.toml", "--label", "nothing").code == 2
+
+
+def test_schema_check_shows_the_constraints(desk, cli):
+    desk.schema.write_text(SCHEMA + '[[constraints]]\nimpossible = { job = "nurse", age = "..20" }\n')
+    ended = cli("schema", "check", desk.schema)
+    assert ended.code == 0
+    assert "impossible: job = nurse, age = ..20" in " ".join(ended.out.split())
 
 
 def test_the_ledger_verbs(desk, cli):

@@ -39,7 +39,7 @@ def _blocks(page, language):
 
 
 def _commands(page):
-    lines = (line for block in _blocks(page, "") for line in block.splitlines())
+    lines = (line for block in _blocks(page, "") for line in block.replace("\\\n", "").splitlines())
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("noisegate ")]
 
 

@@ -55,15 +55,28 @@ class Bug:
 
 
 NOISE, GRID, BOUNDED, GATE = "privacy/noise.py", "privacy/grid.py", "privacy/bounded.py", "gate/gate.py"
+SESSION, BOOKING, COUNTING = "gate/session.py", "gate/booking.py", "gate/counting.py"
 PLAN, ACCOUNTING, GAUSSIAN, SUMS = "privacy/plan.py", "privacy/accounting.py", "privacy/gaussian.py", "gate/sums.py"
 LEDGER, ACCOUNTS, CERTIFICATE = "privacy/ledger.py", "privacy/ledger_accounts.py", "privacy/certificate.py"
+MARGINALS, MARGINAL_PLAN = "gate/marginals.py", "privacy/marginal_plan.py"
+CONCENTRATED = "privacy/zero_concentrated.py"
 RELEASE = "privacy/release.py"
 
 T_NOISE, T_GRID, T_BOUNDED = "privacy/test_noise.py", "privacy/test_grid.py", "privacy/test_bounded.py"
 T_GATE, T_NEIGHBOURS, T_SUMS = "gate/test_gate.py", "gate/test_neighbours.py", "gate/test_sums.py"
 T_RELEASED, T_PLAN, T_GAUSSIAN = "gate/test_released_noise.py", "privacy/test_plan.py", "privacy/test_gaussian.py"
 T_CERTIFICATE, T_RELEASE = "privacy/test_certificate.py", "privacy/test_release.py"
+DISCOVERY, LEVEL_COUNTS, COUNTED = "gate/discovery.py", "gate/levels.py", "gate/exact_counts.py"
+DISCOVERY_PLAN, FINDINGS, RAW = "privacy/discovery_plan.py", "gate/findings.py", "data/raw.py"
+T_THRESHOLDS, T_DISCOVERY_PLAN = "privacy/test_thresholds.py", "privacy/test_discovery_plan.py"
+T_DISCOVERY, T_RAW = "gate/test_discovery.py", "data/test_raw.py"
+T_ALIKE = "gate/test_discovery_neighbours.py"
 T_ACCOUNTING = "privacy/test_accounting.py"
+T_CONCENTRATED, T_MARGINAL_PLAN = "privacy/test_zero_concentrated.py", "privacy/test_marginal_plan.py"
+T_MARGINALS = "gate/test_marginals.py"
+T_MARGINALS_STOP = f"{T_MARGINALS}::test_what_opendp_says_when_it_stops_is_not_passed_on"
+T_COUNTING, T_ROUNDS = "gate/test_counting.py", "gate/test_rounds.py"
+UNITS, T_UNITS, T_UNITS_GATE = "data/units.py", "data/test_units.py", "gate/test_units.py"
 T_STEPS = f"{T_ACCOUNTING}::test_sampled_steps_cost_what_dp_accounting_says"
 T_DISCRETE = f"{T_ACCOUNTING}::test_the_discrete_gaussian_is_charged_as_one_with_four_units_less_variance"
 T_ROUNDED = f"{T_ACCOUNTING}::test_the_rounded_gaussian_is_charged_its_distance_on_every_coordinate"
@@ -84,19 +97,23 @@ BUGS = (
         T_NOISE,
     ),
     one(
-        "noise-halved-at-the-gate", GATE, "noise_std=release.noise_std,", "noise_std=release.noise_std / 2,", T_RELEASED
+        "noise-halved-at-the-gate",
+        SESSION,
+        "noise_std=release.noise_std,",
+        "noise_std=release.noise_std / 2,",
+        T_RELEASED,
     ),
     one("fast-noise-two-thirds", NOISE, "+ noise_std * generator", "+ noise_std / 1.5 * generator", T_NOISE),
     one(
         "counts-without-noise",
-        GATE,
+        SESSION,
         "noisy = noise.add_noise(",
         "noisy = sums if sums.shape[1] == 1 else noise.add_noise(",
         T_RELEASED,
     ),
     one(
         "noise-on-the-first-label-only",
-        GATE,
+        SESSION,
         "restore(noisy).T)",
         "restore(np.vstack([noisy[:1], sums[1:]])).T)",
         T_RELEASED,
@@ -173,7 +190,7 @@ BUGS = (
     ),
     one(
         "independence-probe-skipped",
-        GATE,
+        SESSION,
         "            check_row_independence(name,",
         "            (lambda *_: None)(name,",
         T_GATE,
@@ -183,21 +200,22 @@ BUGS = (
     Bug(
         "reserve-after-read",
         (
-            (GATE, "reservation = self._reserve(plan, method)\n", "reservation = None\n"),
+            (SESSION, "        self._booking.reserve(self._plan, self._method)\n", ""),
             (
-                GATE,
-                "            self._check_records(totals)\n",
-                "            self._check_records(totals)\n            reservation = self._reserve(plan, method)\n",
+                SESSION,
+                "                self._drawn = True\n",
+                "                self._booking.reserve(self._plan, self._method)\n                self._drawn = True\n",
             ),
         ),
         (T_GATE,),
     ),
-    one("commit-skipped", GATE, "self._ledger.commit(reservation, ", "dict(", T_GATE),
+    one("paid-release-lost-with-the-ledger", BOOKING, "except Exception as error:", "except OSError as error:", T_GATE),
+    one("commit-skipped", BOOKING, "self._ledger.commit(self._reservation, ", "dict(", T_GATE),
     one(
         "cost-given-back-after-the-release",
-        GATE,
-        "self._ledger.commit(reservation, certificate=certificate.digest())",
-        'self._ledger.void(reservation, reason="finished")',
+        BOOKING,
+        "self._ledger.commit(self._reservation, certificate=certificate.digest())",
+        'self._ledger.void(self._reservation, reason="finished")',
         T_GATE,
     ),
     one("void-after-commit", ACCOUNTS, "if held.state is not State.RESERVED:", "if held.state is State.VOID:", T_GATE),
@@ -233,14 +251,173 @@ BUGS = (
     one(
         "sensitivity-of-a-plan-not-checked",
         PLAN,
-        "if release.sensitivity < release.question.grid.bound.sensitivity(self.budget.adjacency):",
+        "if release.sensitivity < release.question.sensitivity(self.budget):",
         "if release.sensitivity < 0:",
         T_PLAN,
     ),
     one("plan-for-another-budget", GATE, "if plan.budget != self.budget:", "if plan.budget is None:", T_GATE),
-    one("second-answer-for-free", GATE, "if not self._once.acquire(blocking=False):", "if self._once is None:", T_GATE),
     one(
-        "number-of-records-not-checked", GATE, "and totals.records != self.records:", "and totals.records < 0:", T_GATE
+        "second-answer-for-free",
+        SESSION,
+        "if not self._once.acquire(blocking=False):",
+        "if self._once is None:",
+        T_GATE,
+    ),
+    one("number-of-records-not-checked", SESSION, "and records != self._public_records:", "and records < 0:", T_GATE),
+    # Rounds.
+    one(
+        "second-round-not-in-the-price",
+        PLAN,
+        "return tuple(release.event for release in self.releases)",
+        "return tuple(release.event for release in self.releases if not release.question.adaptive)",
+        T_ROUNDS,
+    ),
+    one(
+        "answered-after-a-refusal",
+        SESSION,
+        "            self._ended = True\n            raise\n",
+        "            raise\n",
+        T_ROUNDS,
+    ),
+    one("a-question-answered-twice", SESSION, "if name not in self._values)", "if name)", T_ROUNDS),
+    one("voided-after-noise", SESSION, "if not self._drawn:", "if not self._released:", T_ROUNDS),
+    one(
+        "noise-taken-for-drawn-too-late",
+        SESSION,
+        """                self._drawn = True
+                values = {name: _noisy(totals.sums[name], self._plan.release(name)) for name in tasks}
+""",
+        """                values = {name: _noisy(totals.sums[name], self._plan.release(name)) for name in tasks}
+                self._drawn = True
+""",
+        T_ROUNDS,
+    ),
+    one(
+        "adaptive-question-of-any-size",
+        SESSION,
+        "feature_map.dim <= question.dim if question.adaptive",
+        "feature_map.dim > 0 if question.adaptive",
+        T_ROUNDS,
+    ),
+    one(
+        "other-data-in-a-later-round",
+        SESSION,
+        "if self._records is not None and records != self._records:",
+        "if self._records is not None and records < 0:",
+        T_ROUNDS,
+    ),
+    # Counted tables.
+    one(
+        "weights-rounded-up",
+        COUNTING,
+        "np.minimum(scaled, np.float32(units + 1))",
+        "np.minimum(np.ceil(scaled), np.float32(units + 1))",
+        T_COUNTING,
+    ),
+    one("weights-not-squared", COUNTING, "sum(weight * weight for weight", "sum(weight for weight", T_COUNTING),
+    one("norm-of-tables-not-checked", COUNTING, "> units * units:", "< 0:", T_COUNTING),
+    one(
+        "two-cells-a-record",
+        COUNTING,
+        "cells += weights[place] * np.bincount(work, minlength=len(cells))",
+        "cells += weights[place] * np.bincount(np.concatenate([work, work[:1]]), minlength=len(cells))",
+        T_COUNTING,
+    ),
+    one(
+        "missing-values-in-the-next-table",
+        "features/binning.py",
+        "codes[np.isnan(values)] = self.size - 1",
+        "codes[np.isnan(values)] = self.size",
+        T_COUNTING,
+    ),
+    # Units with several records.
+    one(
+        "a-record-more-of-each-unit",
+        UNITS,
+        "+ _ranks(places, met) < self._limit.contributions",
+        "+ _ranks(places, met) <= self._limit.contributions",
+        T_UNITS,
+    ),
+    one("units-forgotten-between-batches", UNITS, "before[places] + _ranks(", "_ranks(", T_UNITS),
+    one("records-of-a-batch-not-counted", UNITS, "_ranks(places, met) < self", "0 < self", T_UNITS),
+    one("units-forgotten-when-the-table-grows", UNITS, "self._numbers[self._slots(keys)] = numbers", "pass", T_UNITS),
+    Bug(
+        "units-counted-anew-in-each-file",
+        (
+            (
+                "data/tables.py",
+                "counter = None if self._units is None else UnitCounter(self._units, self.schema.missing_values)",
+                "counter = None",
+            ),
+            (
+                "data/tables.py",
+                "            done = 0\n            for arrays in origin.batches(names",
+                "            done = 0\n"
+                "            counter = self._units and UnitCounter(self._units, self.schema.missing_values)\n"
+                "            for arrays in origin.batches(names",
+            ),
+        ),
+        (T_UNITS,),
+    ),
+    one("limit-not-kept", "data/tables.py", "if used is None or used.all()", "if records", T_UNITS),
+    one("units-beyond-64-bits-are-one", UNITS, "if clamped.any():", "if False:", T_UNITS),
+    one(
+        "a-batch-beyond-the-limit-is-an-error",
+        "gate/sums.py",
+        "    if not len(records):  #",
+        "    if label < 0:  #",
+        "gate/test_looked_up.py",
+    ),
+    one("records-without-a-unit", UNITS, "if pc.any(absent).as_py():", "if absent is None:", T_UNITS),
+    one("hashes-with-a-fixed-key", UNITS, "lambda: secrets.token_bytes(32)", "lambda: b'noisegate'", T_UNITS),
+    one(
+        "units-paid-as-records",
+        PLAN,
+        "self.grid.bound.of_unit(budget.contributions or 1)",
+        "self.grid.bound",
+        T_UNITS_GATE,
+    ),
+    one(
+        "units-under-replace-one",
+        PLAN,
+        "if self.contributions is not None and self.adjacency",
+        "if self.contributions == 0 and self.adjacency",
+        T_UNITS_GATE,
+    ),
+    one(
+        "units-booked-as-records",
+        "privacy/units.py",
+        'return f"{_SEVERAL} {column.strip()}"',
+        "return unit",
+        T_UNITS_GATE,
+    ),
+    one(
+        "records-booked-as-units",
+        "privacy/units.py",
+        "if contributions is None and",
+        "if contributions == 0 and",
+        T_UNITS_GATE,
+    ),
+    one(
+        "units-of-opendp-paid-as-records",
+        MARGINAL_PLAN,
+        "return replaced * (self.budget.contributions or 1)",
+        "return replaced",
+        T_MARGINAL_PLAN,
+    ),
+    one(
+        "tables-of-another-schema", SESSION, "or feature_map.coded != sizes:", "or feature_map.coded is None:", T_ROUNDS
+    ),
+    Bug(
+        "subclass-counted-as-tables",
+        (
+            (
+                SUMS,
+                "if type(self.feature_map) is not Contingency or",
+                "if not isinstance(self.feature_map, Contingency) or",
+            ),
+        ),
+        (T_COUNTING,),
     ),
     one(
         "vectors-of-any-type",
@@ -291,6 +468,174 @@ BUGS = (
         "if array_hashes(arrays) != dict(certificate.hashes):",
         "if not values:",
         T_RELEASE,
+    ),
+    # Marginals that OpenDP chooses.
+    one("rho-doubled", ACCOUNTING, "math.fsum(event.rho for", "math.fsum(event.rho / 2 for", T_CONCENTRATED),
+    one("gaussians-beside-zcdp-not-paid", CONCENTRATED, "return mu * mu / 2", "return mu * mu / 4", T_CONCENTRATED),
+    one(
+        "zcdp-conversion-without-delta",
+        CONCENTRATED,
+        "- (math.log(delta) + math.log(alpha)) / excess",
+        "- math.log(alpha) / excess",
+        T_CONCENTRATED,
+    ),
+    one(
+        "zcdp-beside-samples",
+        ACCOUNTING,
+        "if sampled and concentrated:",
+        "if sampled and not events:",
+        T_CONCENTRATED,
+    ),
+    one(
+        "replaced-record-paid-once", MARGINAL_PLAN, "is Adjacency.ADD_REMOVE else 2", "is None else 1", T_MARGINAL_PLAN
+    ),
+    one(
+        "rounding-of-scores-not-paid", MARGINAL_PLAN, "return self.rho / (", "return self.rho + 0 * (", T_MARGINAL_PLAN
+    ),
+    one(
+        "opendp-spends-twice",
+        MARGINALS,
+        "        plan.spendable,\n",
+        "        2 * plan.spendable,\n",
+        f"{T_MARGINALS}::test_opendp_finds_the_cost_of_a_neighbour_within_the_plan",
+    ),
+    one(
+        "opendp-not-booked",
+        MARGINALS,
+        "    booking.reserve(plan, method)\n",
+        "",
+        f"{T_MARGINALS}::test_a_refusal_of_the_ledger_comes_before_the_records",
+    ),
+    one(
+        "keys-read-off-the-records",
+        MARGINALS,
+        "    return np.concatenate(parts, axis=1)",
+        "    return np.stack([np.unique(c, return_inverse=True)[1] for c in np.concatenate(parts, axis=1)])",
+        f"{T_MARGINALS}::test_every_record_becomes_its_public_cell",
+    ),
+    one(
+        "opendp-voided-after-noise",
+        MARGINALS,
+        "        measure = _measurement(plan)\n    except",
+        "        measure = _measurement(plan)\n        _run(measure, frame, plan.name)\n    except",
+        f"{T_MARGINALS}::test_when_opendp_stops_the_cost_stays_reserved",
+    ),
+    one(
+        "message-of-opendp-passed-on", MARGINALS, "found = type(error).__name__", "found = str(error)", T_MARGINALS_STOP
+    ),
+    # Discovery of a schema.
+    one(
+        "levels-without-threshold",
+        NOISE,
+        "metric, scale=noise_std, threshold=threshold)",
+        "metric, scale=noise_std, threshold=1)",
+        f"{T_ALIKE}::test_a_record_with_a_level_of_its_own_is_nearly_never_seen_in_files",
+    ),
+    one(
+        "level-noise-halved",
+        DISCOVERY,
+        "(counts * RECORD, noise_std=noise_std, threshold=threshold)",
+        "(counts * RECORD, noise_std=noise_std / 2, threshold=threshold)",
+        f"{T_ALIKE}::test_a_level_of_k_records_is_nearly_as_likely_to_be_seen_as_one_of_k_and_one_more",
+    ),
+    one(
+        "threshold-from-the-data",
+        DISCOVERY,
+        "(counts * RECORD, noise_std=noise_std, threshold=threshold)",
+        "(counts * RECORD, noise_std=noise_std, threshold=min(threshold, int(counts.max(initial=1)) * RECORD))",
+        f"{T_ALIKE}::test_a_record_with_a_level_of_its_own_is_nearly_never_seen_in_files",
+    ),
+    one(
+        "level-counted-twice",
+        LEVEL_COUNTS,
+        "self._counts[level] += count",
+        "self._counts[level] += 2 * count",
+        f"{T_ALIKE}::test_a_level_of_k_records_is_nearly_as_likely_to_be_seen_as_one_of_k_and_one_more",
+    ),
+    one(
+        "level-counted-twice-in-integers",
+        LEVEL_COUNTS,
+        "self._counts[level] += count",
+        "self._counts[level] += 2 * count",
+        f"{T_ALIKE}::test_a_record_moves_the_exact_counts_by_at_most_the_sensitivity",
+    ),
+    one(
+        "look-counted-twice",
+        COUNTED,
+        "counted.cells[name] += looks",
+        "counted.cells[name] += 2 * looks",
+        f"{T_ALIKE}::test_a_record_moves_the_exact_counts_by_at_most_the_sensitivity",
+    ),
+    one(
+        "looks-without-noise",
+        DISCOVERY,
+        "noisy = noise.add_noise(together * RECORD,",
+        "noisy = (lambda sums, **_: sums)(together * RECORD,",
+        f"{T_ALIKE}::test_the_noise_on_both_looks_has_the_stated_scale",
+    ),
+    one(
+        "bounds-from-exact-counts",
+        DISCOVERY,
+        "bounds.occupied(noisy[:-1], std,",
+        "bounds.occupied(first.cells[name].astype(float), std,",
+        f"{T_ALIKE}::test_a_record_with_an_extreme_value_hardly_moves_the_bounds",
+    ),
+    one(
+        "order-of-levels-from-the-data",
+        FINDINGS,
+        "levels=(*sorted(levels), other)",
+        "levels=(*levels, other)",
+        f"{T_DISCOVERY}::test_bounds_and_levels_are_found",
+    ),
+    one(
+        "kinds-from-the-values",
+        RAW,
+        "if not isinstance(self._origins[0], ParquetFile):",
+        "if not self._origins[0].typed:",
+        T_RAW,
+    ),
+    one(
+        "record-quoted-as-header", RAW, "return self._show_values or self._origins[0].typed or", "return True or", T_RAW
+    ),
+    one(
+        "any-rho-passes",
+        "model_folder.py",
+        "if not spent <= event.rho *",
+        "if spent < 0 * event.rho *",
+        "test_model_folder.py::test_noise_that_costs_more_than_the_stated_rho_is_noticed",
+    ),
+    one("a-dropped-event-passes", DISCOVERY_PLAN, "if found != expected:", "if not found:", T_DISCOVERY_PLAN),
+    one("any-sensitivity-passes", DISCOVERY_PLAN, "or event.sensitivity < least:", "or least < 0:", T_DISCOVERY_PLAN),
+    one("a-level-ends-a-line", FINDINGS, '.split("\\n"):  #', ".splitlines():  #", T_DISCOVERY),
+    one(
+        "second-look-not-booked",
+        DISCOVERY_PLAN,
+        "(self.magnitudes, self.cells, self.levels) if event is not None",
+        "(self.magnitudes, self.levels) if event is not None",
+        T_DISCOVERY_PLAN,
+    ),
+    one(
+        "threshold-not-charged",
+        ACCOUNTING,
+        "    odds = threshold_odds(events)",
+        "    odds = 0.0 * threshold_odds(events)",
+        T_THRESHOLDS,
+    ),
+    one("threshold-charged-for-one-key", ACCOUNTING, "odds += event.keys * tail", "odds += tail", T_THRESHOLDS),
+    one(
+        "threshold-one-record-too-low",
+        DISCOVERY_PLAN,
+        "threshold=RECORD + 2 + math.ceil(",
+        "threshold=2 + math.ceil(",
+        T_DISCOVERY_PLAN,
+    ),
+    one(
+        "discovery-voided-after-noise",
+        DISCOVERY,
+        "        except BaseException as error:\n            # Nothing was released",
+        "            return self._finish(self._bounds(first) | self._levels(first))\n"
+        "        except BaseException as error:\n            # Nothing was released",
+        f"{T_DISCOVERY}::test_after_noise_was_drawn_the_cost_stays",
     ),
 )
 

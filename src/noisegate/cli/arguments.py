@@ -25,10 +25,27 @@ Records = Annotated[
     int | None,
     typer.Option("--records", help="Number of records if publicly known; needed for replace-one and for forecasts."),
 ]
-Method = Annotated[str, typer.Option("--method", help="How to make synthetic records: dp-merf.")]
+UnitColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--unit-column",
+        help="Column that says whose record each one is: protect all records of one unit. Not in the schema.",
+    ),
+]
+Contributions = Annotated[
+    int | None,
+    typer.Option("--contributions", help="With --unit-column: how many records of a unit are used at most."),
+]
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        help="How to make synthetic records: auto (says what it chose), or one by name: aim, dp-merf, mst, pairwise.",
+    ),
+]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method, for instance --set frequencies=500."),
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method, for instance --set cells=32."),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Of the public randomness. The private noise takes no seed.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
@@ -53,7 +70,7 @@ def read_settings(pairs: list[str] | None) -> dict[str, Any]:
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise OptionError(f"--set {pair!r} must look like NAME=VALUE, for instance --set frequencies=500.")
+            raise OptionError(f"--set {pair!r} must look like NAME=VALUE, for instance --set cells=32.")
         try:
             settings[name] = json.loads(value)
         except json.JSONDecodeError:

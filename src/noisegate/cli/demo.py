@@ -70,7 +70,7 @@ def _make(folder: Path, epsilon: float) -> Report:
     synthesizer.save(folder / MODEL)
     # As many records as the noisy count says: the true number is private.
     table = synthesizer.sample(max(round(float(synthesizer.release.values["counts"].sum())), 1), seed=0)
-    with table_writer(folder / SYNTHETIC) as write:
+    with table_writer(folder / SYNTHETIC, schema) as write:
         write(table)
     with ERR.status("4. Comparing with the real answers"):
         real, held_out = read_table(train, schema), read_table(test, schema)
@@ -83,16 +83,16 @@ def _make(folder: Path, epsilon: float) -> Report:
 
 def _fit(train: Path, schema: Schema, epsilon: float) -> Synthesizer:
     from noisegate.gate.gate import Gate
-    from noisegate.methods.merf import DPMERF
+    from noisegate.methods.pairwise import Pairwise
 
-    method = DPMERF()
+    method = Pairwise()
     release = method.ask(Gate(train, schema=schema, epsilon=epsilon, unit="respondent"))
     numbers = sum(values.size for values in release.values.values())
-    say(f"2. The gate: {numbers:,} noisy sums left it, epsilon = {epsilon:g}. The records are not used again.")
+    say(f"2. The gate: {numbers:,} noisy counts left it, epsilon = {epsilon:g}. The records are not used again.")
     fitting = method.fitting(release)
-    with steps("3. Fitting a generator to the sums", fitting.settings.steps) as progress:
+    with steps("3. Fitting a model to the counts", fitting.steps) as progress:
         fitting.run(lambda state: progress(state.step, closeness(state.discrepancy)))
-    say(f"3. A generator, fitted to the sums in {fitting.step} steps.")
+    say(f"3. A model, fitted to the counts in {fitting.step} steps.")
     return method.synthesizer(release, fitting)
 
 

@@ -11,6 +11,7 @@ import typer
 
 from noisegate.cli.arguments import (
     AdjacencyOption,
+    Contributions,
     Delta,
     Json,
     LedgerOption,
@@ -19,17 +20,18 @@ from noisegate.cli.arguments import (
     SchemaOption,
     Seed,
     Settings,
+    UnitColumn,
     read_settings,
     require_schema,
 )
 from noisegate.cli.console import OUT, closeness, print_json, say, steps, warn
-from noisegate.cli.plan import describe, show, warn_about_delta
+from noisegate.cli.plan import describe, reason_of, show, warn_about_delta
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
     from noisegate.cli.unfinished import Unfinished
     from noisegate.fitting.loop import FitState
-    from noisegate.methods.merf import DPMERF
+    from noisegate.methods.method import Method as MethodKind
     from noisegate.privacy.release import Release
     from noisegate.synthesizer import Synthesizer
 
@@ -45,10 +47,12 @@ def fit(
     schema: SchemaOption = None,
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="ε of the guarantee, 0.01 to 1000.")] = None,
     delta: Delta = 1e-5,
-    method: Method = "dp-merf",
+    method: Method = "auto",
     adjacency: AdjacencyOption = "add-remove",
     records: Records = None,
     unit: Annotated[str, typer.Option("--unit", help="What one record stands for.")] = "record",
+    unit_column: UnitColumn = None,
+    contributions: Contributions = None,
     dataset: Annotated[
         str | None, typer.Option("--dataset", help="Book the cost on this data set of the ledger.")
     ] = None,
@@ -91,6 +95,8 @@ def fit(
                 adjacency=adjacency,
                 records=records,
                 unit=unit,
+                unit_column=unit_column,
+                contributions=contributions,
                 dataset=dataset,
                 ledger=ledger,
                 show_values=show_values,
@@ -120,7 +126,7 @@ def _ask(
     dataset: str | None,
     ledger: str | None,
     **budget: Any,
-) -> tuple[DPMERF, Release]:
+) -> tuple[MethodKind, Release]:
     """Reads the records once; returns the method, and the release, which is on disk by then."""
     from noisegate.gate.gate import Gate
     from noisegate.methods.catalogue import make_method
@@ -145,6 +151,9 @@ def _ask(
     plan = chosen.plan(gate.schema, gate.budget)
     with unfinished.prepared(describe(plan, None)["coordinates"]):
         if not quiet:
+            why = reason_of(method, chosen, gate.schema, gate.budget.epsilon)
+            if why:
+                say(why)
             show(plan, gate.records)
         warn_about_delta(gate.budget.delta, gate.records)
         if dataset is None:
@@ -156,14 +165,14 @@ def _ask(
 
 
 def _finish(
-    unfinished: Unfinished, chosen: DPMERF, release: Release, device: str, may_stop: Callable[[], None]
+    unfinished: Unfinished, chosen: MethodKind, release: Release, device: str, may_stop: Callable[[], None]
 ) -> Synthesizer:
     """Fits and saves; whatever stops it, the budget is not lost."""
     fitting = chosen.fitting(release, device=device)
     unfinished.restore(fitting)
     saved = time.monotonic()
 
-    with steps("Fitting", fitting.settings.steps) as progress:
+    with steps("Fitting", fitting.steps) as progress:
 
         def report(state: FitState) -> None:
             nonlocal saved

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from noisegate.cli.arguments import (
     AdjacencyOption,
+    Contributions,
     Delta,
     Epsilon,
     Json,
@@ -14,15 +15,20 @@ from noisegate.cli.arguments import (
     Records,
     SchemaOption,
     Settings,
+    UnitColumn,
     read_settings,
     require_schema,
 )
 from noisegate.cli.console import OUT, print_json, table, warn
 from noisegate.errors import OptionError
 from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.units import RECORD, unit_text, used
 
 if TYPE_CHECKING:
-    from noisegate.privacy.plan import CalibratedPlan
+    from noisegate.methods.method import Method as MethodKind
+    from noisegate.methods.method import MethodPlan
+    from noisegate.privacy.plan import Question
+    from noisegate.schema import Schema
 
 
 def plan(
@@ -30,8 +36,10 @@ def plan(
     schema: SchemaOption = None,
     delta: Delta = 1e-5,
     records: Records = None,
-    method: Method = "dp-merf",
+    method: Method = "auto",
     adjacency: AdjacencyOption = "add-remove",
+    unit_column: UnitColumn = None,
+    contributions: Contributions = None,
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
@@ -45,13 +53,32 @@ def plan(
 
     if records is not None and records < 1:
         raise OptionError(f"--records {records} must be a positive whole number.")
-    budget = Budget(epsilon=epsilon, delta=delta, adjacency=Adjacency.parse(adjacency))
-    calibrated = make_method(method, read_settings(settings)).plan(Schema.from_toml(require_schema(schema)), budget)
+    budget = Budget(
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=Adjacency.parse(adjacency),
+        unit=unit_text(RECORD, unit_column, contributions),
+        contributions=contributions,
+    )
+    known = Schema.from_toml(require_schema(schema))
+    chosen = make_method(method, read_settings(settings))
+    calibrated = chosen.plan(known, budget)
     warn_about_delta(delta, records)
+    why = reason_of(method, chosen, known, epsilon)
     if as_json:
-        print_json(describe(calibrated, records))
-    else:
-        show(calibrated, records)
+        print_json({"method": chosen.name, "reason": why, **describe(calibrated, records)})
+        return
+    if why:
+        OUT.print(why)
+    show(calibrated, records)
+
+
+def reason_of(asked: str, chosen: MethodKind, schema: Schema, epsilon: float) -> str | None:
+    """Returns what `auto` does with a table, and why; None for a method that was named."""
+    from noisegate.methods.automatic import AUTO, reason
+    from noisegate.methods.pairwise import Pairwise
+
+    return reason(chosen, schema, epsilon) if asked == AUTO and isinstance(chosen, Pairwise) else None
 
 
 def warn_about_delta(delta: float, records: float | None) -> None:
@@ -63,8 +90,15 @@ def warn_about_delta(delta: float, records: float | None) -> None:
         )
 
 
-def describe(plan: CalibratedPlan, records: int | None) -> dict[str, Any]:
-    """Returns a calibrated plan as a JSON object."""
+def describe(plan: MethodPlan, records: int | None) -> dict[str, Any]:
+    """Returns a plan as a JSON object."""
+    from noisegate.privacy.marginal_plan import MarginalPlan
+    from noisegate.privacy.plan import CalibratedPlan
+
+    if isinstance(plan, MarginalPlan):
+        return plan.describe(records)
+    if not isinstance(plan, CalibratedPlan):
+        raise TypeError(f"no description of a {type(plan).__name__}")
     releases = []
     for release in plan.releases:
         question = release.question
@@ -74,6 +108,7 @@ def describe(plan: CalibratedPlan, records: int | None) -> dict[str, Any]:
                 "name": question.name,
                 "dim": question.dim,
                 "columns": question.columns,
+                "adaptive": question.adaptive,
                 "norm": question.norm,
                 "sensitivity": release.sensitivity / question.grid.scale,
                 "sensitivity_grid": release.sensitivity,
@@ -85,27 +120,36 @@ def describe(plan: CalibratedPlan, records: int | None) -> dict[str, Any]:
             }
         )
     coordinates = sum(release.question.coordinates for release in plan.releases)
-    width = sum(release.question.dim for release in plan.releases)
+    per_record = sum(_seconds_per_record(release.question) for release in plan.releases)
     return {
         "epsilon": plan.budget.epsilon,
         "delta": plan.budget.delta,
         "adjacency": plan.budget.adjacency.value,
         "unit": plan.budget.unit,
+        "contributions": plan.budget.contributions,
         "releases": releases,
         "coordinates": coordinates,
-        # Rough: about 4e8 features a second on one core, and two int64 sums a thread beside 300 MB of libraries.
-        "seconds_at_the_gate": None if records is None else records * width / 4e8 + coordinates / 1e5,
+        # Rough: about 1e5 draws a second on one core, and two int64 sums a thread beside 300 MB of libraries.
+        "seconds_at_the_gate": None if records is None else records * per_record + coordinates / 1e5,
         "megabytes_at_the_gate": 300 + coordinates * 8 * 8 / 1e6,
     }
 
 
-def show(plan: CalibratedPlan, records: int | None) -> None:
-    """Prints a calibrated plan for people."""
+def _seconds_per_record(question: Question) -> float:
+    """Returns what a core needs, roughly: reading a cell of each table, or computing every feature."""
+    return 5e-9 * question.tables if question.tables else question.dim / 4e8
+
+
+def show(plan: MethodPlan, records: int | None) -> None:
+    """Prints a plan for people."""
     data = describe(plan, records)
+    if "rho" in data:
+        _show_marginals(data)
+        return
     rows = [
         [
             release["name"],
-            f"{release['dim']} x {release['columns']}",
+            f"{'≤ ' * release['adaptive']}{release['dim']} x {release['columns']}",
             f"{release['sensitivity']:.4g}",
             f"{release['noise_std']:.4g}",
             f"{release['noise_multiplier']:.4g}",
@@ -116,7 +160,10 @@ def show(plan: CalibratedPlan, records: int | None) -> None:
     ]
     headings = {"question": "left", "numbers": "right", "sensitivity": "right", "noise": "right"}
     headings |= {"multiple": "right", "signal": "right", "sampler": "left"}
-    title = f"ε = {plan.budget.epsilon:g}, δ = {plan.budget.delta:g}, {plan.budget.adjacency.value}"
+    budget = plan.budget
+    title = f"ε = {budget.epsilon:g}, δ = {budget.delta:g}, {budget.adjacency.value}"
+    if budget.contributions is not None:
+        title += f", one unit = {used(budget.unit, budget.contributions)}"
     OUT.print(table(title, headings, rows))
     OUT.print(
         "noise: standard deviation of each number; multiple: noise / sensitivity; "
@@ -127,3 +174,17 @@ def show(plan: CalibratedPlan, records: int | None) -> None:
             f"About {data['seconds_at_the_gate']:.0f} s and {data['megabytes_at_the_gate']:.0f} MB at the gate for "
             f"{records:,} records; fitting comes on top and costs no privacy."
         )
+
+
+def _show_marginals(data: dict[str, Any]) -> None:
+    """Prints a plan whose questions are chosen on the way."""
+    OUT.print(
+        f"ε = {data['epsilon']:g}, δ = {data['delta']:g}, {data['adjacency']}: {data['mechanism']} spends rho = "
+        f"{data['rho']:.4g} (zCDP) on counts of tables of columns, which it chooses on the way. The columns have "
+        f"{', '.join(map(str, data['cells']))} cells."
+    )
+    tables, whole = data["megabytes_of_tables_at_the_gate"], data["megabytes_at_the_gate"]
+    OUT.print(
+        f"It holds all records in memory, {data['bytes_per_record_at_the_gate']} bytes each, beside {tables:.0f} MB of "
+        f"exact tables{'' if whole is None else f': about {whole:.0f} MB'}."
+    )

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noisegate.cli.arguments import Json
-from noisegate.cli.console import OUT, print_json, say, table, warn
+from noisegate.cli.arguments import AdjacencyOption, Delta, Epsilon, Json, LedgerOption
+from noisegate.cli.console import OUT, print_json, say, steps, table, warn
 from noisegate.cli.writing import new_file
+from noisegate.errors import OptionError
+
+if TYPE_CHECKING:
+    from noisegate.gate.discovery import Discovery
+
+# Bytes that the disk must have before anything is spent: a schema of thousands of columns needs fewer.
+_ROOM = 2**20
 
 app = typer.Typer(
     no_args_is_help=True, help="Describe the columns: public knowledge only.", rich_markup_mode="markdown"
@@ -37,6 +44,104 @@ def init(
     say(f"Wrote {out}: {len(schema.columns)} columns. Read it, widen what is too narrow, and keep it with the data.")
 
 
+@app.command("discover")
+def discover(
+    data: Annotated[Path, typer.Argument(help="Private records: CSV or Parquet file, or a folder of them.")],
+    epsilon: Epsilon,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Schema file to write; its certificate is put beside it.")],
+    delta: Delta = 1e-5,
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option("--kinds", metavar="NAME=KIND,...", help="Kinds of columns, public knowledge; may be repeated."),
+    ] = None,
+    columns: Annotated[
+        Path | None,
+        typer.Option("--columns", help="Schema file, TOML, with what is public; bounds and levels may be left out."),
+    ] = None,
+    label: Annotated[str | None, typer.Option("--label", help="Column to be predicted from the others.")] = None,
+    adjacency: AdjacencyOption = "add-remove",
+    records: Annotated[
+        int | None, typer.Option("--records", help="Number of records: public, and needed, for replace-one only.")
+    ] = None,
+    unit: Annotated[str, typer.Option("--unit", help="What one record stands for.")] = "record",
+    ledger: LedgerOption = None,
+    dataset: Annotated[str | None, typer.Option("--dataset", help="Name of the data set in the ledger.")] = None,
+    show_values: Annotated[
+        bool, typer.Option("--show-values", help="Let error messages quote private values.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the schema file if there is one.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Buy a schema of private records with a part of their privacy budget: bounds and levels, with noise.
+
+    Names and kinds of the columns are taken as public. Kinds: continuous, integer, date, datetime, datetime-utc,
+    categorical, boolean, ignore. Parquet files suggest them by their types.
+
+    Example: `noisegate schema discover private.csv --epsilon 0.1 --kinds "age=integer,job=categorical" -o schema.toml`
+    """
+    from noisegate.gate.discovery import SchemaGate
+    from noisegate.privacy.ledger import Ledger
+    from noisegate.schema_certificate import certificate_path, certificate_text
+
+    gate = SchemaGate(
+        data,
+        epsilon=epsilon,
+        delta=delta,
+        kinds=_kinds(kinds or []),
+        columns=columns,
+        label=label,
+        adjacency=adjacency,
+        records=records,
+        unit=unit,
+        ledger=Ledger(ledger) if dataset is not None else None,
+        dataset=dataset,
+        show_values=show_values,
+    )
+    beside = certificate_path(out)
+    found: Discovery | None = None
+    try:
+        with new_file(out, force=force, room=_ROOM) as path, new_file(beside, force=force, room=_ROOM) as proof:
+            least = gate.plan.threshold_records
+            seen = "" if least is None else f"; a level needs about {least:.0f} records to be seen"
+            say(f"Each count gets noise of about ±{2 * gate.plan.noise_records:.0f} records{seen}.")
+            if dataset is None:
+                warn("no --dataset: the cost is booked nowhere. Costs of several runs on the same records add up.")
+            with steps("Reading records", None):
+                found = gate.discover()
+            path.write_bytes(found.toml.encode())
+            proof.write_bytes(certificate_text(found.certificate).encode())
+    except BaseException:
+        if found is not None:
+            _print_instead(found, out, beside)
+        raise
+    described = found.toml.count("\n[columns.")
+    if as_json:
+        print_json({"schema": str(out), "columns": described, "certificate": found.certificate.to_json()})
+        return
+    OUT.print(f"[green]Done[/green]: {found.certificate}", soft_wrap=True)
+    OUT.print(f"Schema: {out}, {described} columns; certificate: {beside}. Read the schema through, then use it.")
+
+
+def _print_instead(found: Discovery, out: Path, beside: Path) -> None:
+    """Prints a discovery that could not be written: it is paid for, and would cost again."""
+    from noisegate.schema_certificate import certificate_text
+
+    warn("the schema is paid for and could not be written. Keep what is printed here; to run again would cost again.")
+    for name, text in ((out, found.toml), (beside, certificate_text(found.certificate))):
+        print(f"# {name}\n{text}")
+
+
+def _kinds(options: list[str]) -> dict[str, str]:
+    pairs = [pair.rpartition("=") for option in options for pair in option.split(",") if pair.strip()]
+    for name, equals, kind in pairs:
+        if not equals or not name.strip():
+            raise OptionError(
+                f"--kinds {kind!r} must look like NAME=KIND, for instance --kinds age=integer,sex=categorical; a name "
+                "with a comma goes into a --columns file."
+            )
+    return {name.strip(): kind.strip() for name, _, kind in pairs}
+
+
 @app.command("check")
 def check(
     path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file, TOML.")], as_json: Json = False
@@ -58,4 +163,6 @@ def check(
         role = "label" if column.name == schema.label else ""
         rows.append([column.name, column.kind, span, "allowed" if column.missing else "no", role])
     OUT.print(table(str(path), dict.fromkeys(["column", "kind", "range", "missing", "role"], "left"), rows))
+    for constraint in schema.constraints:
+        OUT.print(f"Constraint: {constraint}", markup=False)
     OUT.print("The schema is good.")

@@ -14,8 +14,7 @@ from noisegate.model_folder import check_new
 from noisegate.privacy.release import Release
 
 if TYPE_CHECKING:
-    from noisegate.fitting.loop import Fitting
-    from noisegate.methods.merf import DPMERF
+    from noisegate.methods.method import Fit, Method
 
 _STATE, _ROOM = "checkpoint.safetensors", "room"
 
@@ -83,7 +82,7 @@ class Unfinished:
         """Whether a release lies in the folder."""
         return self.folder.is_dir() and not (self.folder / _ROOM).exists()
 
-    def reopen(self) -> tuple[Release, DPMERF]:
+    def reopen(self) -> tuple[Release, Method]:
         """Returns the release of an interrupted fit, and the method with its settings.
 
         Raises:
@@ -104,7 +103,7 @@ class Unfinished:
         release = Release.load(self.folder)
         return release, method_of(release.certificate)
 
-    def checkpoint(self, fitting: Fitting) -> None:
+    def checkpoint(self, fitting: Fit) -> None:
         """Writes where the fit stands; a full disk loses the checkpoint only."""
         from safetensors import SafetensorError
         from safetensors.torch import save_file
@@ -116,7 +115,7 @@ class Unfinished:
         except (OSError, SafetensorError):
             beside.unlink(missing_ok=True)
 
-    def restore(self, fitting: Fitting) -> None:
+    def restore(self, fitting: Fit) -> None:
         """Takes up the fit where the last checkpoint was written, if there is one.
 
         Raises:

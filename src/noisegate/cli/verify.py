@@ -9,10 +9,14 @@ import typer
 
 from noisegate.cli.arguments import Json
 from noisegate.cli.console import OUT, print_json
+from noisegate.privacy.units import used
 
 
 def verify(
-    model: Annotated[Path, typer.Argument(help="Folder that `noisegate fit --out` wrote.")], as_json: Json = False
+    model: Annotated[
+        Path, typer.Argument(help="Folder that `noisegate fit --out` wrote, or SCHEMA.certificate.json of a discovery.")
+    ],
+    as_json: Json = False,
 ) -> None:
     """Recompute ε from the events in the certificate and check every hash.
 
@@ -20,6 +24,9 @@ def verify(
 
     Example: `noisegate verify model`
     """
+    if model.is_file():
+        _verify_schema(model, as_json)
+        return
     from noisegate.model_folder import verify_model
 
     found = verify_model(model)
@@ -30,6 +37,24 @@ def verify(
     OUT.print(
         f"[green]The certificate holds.[/green] {len(certificate.events)} releases, epsilon = {certificate.epsilon:g} "
         f"(recomputed: {found.recomputed_epsilon:.9g}) at delta = {certificate.delta:g}, "
-        f"{certificate.adjacency.value}, unit: {certificate.unit}."
+        f"{certificate.adjacency.value}, unit: {used(certificate.unit, certificate.contributions)}."
     )
     OUT.print(f"Hashes are right: {', '.join(found.files)}.")
+
+
+def _verify_schema(path: Path, as_json: bool) -> None:
+    from noisegate.schema_certificate import verify_schema
+
+    found = verify_schema(path)
+    certificate = found.certificate
+    if as_json:
+        state = {"ok": True, "recomputed_epsilon": found.recomputed_epsilon, "schema_unchanged": found.unchanged}
+        print_json({**state, "certificate": certificate.to_json()})
+        return
+    OUT.print(
+        f"[green]The certificate holds.[/green] {certificate.method}: epsilon = {certificate.epsilon:g} (recomputed: "
+        f"{found.recomputed_epsilon:.9g}) at delta = {certificate.delta:g}, {certificate.adjacency.value}, unit: "
+        f"{certificate.unit}."
+    )
+    changed = "is as it was discovered" if found.unchanged else "was changed since, which only public knowledge may do"
+    OUT.print(f"{found.schema} {changed}.")

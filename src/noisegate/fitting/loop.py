@@ -119,6 +119,11 @@ class Fitting:
             sum((self._precisions[name] * self._means[name]).square().sum(0).mean() for name in self._means)
         )
 
+    @property
+    def steps(self) -> int:
+        """Most steps that there will be."""
+        return self.settings.steps
+
     def run(self, report: Callable[[FitState], None] | None = None) -> None:
         """Runs the remaining steps, or until the distance is at the noise."""
         with one_thread(self._device):

@@ -7,24 +7,30 @@ from dataclasses import fields
 from typing import Any
 
 from noisegate.errors import OptionError
+from noisegate.methods.automatic import AUTO
+from noisegate.methods.graphical import AIM, MST
 from noisegate.methods.merf import DPMERF
+from noisegate.methods.method import Method
+from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.certificate import Certificate
 
-METHODS: dict[str, type[DPMERF]] = {"dp-merf": DPMERF}
+METHODS: dict[str, type[Method]] = {"aim": AIM, "dp-merf": DPMERF, "mst": MST, "pairwise": Pairwise}
 
 
-def method_named(name: str) -> type[DPMERF]:
-    """Returns the method called `name`.
+def method_named(name: str) -> type[Method]:
+    """Returns the method called `name`; "auto" is the one that does best where nothing else is known.
 
     Raises:
         OptionError: if there is none.
     """
+    if name == AUTO:
+        return Pairwise
     if name not in METHODS:
-        raise OptionError(f"method={name!r} is not known; choose one of {', '.join(sorted(METHODS))}.")
+        raise OptionError(f"method={name!r} is not known; choose one of {', '.join([AUTO, *sorted(METHODS)])}.")
     return METHODS[name]
 
 
-def make_method(name: str, settings: Mapping[str, Any]) -> DPMERF:
+def make_method(name: str, settings: Mapping[str, Any]) -> Method:
     """Returns the method called `name` with some of its settings changed.
 
     Raises:
@@ -40,6 +46,6 @@ def make_method(name: str, settings: Mapping[str, Any]) -> DPMERF:
     return method(**settings)
 
 
-def method_of(certificate: Certificate) -> DPMERF:
+def method_of(certificate: Certificate) -> Method:
     """Returns the method, with its settings, that a certificate speaks of."""
     return method_named(certificate.method).from_json(certificate.public.get("settings", {}))

@@ -192,12 +192,17 @@ class DPMERF:
     def synthesizer(self, release: Release, fitting: Fitting) -> Synthesizer:
         """Returns the synthesizer that a fit has reached."""
         from noisegate.fitting.target import read_target
+        from noisegate.generators.neural import NeuralTable
         from noisegate.synthesizer import FitSummary, Synthesizer
 
-        return Synthesizer(
-            release=release,
+        model = NeuralTable(
             generator=fitting.average.cpu().eval(),
             weights=read_target(release, counts=COUNTS).weights,
+            layout=release.schema.layout,
+        )
+        return Synthesizer(
+            release=release,
+            model=model,
             summary=FitSummary(step=fitting.step, steps=fitting.settings.steps, discrepancy=fitting.discrepancy),
         )
 

@@ -1,0 +1,70 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scoring import FIGURES
+from summary import rows
+
+from report import END, START, in_markdown, main
+
+
+def run(method: str, seed: int, roc_auc: float, **more: Any) -> dict[str, Any]:
+    scores = dict.fromkeys(FIGURES, 0.25) | {"roc_auc": roc_auc}
+    known = {"table": "adult", "epsilon": 1.0, "status": "done", "error": "", "seconds": 3.0, "peak_megabytes": 1234.0}
+    return {**known, "method": method, "seed": seed, "scores": scores, **more}
+
+
+FAILED = {
+    "table": "adult",
+    "method": "dpsynth",
+    "seed": 0,
+    "status": "not installed",
+    "error": "first line\nno such | package",
+}
+RESULTS = {
+    "ceilings": {"adult": dict.fromkeys(FIGURES, 0.95)},
+    "runs": [
+        run("dpmm-aim", 0, 0.81),
+        run("dp-merf", 0, 0.9),
+        run("dp-merf", 1, 0.8),
+        *({**FAILED, "epsilon": epsilon} for epsilon in (0.1, 1.0)),
+    ],
+}
+
+
+def test_rows_are_means_over_seeds_best_first() -> None:
+    best, other = rows(RESULTS["runs"])
+    assert (best.method, best.seeds) == ("dp-merf", 2)
+    assert best.mean["roc_auc"] == pytest.approx(0.85)
+    assert best.spread["roc_auc"] == pytest.approx(0.0707, abs=1e-4)
+    assert (other.method, other.seeds, other.spread) == ("dpmm-aim", 1, {})
+    assert "cpu_seconds" not in best.mean
+
+
+def test_the_page_has_every_figure_and_every_failure() -> None:
+    page = in_markdown(RESULTS, "bakeoff")
+    assert "| noisegate dp-merf | **0.8500** ± 0.0707 |" in page
+    assert "| dpmm-aim | 0.8100 |" in page
+    assert "| *real data* | 0.9500 |" in page
+    assert "| 3 |  | 1,234 | 2 |" in page
+    # One line for both values of ε, with a bar that does not end the cell.
+    assert "| dpsynth | adult | 0.1, 1 | not installed | `no such \\| package` |" in page
+
+
+def test_only_what_is_between_the_markers_is_rewritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, results = tmp_path / "page.md", tmp_path / "results.json"
+    results.write_text(json.dumps(RESULTS))
+    page.write_text(f"before\n{START}\nold\n{END}\nafter\n")
+    command = [str(results), "--page", str(page)]
+    for _ in range(2):  # the second time changes nothing
+        assert main(command) == 0
+        text = page.read_text()
+        assert text.startswith(f"before\n{START}\n")
+        assert text.endswith(f"{END}\nafter\n")
+        assert "old" not in text
+    assert (tmp_path / "page" / "adult.png").read_bytes().startswith(b"\x89PNG")
+    page.write_text("no markers\n")
+    assert main(command) == 2
+    assert "lacks the lines" in capsys.readouterr().err
+    assert page.read_text() == "no markers\n"

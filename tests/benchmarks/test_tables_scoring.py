@@ -1,0 +1,53 @@
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from scipy.stats import wasserstein_distance
+from scoring import Judge, wasserstein
+
+from noisegate import Schema
+from noisegate.schema import Boolean, Continuous, Integer
+
+SCHEMA = Schema(
+    (Continuous(name="a", lower=-10.0, upper=10.0), Integer(name="b", lower=0, upper=4), Boolean(name="y")), label="y"
+)
+
+
+def table(rows: int, seed: int, shift: float = 0.0) -> pa.Table:
+    random = np.random.default_rng(seed)
+    values = np.clip(random.normal(shift, 2, rows), -10, 10)
+    return pa.table(
+        {"a": values, "b": random.integers(0, 5, rows), "y": random.random(rows) < 1 / (1 + np.exp(-values))}
+    )
+
+
+def test_wasserstein_is_that_of_scipy_in_units_of_the_range() -> None:
+    left, right = table(400, 0), table(300, 1, shift=1.5)
+    expected = [
+        wasserstein_distance(left[name].to_numpy(), right[name].to_numpy()) / width
+        for name, width in (("a", 20), ("b", 4))
+    ]
+    assert wasserstein(left, right, SCHEMA) == pytest.approx(np.mean(expected))
+    assert wasserstein(left, left, SCHEMA) == 0.0
+
+
+def test_a_column_without_a_value_is_as_far_as_can_be() -> None:
+    schema = Schema((Continuous(name="a", lower=0.0, upper=1.0, missing=True),))
+    absent, present = (pa.table({"a": pa.array([value] * 3, pa.float64())}) for value in (None, 0.5))
+    assert wasserstein(absent, present, schema) == 1.0
+    assert wasserstein(absent, absent, schema) == 0.0
+
+
+def test_a_judge_reads_the_real_tables_and_scores_a_file(tmp_path: Path) -> None:
+    SCHEMA.to_toml(tmp_path / "schema.toml")
+    for name, seed, shift in (("train", 0, 0.0), ("test", 1, 0.0), ("copy", 0, 0.0), ("far", 2, 6.0)):
+        pyarrow.csv.write_csv(table(500, seed, shift), tmp_path / f"{name}.csv")
+    judge = Judge(tmp_path)
+    same, far, ceiling = judge.score(tmp_path / "copy.csv"), judge.score(tmp_path / "far.csv"), judge.ceiling()
+    assert same["distance_2"] == same["wasserstein"] == 0.0
+    # Trained on the same records, the models are the same.
+    assert same["roc_auc"] == ceiling["roc_auc"] > 0.6
+    assert far["wasserstein"] > 0.1
+    assert 0 < ceiling["distance_1"] < far["distance_1"]

@@ -1,0 +1,73 @@
+import csv
+
+import pytest
+
+from noisegate.cli.conditions import read_conditions
+from noisegate.errors import OptionError
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        (None, {}),
+        (["sex=Female"], {"sex": "Female"}),
+        ([" sex = Female "], {"sex": "Female"}),
+        (["income=>50K"], {"income": ">50K"}),
+        (["income=<=50K"], {"income": "<=50K"}),
+        (["age>=18"], {"age": ("18", None)}),
+        (["age <= 30", "age>=18", "sex=Male"], {"age": ("18", "30"), "sex": "Male"}),
+        (["age=18..30"], {"age": "18..30"}),
+        (["job="], {"job": ""}),
+        (["admitted on>=2020-01-01"], {"admitted on": ("2020-01-01", None)}),
+    ],
+)
+def test_conditions_say_what_a_column_shall_be(texts, found):
+    assert read_conditions(texts) == found
+
+
+@pytest.mark.parametrize("text", ["sex", "=Female", "age>18", "age>=", ""])
+def test_what_is_no_condition_is_refused(text):
+    with pytest.raises(OptionError, match=r"--where .* must look like NAME=VALUE"):
+        read_conditions([text])
+
+
+@pytest.mark.parametrize("second", ["age=30", "age>=20", "age=18"])
+def test_a_column_is_spoken_of_once(second):
+    with pytest.raises(OptionError, match="'age' once more"):
+        read_conditions(["age>=18", second])
+    with pytest.raises(OptionError, match="'age' once more"):
+        read_conditions(["age=18", second])
+
+
+def test_sample_keeps_to_its_conditions(fitted, tmp_path, cli):
+    out = tmp_path / "made.csv"
+    where = ["--where", "answer=yes", "--where", "age>=30", "--where", "age<=50", "--where", "income="]
+    ended = cli("sample", fitted.out, "-n", 40, "-o", out, "--seed", 1, *where, "--json")
+    assert ended.code == 0
+    assert ended.json["where"] == where[1::2]
+    with out.open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 40
+    assert {(row["answer"], row["income"]) for row in rows} == {("yes", "")}
+    assert all(30 <= int(row["age"]) <= 50 for row in rows)
+    assert len({row["age"] for row in rows}) > 3
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("jbo=nurse", "no column 'jbo'"),
+        ("job=doctor", "'doctor' is not one of its values"),
+        ("job=", "'job': a value is never missing"),
+        ("job>=nurse", "is not one of its values"),
+        ("age>=91", "outside the schema's bounds 18 to 90"),
+        ("age=40..30", "is empty"),
+        ("income=50", "of 1"),
+    ],
+)
+def test_a_condition_that_cannot_be_met_writes_nothing(fitted, tmp_path, cli, where, says):
+    out = tmp_path / "made.csv"
+    ended = cli("sample", fitted.out, "-n", 5, "-o", out, "--where", where)
+    assert ended.code == 2
+    assert says in " ".join(ended.err.split())
+    assert not out.exists()

@@ -1,0 +1,161 @@
+"""`noisegate schema discover`: what it writes, what it prints, and how it ends when it cannot."""
+
+import errno
+import json
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from noisegate.schema import Schema
+from noisegate.schema_certificate import certificate_path, schema_hash
+
+CANARY = "CANARY7531"
+KINDS = "age=integer,income=continuous,job=categorical,answer=boolean"
+
+
+@pytest.fixture
+def clinic(desk):
+    draw = random.Random(1)
+    jobs = ["nurse", "teacher", "farmer"]
+    lines = [f"{draw.randint(18, 90)},{draw.uniform(0, 100):.2f},{draw.choice(jobs)},yes" for _ in range(600)]
+    desk.write_rows([*lines, f"40,1.0,{CANARY},no"])
+    return desk
+
+
+def discover(desk, *more, kinds=KINDS, epsilon="2", out="found.toml"):
+    kinds = ["--kinds", kinds] if kinds else []
+    return [
+        "schema", "discover", desk.data, "--epsilon", epsilon, "-o", out, *kinds,
+        "--dataset", "clinic", "--ledger", desk.ledger, *more,
+    ]  # fmt: skip
+
+
+def test_a_schema_and_its_certificate_are_written_and_verified(clinic, cli):
+    ended = cli(*discover(clinic, "--label", "job"))
+    assert ended.code == 0, ended.err
+    assert "(2, 1e-05)-differential privacy" in ended.out.replace("\n", " ")
+    assert "Each count gets noise of about ±" in ended.err
+    schema = Schema.from_toml("found.toml")
+    assert (schema.names, schema.label) == (("age", "income", "job", "answer"), "job")
+    assert schema.column("job").levels == ("farmer", "nurse", "teacher", "other")
+    assert CANARY not in ended.out + ended.err + (clinic.folder / "found.toml").read_text()
+    assert clinic.account().committed == 1
+    checked = cli("verify", "found.toml.certificate.json")
+    assert checked.code == 0
+    assert "The certificate holds." in checked.out
+    assert "found.toml is as it was discovered." in checked.out
+    assert cli("schema", "check", "found.toml").code == 0
+
+
+def test_json_holds_the_certificate(clinic, cli):
+    found = cli(*discover(clinic, "--json")).json
+    assert (found["schema"], found["columns"]) == ("found.toml", 4)
+    written = json.loads((clinic.folder / "found.toml.certificate.json").read_text())
+    assert found["certificate"] == written
+    verified = cli("verify", "found.toml.certificate.json", "--json").json
+    assert (verified["ok"], verified["schema_unchanged"]) == (True, True)
+
+
+def test_a_corrected_schema_is_told_apart_and_a_false_certificate_refused(clinic, cli):
+    cli(*discover(clinic))
+    path = clinic.folder / "found.toml"
+    path.write_text(path.read_text().replace("[columns.age]", "# corrected\n[columns.age]"))
+    assert "was changed since" in cli("verify", "found.toml.certificate.json").out
+    proof = certificate_path(path)
+    written, stated = (json.loads(proof.read_text()) for _ in range(2))
+    stated["events"][-1]["threshold"] //= 2
+    proof.write_text(json.dumps(stated))
+    ended = cli("verify", proof)
+    assert (ended.code, "do not rely on it" in ended.err) == (2, True)
+    dropped = {**written, "events": written["events"][:-1]}
+    of_units = {**written, "guarantee": {**written["guarantee"], "unit": "all records of one x", "contributions": 1}}
+    for false, message in ((dropped, "a discovery of its columns has"), (of_units, "states contributions")):
+        proof.write_text(json.dumps(false))
+        ended = cli("verify", proof)
+        assert (ended.code, message in " ".join(ended.err.split())) == (2, True)
+    path.unlink()
+    proof.write_text(json.dumps({**stated, "hashes": {}}))
+    assert "no certificate of a discovered schema" in cli("verify", proof).err.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("more", "kinds", "message"),
+    [
+        ([], "", "none of the 4 fields of the first line has a kind"),
+        ([], "age=integer", "no kind is given for 'income', 'job', 'answer'"),
+        ([], "age", "--kinds 'age' must look like NAME=KIND"),
+        ([], KINDS.replace("integer", "number"), "kind 'number' is not known"),
+        ([], KINDS.replace("continuous", "ordinal"), "order of ordinal levels"),
+        ([], KINDS + ",agee=integer", "column 'agee' is described but not in the data"),
+        ([], KINDS.replace("job=categorical", "job=integer"), "column 'job': expected a whole number"),
+        (["--label", "jobs"], KINDS, "label 'jobs' is not one of the described columns"),
+        (["--columns", "absent.toml"], KINDS, "absent.toml cannot be read"),
+        (["--adjacency", "replace-one"], KINDS, "takes the number of records as public"),
+        (["-o", "nowhere/found.toml"], KINDS, "nowhere/found.toml cannot be written"),
+        (["-o", "."], KINDS, "exists"),
+        (["--unit", "all records of one patient"], KINDS, "where a run takes them"),
+    ],
+)
+def test_bad_requests_spend_nothing_and_leave_nothing(clinic, cli, more, kinds, message):
+    before = clinic.listing()
+    ended = cli(*discover(clinic, *more, kinds=kinds))
+    assert ended.code == 2
+    assert message in " ".join(ended.err.split())
+    assert CANARY not in ended.out + ended.err
+    assert clinic.account().spent == 0
+    assert clinic.listing() == before
+
+
+@pytest.mark.parametrize("text", ["", "age,income,job,answer\n"])
+def test_an_empty_file_spends_nothing(clinic, cli, text):
+    clinic.data.write_text(text)
+    ended = cli(*discover(clinic))
+    assert (ended.code, clinic.account().spent) == (2, 0)
+    assert not (clinic.folder / "found.toml").exists()
+
+
+def test_a_disk_without_room_is_found_out_before_anything_is_spent(clinic, cli, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    before = clinic.listing()
+    ended = cli(*discover(clinic))
+    assert (ended.code, clinic.account().spent) == (2, 0)
+    assert "found.toml cannot be written: No space left on device" in " ".join(ended.err.split())
+    assert clinic.listing() == before
+
+
+@pytest.mark.parametrize("lost", ["write_bytes", "rename"])
+def test_what_was_paid_for_is_printed_when_it_cannot_be_written(lost, clinic, cli, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, lost, full)
+    ended = cli(*discover(clinic))
+    assert (ended.code, clinic.account().committed) == (2, 1)
+    assert "Keep what is printed here" in " ".join(ended.err.split())
+    toml, proof = ended.out.split("# found.toml.certificate.json\n")
+    schema = Schema.loads(toml.removeprefix("# found.toml\n"), origin="printed")
+    assert schema.names == ("age", "income", "job", "answer")
+    assert json.loads(proof)["hashes"]["schema"] == schema_hash(toml.removeprefix("# found.toml\n")[:-1].encode())
+    assert not list(clinic.folder.glob("*found*"))
+
+
+@pytest.mark.parametrize("name", ["found.toml", "found.toml.certificate.json"])
+def test_a_file_that_is_there_is_replaced_only_when_told_to(clinic, cli, name):
+    (clinic.folder / name).write_text("mine")
+    ended = cli(*discover(clinic))
+    assert (ended.code, clinic.account().spent) == (2, 0)
+    assert "exists" in ended.err
+    assert (clinic.folder / name).read_text() == "mine"
+    assert cli(*discover(clinic, "--force")).code == 0
+    assert (clinic.folder / name).read_text() != "mine"
+
+
+def test_a_cost_beyond_the_cap_ends_with_code_3(clinic, cli):
+    ended = cli(*discover(clinic, epsilon="3.5"))
+    assert (ended.code, clinic.account().spent) == (3, 0)
+    assert not (clinic.folder / "found.toml").exists()
