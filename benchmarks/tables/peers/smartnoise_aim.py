@@ -1,0 +1,7 @@
+"""AIM of smartnoise-synth."""
+
+from contract import run
+from smartnoise_models import fit
+
+if __name__ == "__main__":
+    run("smartnoise-synth", lambda request: fit("aim", request))

@@ -1,0 +1,121 @@
+"""results.json as a page: tables between two markers of docs/bakeoff.md, and a picture for each table beside it.
+
+    python benchmarks/tables/report.py RESULTS.json [--page docs/bakeoff.md]
+
+Nothing outside the markers is changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pictures
+from packages import PEERS
+from scoring import FIGURES
+from summary import COSTS, Row, failures, rows
+
+START, END = "<!-- results: start -->", "<!-- results: end -->"
+PAGE = Path(__file__).parents[2] / "docs" / "bakeoff.md"
+HEADINGS = {
+    "roc_auc": "ROC-AUC",
+    "average_precision": "avg. prec.",
+    "f1": "F1",
+    "distance_1": "1-way",
+    "distance_2": "2-way",
+    "distance_3": "3-way",
+    "wasserstein": "W₁",
+    "seconds": "s",
+    "cpu_seconds": "CPU s",
+    "peak_megabytes": "MB",
+}
+HIGHER = ("roc_auc", "average_precision", "f1")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Rewrites the part of the page between the markers, and the pictures beside it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    options = parser.parse_args(arguments)
+    results = json.loads(options.results.read_text(encoding="utf-8"))
+    page = options.page.read_text(encoding="utf-8")
+    if START not in page or END not in page:
+        print(f"{options.page} lacks the lines {START!r} and {END!r}; add them", file=sys.stderr)
+        return 2
+    folder = options.page.parent / options.page.stem
+    folder.mkdir(exist_ok=True)
+    found = rows(results["runs"])
+    for table, ceiling in results["ceilings"].items():
+        shown = [row for row in found if row.table == table]
+        if shown:
+            pictures.draw(table, shown, ceiling, folder / f"{table}.png")
+    before, after = page.split(START)[0], page.split(END)[1]
+    text = f"{before}{START}\n\n{in_markdown(results, folder.name)}\n{END}{after}"
+    options.page.write_text(text, encoding="utf-8")
+    return 0
+
+
+def in_markdown(results: Mapping[str, Any], folder: str) -> str:
+    """All figures: for each table its picture and a table for each ε; then what did not run."""
+    found = rows(results["runs"])
+    parts = []
+    for name, ceiling in results["ceilings"].items():
+        shown = [row for row in found if row.table == name]
+        if not shown:
+            continue
+        parts += [f"### {name}\n", f"![Quality on {name} against ε and against seconds]({folder}/{name}.png)\n"]
+        for epsilon in sorted({row.epsilon for row in shown}):
+            parts += [f"**{name}, ε = {epsilon:g}**\n"]
+            parts += [_table([row for row in shown if row.epsilon == epsilon], ceiling)]
+    lost = failures(results["runs"])
+    if lost:
+        parts += ["### What did not run\n", _failures(lost)]
+    return "\n".join(parts)
+
+
+def _table(shown: Sequence[Row], ceiling: Mapping[str, float]) -> str:
+    # The best of each figure is in bold, so that a reader need not search ten columns.
+    best = {
+        name: (max if name in HIGHER else min)(row.mean[name] for row in shown if name in row.mean) for name in FIGURES
+    }
+    lines = [
+        "| " + " | ".join(["method", *HEADINGS.values(), "seeds"]) + " |",
+        "| --- |" + " ---: |" * (len(HEADINGS) + 1),
+        "| " + " | ".join(["*real data*", *(f"{ceiling[name]:.4f}" for name in FIGURES), *[""] * 4]) + " |",
+    ]
+    for row in shown:
+        name = row.method if row.method in PEERS else f"noisegate {row.method}"
+        cells = [_figure(row, figure, best[figure]) for figure in FIGURES]
+        costs = [f"{row.mean[cost]:,.0f}" if cost in row.mean else "" for cost in COSTS]
+        lines.append("| " + " | ".join([name, *cells, *costs, str(row.seeds)]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _figure(row: Row, name: str, best: float) -> str:
+    text = f"{row.mean[name]:.4f}"
+    if row.mean[name] == best:
+        text = f"**{text}**"
+    return text + (f" ± {row.spread[name]:.4f}" if name in row.spread else "")
+
+
+def _failures(lost: Sequence[Mapping[str, Any]]) -> str:
+    """One line for each way in which a method failed on a table, with the values of ε."""
+    groups: dict[tuple[str, str, str, str], set[float]] = {}
+    for run in lost:
+        reason = run["error"].strip().splitlines()[-1] if run["error"] else ""
+        groups.setdefault((run["method"], run["table"], run["status"], reason), set()).add(run["epsilon"])
+    lines = ["| method | table | ε | what happened | its last line |", "| --- | --- | --- | --- | --- |"]
+    for (method, table, status, reason), budgets in sorted(groups.items()):
+        quoted = reason[:200].replace("|", "\\|").replace("`", "'")
+        listed = ", ".join(f"{budget:g}" for budget in sorted(budgets))
+        lines.append(f"| {method} | {table} | {listed} | {status} | {f'`{quoted}`' if quoted else ''} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
