@@ -7,10 +7,9 @@ import json
 import time
 from pathlib import Path
 
-import pyarrow.csv
-
 import noisegate
 from noisegate import Schema
+from noisegate.cli.writing import table_writer
 
 
 def main() -> None:
@@ -42,7 +41,10 @@ def main() -> None:
     )
     synthetic = synthesizer.sample(rows, seed=options.seed)
     seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - worked
-    pyarrow.csv.write_csv(synthetic, options.out)
+    options.out.unlink(missing_ok=True)
+    # As the command line writes it: missing cells in the words of the schema.
+    with table_writer(options.out, schema) as write:
+        write(synthetic)
     meta = {
         "seconds": seconds,
         "cpu_seconds": cpu_seconds,

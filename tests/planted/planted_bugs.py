@@ -76,6 +76,7 @@ T_CONCENTRATED, T_MARGINAL_PLAN = "privacy/test_zero_concentrated.py", "privacy/
 T_MARGINALS = "gate/test_marginals.py"
 T_MARGINALS_STOP = f"{T_MARGINALS}::test_what_opendp_says_when_it_stops_is_not_passed_on"
 T_COUNTING, T_ROUNDS = "gate/test_counting.py", "gate/test_rounds.py"
+PAIRWISE, DESIGN, T_DESIGN = "methods/pairwise.py", "methods/pairwise_design.py", "methods/test_pairwise_design.py"
 UNITS, T_UNITS, T_UNITS_GATE = "data/units.py", "data/test_units.py", "gate/test_units.py"
 T_STEPS = f"{T_ACCOUNTING}::test_sampled_steps_cost_what_dp_accounting_says"
 T_DISCRETE = f"{T_ACCOUNTING}::test_the_discrete_gaussian_is_charged_as_one_with_four_units_less_variance"
@@ -305,6 +306,50 @@ BUGS = (
         "if self._records is not None and records != self._records:",
         "if self._records is not None and records < 0:",
         T_ROUNDS,
+    ),
+    # The pairwise method.
+    one("every-table-at-full-weight", DESIGN, "weight = 1 / math.sqrt(len(tables))", "weight = 1.0", T_DESIGN),
+    one(
+        "histograms-at-full-weight",
+        DESIGN,
+        "return {HISTOGRAMS: self._map(self.fine, tables)} | (",
+        "full = Contingency(\n"
+        "            bins=self.fine, coded=self._coded, tables=tuple(tables), weights=(1.0,) * len(tables)\n"
+        "        )\n"
+        "        return {HISTOGRAMS: full} | (",
+        T_DESIGN,
+    ),
+    one(
+        "a-histogram-not-in-the-plan",
+        DESIGN,
+        "for name, histograms in self.histograms().items():",
+        "for name, histograms in list(self.histograms().items())[:1]:",
+        T_DESIGN,
+    ),
+    one("more-cells-than-planned", DESIGN, "most = most_cells(self.cells)", "most = self.cells", T_DESIGN),
+    one(
+        "more-pairs-than-planned",
+        DESIGN,
+        "return choose_pairs(_read(screen, values[SCREEN], stds[SCREEN]), most=self.most_pairs)",
+        "return choose_pairs(_read(screen, values[SCREEN], stds[SCREEN]), most=2 * self.most_pairs)",
+        T_DESIGN,
+    ),
+    one(
+        "a-chosen-pair-not-in-the-plan",
+        DESIGN,
+        "for pair in self._screened() if pair not in self.triples)",
+        "for pair in self._screened())",
+        T_DESIGN,
+    ),
+    one(
+        "cells-cut-from-the-records",
+        PAIRWISE,
+        "values |= session.ask(design.histograms())",
+        "session.ask(design.histograms())\n"
+        "                batches = list(gate._source.batches())\n"
+        "                for name, one in design.histograms().items():\n"
+        "                    values[name] = sum(one(batch).sum(axis=0, dtype=float) for batch in batches)[:, None]",
+        T_DESIGN,
     ),
     # Counted tables.
     one(
@@ -644,7 +689,7 @@ def copy(folder: Path) -> None:
     """Copies the sources, and the tests of what the guarantee rests on."""
     ignored = shutil.ignore_patterns("__pycache__", ".hypothesis")
     shutil.copytree(ROOT / "src", folder / "src", ignore=ignored)
-    for room in ("privacy", "features", "gate", "data"):
+    for room in ("privacy", "features", "gate", "data", "methods"):
         shutil.copytree(ROOT / "tests" / room, folder / "tests" / room, ignore=ignored)
     for file in ("conftest.py", "test_model_folder.py"):
         shutil.copy(ROOT / "tests" / file, folder / "tests")

@@ -20,10 +20,12 @@ def _load():
 planted = _load()
 
 
+@pytest.mark.slow
 def test_the_copy_passes_when_it_is_not_broken():
     assert "passed" in planted.check(None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", planted.BUGS, ids=lambda bug: bug.name)
 def test_a_planted_bug_is_found(bug):
     assert planted.check(bug).startswith("tests/")
@@ -49,3 +51,10 @@ def test_a_copy_that_cannot_be_run_is_not_taken_for_found():
     broken = planted.one("broken", planted.BOUNDED, "square = self.units * self.units", "square =", planted.T_BOUNDED)
     with pytest.raises(AssertionError, match="exit code"):
         planted.check(broken)
+
+
+@pytest.mark.parametrize("bug", planted.BUGS, ids=lambda bug: bug.name)
+def test_a_planted_bug_still_fits_the_source(bug):
+    """The quick half: whether each is found, `make test-slow` says."""
+    for file, old, _ in bug.edits:
+        assert (planted.ROOT / "src" / "noisegate" / file).read_text("utf-8").count(old) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -207,7 +208,11 @@ def _report(synthesizer: Synthesizer, out: Path, seconds: float, as_json: bool) 
             {
                 "model": str(out),
                 "seconds": seconds,
-                "fit": {"step": summary.step, "steps": summary.steps, "discrepancy": summary.discrepancy},
+                "fit": {
+                    "step": summary.step,
+                    "steps": summary.steps,
+                    "discrepancy": summary.discrepancy if math.isfinite(summary.discrepancy) else None,
+                },
                 "noisy_records": records,
                 "certificate": certificate.to_json(),
             }
@@ -215,8 +220,13 @@ def _report(synthesizer: Synthesizer, out: Path, seconds: float, as_json: bool) 
         return
     OUT.print(
         f"[green]Done[/green] in {seconds:.0f} s: epsilon = {certificate.epsilon:g}, delta = {certificate.delta:g}, "
-        f"{certificate.adjacency.value}. The distance to the release is {summary.discrepancy:.2f} times what its noise "
-        f"explains, after {summary.step} steps."
+        f"{certificate.adjacency.value}."
+        + (
+            f" The distance to the release is {summary.discrepancy:.2f} times what its noise explains, after "
+            f"{summary.step} steps."
+            if math.isfinite(summary.discrepancy)
+            else ""
+        )
     )
     OUT.print(
         f"Model and certificate: {out}, {out / 'certificate.md'}. "

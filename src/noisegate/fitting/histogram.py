@@ -60,7 +60,8 @@ def denoise(noisy: Floats, noise_std: float, coarse: Coarse | None = None) -> Hi
         noise_std: Standard deviation of the noise on each, positive.
         coarse: The same on fewer cells: the noise of a sum of many fine cells is large, that of a coarse cell is not.
     """
-    padded = np.pad(noisy, _NEIGHBOURS, mode="edge")
+    # Mirrored without the outermost cell itself: repeated, it would hide a spike at a bound, where most of them are.
+    padded = np.pad(noisy, _NEIGHBOURS, mode="reflect")
     around = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * _NEIGHBOURS + 1), axis=1)
     spikes = noisy - around > SPIKE * noise_std
     above = np.where(spikes, noisy - around, 0.0)

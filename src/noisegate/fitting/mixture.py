@@ -138,6 +138,8 @@ class MixtureFit:
     @property
     def steps(self) -> int:
         """Most steps that there will be, as far as is known."""
+        if not self._goals[0].cells:
+            return 0
         return self._tried + self._best if self._phase else 2 * self.settings.steps
 
     @property

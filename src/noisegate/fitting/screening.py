@@ -40,7 +40,7 @@ def choose_pairs(tables: Sequence[Table], *, most: int) -> tuple[Pair, ...]:
     ranked = sorted(scores, key=lambda pair: (-scores[pair], pair))
     clear = [pair for pair in ranked if scores[pair] > 2]
     # A column whose every dependence drowns is still tied to its likeliest partner.
-    return tuple(sorted(dict.fromkeys([*clear[:most], *_forest(ranked)][:most])))
+    return tuple(sorted(list(dict.fromkeys([*clear, *_forest(ranked)]))[:most]))
 
 
 def _forest(ranked: Sequence[Pair]) -> list[Pair]:

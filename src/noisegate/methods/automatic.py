@@ -22,8 +22,10 @@ def reason(method: Pairwise, schema: Schema, epsilon: float) -> str:
     pairs = math.comb(columns, 2)
     if design.screened:
         which = f"{columns} columns have {pairs:,} pairs, so at most {design.most_pairs:,} are chosen by a coarse look"
-    else:
+    elif pairs and len(design.pairs or ()) == pairs:
         which = f"the {pairs:,} pairs of {columns} columns are few enough to measure all of them"
+    else:
+        which = f"of the {pairs:,} pairs of columns {len(design.pairs or ()):,} are measured"
     label = schema.label_column
     if design.label is not None and label is not None:
         which += f", in each class of {label.name!r}"
