@@ -20,7 +20,7 @@ SCHEMA = Schema(
     ),
     label="member",
 )
-TINY = {"frequencies": 50, "latent": 4, "hidden": (16,), "fit_options": {"steps": 30}}
+TINY = {"cells": 4, "fit_options": {"components": 8, "steps": 20}}
 SECRET = "Ms Q. Zebra, 1 Private Lane"
 
 
@@ -156,7 +156,8 @@ def test_the_seed_is_public_and_the_noise_has_none():
         synthesize(pa.table(columns()), schema=SCHEMA, epsilon=5.0, device="cpu", seed=4, **TINY) for _ in range(2)
     )
     assert one.certificate.public["settings"]["seed"] == 4
-    assert (one.release.values["fourier"] != two.release.values["fourier"]).mean() > 0.99
+    # The later maps follow from noisy answers, so only the first ones are of the same shape.
+    assert (one.release.values["counts"] != two.release.values["counts"]).all()
 
 
 @pytest.mark.parametrize(

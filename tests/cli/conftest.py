@@ -18,7 +18,7 @@ from noisegate.privacy.ledger import Ledger
 
 CANARY = "CANARY7531"
 PROGRAM = [sys.executable, "-c", "from noisegate.cli.main import run; run()"]
-TINY = ["--set", "frequencies=10", "--set", "hidden=[16]", "--set", 'fit_options={"steps": 10}']
+TINY = ["--method", "dp-merf", "--set", "frequencies=10", "--set", "hidden=[16]", "--set", 'fit_options={"steps": 10}']
 
 SCHEMA = """\
 label = "answer"

@@ -12,7 +12,7 @@ from noisegate.gate.engines.local import LocalEngine
 
 from .conftest import rows
 
-SLOW_FEATURES = ["--set", "frequencies=3000"]
+SLOW_FEATURES = ["--method", "dp-merf", "--set", "frequencies=3000"]
 
 
 def _partial(desk):

@@ -19,15 +19,29 @@ def test_plan_shows_the_price(desk, cli):
     ended = cli("plan", "--schema", desk.schema, "--epsilon", 1, "--records", 30000)
     assert (ended.code, ended.err) == (0, "")
     assert _plain(ended.out)
-    for words in ("ε = 1", "δ = 1e-05", "add-remove", "sensitivity", "noise", "fourier", "counts", "discrete-gaussian"):
+    for words in ("ε = 1", "δ = 1e-05", "add-remove", "sensitivity", "noise", "pairs", "counts", "discrete-gaussian"):
         assert words in ended.out
     assert "…" not in ended.out
+    # What `auto` does, and why.
+    assert "pairwise: the" in ended.out
 
 
 def test_plan_stays_legible_with_large_numbers(desk, cli):
     many = ", ".join(f'"level {number}"' for number in range(50))
     desk.schema.write_text(SCHEMA.replace('["no", "yes"]', f"[{many}]"))
-    ended = cli("plan", "--schema", desk.schema, "--epsilon", 0.01, "--records", 10**9, "--set", "frequencies=10000")
+    ended = cli(
+        "plan",
+        "--schema",
+        desk.schema,
+        "--epsilon",
+        0.01,
+        "--records",
+        10**9,
+        "--method",
+        "dp-merf",
+        "--set",
+        "frequencies=10000",
+    )
     assert ended.code == 0
     assert _plain(ended.out)
     assert "20000 x 50" in ended.out

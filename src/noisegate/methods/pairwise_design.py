@@ -27,8 +27,8 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Layout
 
 HISTOGRAMS, COARSE, SCREEN, COUNTS, SINGLES, PAIRS = (
-    "histograms",
-    "coarse histograms",
+    "fine",
+    "coarse",
     "screen",
     "counts",
     "one-way",
