@@ -1,6 +1,8 @@
 """Discovery finds what is there, within its budget, and a request that cannot be met spends nothing."""
 
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
@@ -302,6 +304,21 @@ def test_a_gate_answers_once():
     gate.discover()
     with pytest.raises(OptionError, match="answered"):
         gate.discover()
+
+
+def test_of_threads_at_one_gate_one_is_answered():
+    gate = SchemaGate(people(50).select(["age"]), epsilon=1.0, kinds={"age": "integer"})
+    start = threading.Barrier(8)
+
+    def ask(_):
+        start.wait()
+        try:
+            return gate.discover()
+        except OptionError:
+            return None
+
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(found is not None for found in threads.map(ask, range(8))) == 1
 
 
 def test_the_public_name_is_this_one():

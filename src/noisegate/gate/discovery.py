@@ -8,6 +8,7 @@ Levels of text leave only if their noisy count reaches a threshold (docs/guarant
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,7 +115,7 @@ class SchemaGate:
         self._texts = {gap.name: gap for gap in self._partial.gaps if not gap.numeric}
         self._records = records
         self._booking = Booking(Ledger(ledger) if isinstance(ledger, str | Path) else ledger, dataset)
-        self._used = False
+        self._once = threading.Lock()
         self._seen: int | None = None
         self.plan = plan_discovery(
             budget,
@@ -131,9 +132,8 @@ class SchemaGate:
             DataError: if the data cannot be read, has no records, or a cell is not of its kind; nothing is spent then.
             BudgetRefusedError: if the ledger refuses.
         """
-        if self._used:
+        if not self._once.acquire(blocking=False):
             raise OptionError("this gate has answered; a second answer would cost again: open another one.")
-        self._used = True
         self._booking.reserve(self.plan, METHOD)
         try:
             looks = {name: ladder(gap.kind) for name, gap in self._numeric.items()}
