@@ -21,7 +21,7 @@ def test_a_command_that_ends_well_has_its_time_and_memory(tmp_path: Path) -> Non
 
 
 def test_a_failure_is_told_in_its_last_lines(tmp_path: Path) -> None:
-    outcome = run("print('before'); raise ValueError('the reason')", tmp_path)
+    outcome = run("print('before', flush=True); raise ValueError('the reason')", tmp_path)
     assert outcome.status == "failed"
     assert outcome.error.endswith("ValueError: the reason")
     assert run("raise SystemExit(3)", tmp_path).error == "ended with exit code 3"

@@ -37,19 +37,23 @@ def test_few_whole_steps_have_a_cell_each(column):
 
 
 @pytest.mark.parametrize("column", MANY)
-def test_many_whole_steps_share_cells_of_equal_width(column):
+def test_many_whole_steps_share_cells_of_equal_width_and_the_bounds_stand_alone(column):
     bins = fine_bins(column)
-    assert len(bins.cuts) + 1 == MOST_FINE_CELLS
     first, last = column.steps
-    count = last - first + 1
-    starts = [first + place * count // MOST_FINE_CELLS for place in range(MOST_FINE_CELLS)]
-    widths = np.diff([*starts, last + 1])
+    # Beyond 2**50 steps no cut fits between the last two.
+    alone = int(last - first < 2**50)
+    low, count = first + alone, last - first + 1 - 2 * alone
+    cells = min(MOST_FINE_CELLS, count)
+    inner = [low + place * count // cells for place in range(cells)]
+    widths = np.diff([*inner, low + count])
     assert widths.max() - widths.min() <= 1
+    starts = np.asarray([first, *inner, last] if alone else inner)
+    ends = np.asarray([*starts[1:], last + 1]) - 1
     # The first and the last step of every cell, and some in between, are in it and not in its neighbour.
-    random = np.random.default_rng(0)
-    within = np.asarray(starts) + random.integers(0, widths)
-    for steps in (np.asarray(starts), within, np.asarray([*starts[1:], last + 1]) - 1):
-        assert bins.codes(positions_of(column, steps)).tolist() == list(range(MOST_FINE_CELLS))
+    between = starts + np.random.default_rng(0).integers(0, ends - starts + 1)
+    for steps in (starts, between, ends):
+        assert bins.codes(positions_of(column, steps)).tolist() == list(range(len(starts)))
+    assert len(bins.cuts) + 1 == len(starts)
 
 
 @pytest.mark.parametrize("column", [*FEW, *MANY])
