@@ -201,7 +201,7 @@ BUGS = (
     Bug(
         "reserve-after-read",
         (
-            (SESSION, "        self._booking.reserve(self._plan, self._method)\n", ""),
+            (SESSION, "            self._booking.reserve(self._plan, self._method)\n", "            pass\n"),
             (
                 SESSION,
                 "                self._drawn = True\n",

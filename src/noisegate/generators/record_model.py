@@ -31,7 +31,10 @@ class RecordModel(Protocol):
     kind: ClassVar[str]
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
-        """Returns `rows` independent records; `random` is public randomness, on the CPU."""
+        """Returns `rows` records; `random` is public randomness, on the CPU.
+
+        Each record alone is a draw from the model. A model may spread them out, so they need not be independent.
+        """
         ...
 
     def tensors(self) -> dict[str, Array]:

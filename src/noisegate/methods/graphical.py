@@ -11,8 +11,8 @@ Numeric columns become cells between public cuts: one for each step where there 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -21,6 +21,7 @@ import numpy as np
 
 from noisegate.errors import ModelError, OptionError
 from noisegate.features.binning import NumericBins
+from noisegate.methods.fitted import Fitted
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
@@ -29,7 +30,6 @@ from noisegate.schema.columns import NumericColumn
 
 if TYPE_CHECKING:
     from noisegate.fitting.graphical import GraphicalFit
-    from noisegate.fitting.loop import FitState
     from noisegate.gate.gate import Gate
     from noisegate.synthesizer import Synthesizer
 
@@ -38,7 +38,7 @@ Tables = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Marginals:
+class Marginals(Fitted):
     """What AIM and MST have in common; none of the settings depends on private data.
 
     Attributes:
@@ -119,33 +119,6 @@ class Marginals:
         )
         state = FitState(step=fitting.step, steps=fitting.steps, discrepancy=fitting.discrepancy)
         return Synthesizer(release=release, model=model, summary=FitSummary(**asdict(state)))
-
-    def fit_release(
-        self, release: Release, *, device: str = "auto", report: Callable[[FitState], None] | None = None
-    ) -> Synthesizer:
-        """Returns a synthesizer fitted to a release; post-processing, which costs no privacy."""
-        fitting = self.fitting(release, device=device)
-        fitting.run(report)
-        return self.synthesizer(release, fitting)
-
-    def fit(
-        self,
-        gate: Gate,
-        *,
-        device: str = "auto",
-        report: Callable[[FitState], None] | None = None,
-        convert: Callable[[Any], Any] | None = None,
-    ) -> Synthesizer:
-        """Returns a synthesizer for the records behind `gate`.
-
-        Args:
-            gate: Private records and a budget.
-            device: Checked, and otherwise unused.
-            report: Called after every step of the fit.
-            convert: Applied to the Arrow tables that `Synthesizer.sample` returns.
-        """
-        self.check_fit(device)
-        return replace(self.fit_release(self.ask(gate), device=device, report=report), convert=convert)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as a JSON object."""

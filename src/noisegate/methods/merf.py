@@ -11,7 +11,7 @@ columns add the polynomial kernel of section 4.3. What differs from the paper, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,22 +20,27 @@ from noisegate.features.categorical import Levels
 from noisegate.features.feature_map import FeatureMap
 from noisegate.features.fourier import Kernel, draw
 from noisegate.features.labels import Counts
+from noisegate.methods.fitted import Fitted
 from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.approximation_bounds import random_feature_error
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Question
 from noisegate.privacy.release import Release
+from noisegate.privacy.trade_off import ErrorBound, error_bound
 from noisegate.schema import Schema
 
 if TYPE_CHECKING:
-    from noisegate.fitting.loop import FitSettings, FitState, Fitting
+    from noisegate.fitting.loop import FitSettings, Fitting
     from noisegate.gate.gate import Gate
     from noisegate.synthesizer import Synthesizer
 
 FOURIER, LEVELS, COUNTS = "fourier", "levels", "counts"
 PUBLIC_SEED = 0
+# What the error bound chooses from: two figures are more than a bound can tell.
+_FREQUENCIES = tuple(figures * 10**power for power in range(6) for figures in range(10, 100))
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPMERF:
+class DPMERF(Fitted):
     """Settings of DP-MERF; none of them depends on private data.
 
     Attributes:
@@ -126,31 +131,26 @@ class DPMERF:
         ]
         return Plan(questions=tuple(questions)).calibrate(budget)
 
+    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[ErrorBound, ...]:
+        """Returns the bound on the Fourier question; codes and counts stand for their kernels exactly."""
+        bound = error_bound(
+            self.plan(schema, budget).release(FOURIER),
+            records=records,
+            setting="frequencies",
+            value=self.frequencies,
+            candidates=_FREQUENCIES,
+            dimension=lambda frequencies: 2 * frequencies,
+            approximation=random_feature_error,
+            source="DP-MERF, Proposition 3.1, tightened",
+        )
+        return (bound,)
+
     def ask(self, gate: Gate) -> Release:
         """Returns the release: the one time that private records are used."""
         plan = self.plan(gate.schema, gate.budget)
         return gate.sum(
             plan, self._asked(gate.schema, gate.budget), method=self.name, public={"settings": self.to_json()}
         )
-
-    def fit(
-        self,
-        gate: Gate,
-        *,
-        device: str = "auto",
-        report: Callable[[FitState], None] | None = None,
-        convert: Callable[[Any], Any] | None = None,
-    ) -> Synthesizer:
-        """Returns a synthesizer for the records behind `gate`.
-
-        Args:
-            gate: Private records and a budget.
-            device: "auto", "cpu", "cuda" or "mps".
-            report: Called after every step of the fit.
-            convert: Applied to the Arrow tables that `Synthesizer.sample` returns.
-        """
-        self.check_fit(device)
-        return replace(self.fit_release(self.ask(gate), device=device, report=report), convert=convert)
 
     def check_fit(self, device: str) -> None:
         """Finds what would stop the fit, before any budget is spent.
@@ -162,14 +162,6 @@ class DPMERF:
 
         choose_device(device)
         self.fit_settings()
-
-    def fit_release(
-        self, release: Release, *, device: str = "auto", report: Callable[[FitState], None] | None = None
-    ) -> Synthesizer:
-        """Returns a synthesizer fitted to a release; post-processing, which costs no privacy."""
-        fitting = self.fitting(release, device=device)
-        fitting.run(report)
-        return self.synthesizer(release, fitting)
 
     def fitting(self, release: Release, *, device: str = "auto") -> Fitting:
         """Returns the fit of a release, ready to run, to save and to restore."""

@@ -11,12 +11,13 @@ low-order marginals under one Gaussian mechanism, with a model fitted by gradien
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from noisegate.errors import ModelError, OptionError
+from noisegate.methods.fitted import Fitted
 from noisegate.methods.pairwise_design import (
     COARSE,
     COUNTS,
@@ -32,7 +33,6 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 
 if TYPE_CHECKING:
-    from noisegate.fitting.loop import FitState
     from noisegate.fitting.mixture import MixtureFit, MixtureSettings
     from noisegate.gate.gate import Gate
     from noisegate.synthesizer import Synthesizer
@@ -45,7 +45,7 @@ _WORDS = ("auto", "all", "chosen", "none")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pairwise:
+class Pairwise(Fitted):
     """Settings of the pairwise method; none of them depends on private data.
 
     Attributes:
@@ -148,25 +148,6 @@ class Pairwise:
             session.ask(design.final(values, stds))
         return session.release()
 
-    def fit(
-        self,
-        gate: Gate,
-        *,
-        device: str = "auto",
-        report: Callable[[FitState], None] | None = None,
-        convert: Callable[[Any], Any] | None = None,
-    ) -> Synthesizer:
-        """Returns a synthesizer for the records behind `gate`.
-
-        Args:
-            gate: Private records and a budget.
-            device: "auto", "cpu", "cuda" or "mps".
-            report: Called after every step of the fit.
-            convert: Applied to the Arrow tables that `Synthesizer.sample` returns.
-        """
-        self.check_fit(device)
-        return replace(self.fit_release(self.ask(gate), device=device, report=report), convert=convert)
-
     def check_fit(self, device: str) -> None:
         """Finds what would stop the fit, before any budget is spent.
 
@@ -177,14 +158,6 @@ class Pairwise:
 
         choose_device(device)
         self.fit_settings()
-
-    def fit_release(
-        self, release: Release, *, device: str = "auto", report: Callable[[FitState], None] | None = None
-    ) -> Synthesizer:
-        """Returns a synthesizer fitted to a release; post-processing, which costs no privacy."""
-        fitting = self.fitting(release, device=device)
-        fitting.run(report)
-        return self.synthesizer(release, fitting)
 
     def fitting(self, release: Release, *, device: str = "auto") -> MixtureFit:
         """Returns the fit of a release, ready to run, to save and to restore."""
