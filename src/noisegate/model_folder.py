@@ -33,7 +33,7 @@ from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.bounded import GridBound
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.certificate_page import headline, render
-from noisegate.privacy.events import GaussianEvent, ZeroConcentratedEvent
+from noisegate.privacy.events import GaussianEvent, SampledGaussianEvent, ZeroConcentratedEvent
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release
 
@@ -184,10 +184,12 @@ def _check_events(release: Release, folder: Path) -> None:
     if len(events) != len(summed) or {name: event.coordinates for name, event in events.items()} != sizes:
         raise ModelError(f"{folder / CERTIFICATE_FILE} speaks of other releases than {VALUES_FILE} holds.")
     for event in summed:
-        if isinstance(event, GaussianEvent) and event.sensitivity < least:
+        # A step states the norm of one record, whatever the adjacency.
+        below = UNITS if isinstance(event, SampledGaussianEvent) else least
+        if isinstance(event, GaussianEvent | SampledGaussianEvent) and event.sensitivity < below:
             raise ModelError(
                 f"{folder / CERTIFICATE_FILE}: event {event.name!r} states sensitivity={event.sensitivity:g}, "
-                f"below the {least} that a record has on the grid under {certificate.adjacency.value}."
+                f"below the {below} that a record has on the grid under {certificate.adjacency.value}."
             )
     for concentrated in certificate.events:
         if isinstance(concentrated, ZeroConcentratedEvent):

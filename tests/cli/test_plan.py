@@ -1,9 +1,10 @@
-"""What a plan forecasts of questions that no method of the command line asks alone: tables, and adaptive ones."""
+"""What a plan forecasts: time of questions that no method of the command line asks alone, and error bounds."""
 
 import pytest
 
-from noisegate.cli.plan import describe, show
+from noisegate.cli.plan import bound_text, describe, describe_bound, show
 from noisegate.privacy.plan import Budget, Plan, Question
+from noisegate.privacy.trade_off import ErrorBound, ErrorTerms
 
 
 def planned(**options):
@@ -27,3 +28,46 @@ def test_an_adaptive_question_is_shown_with_its_largest_size(capsys):
         True,
         False,
     ]
+
+
+def bounded(total):
+    return ErrorBound(
+        question="fourier",
+        setting="frequencies",
+        chosen=ErrorTerms(value=1000, dim=2000, approximation=0.125, noise=total - 0.125),
+        least=ErrorTerms(value=50, dim=100, approximation=0.25, noise=0.5),
+        largest=4.0,
+        source="a paper",
+    )
+
+
+def test_an_error_bound_is_shown_with_both_terms_and_where_it_is_least():
+    text = bound_text(bounded(1.0))
+    assert "frequencies=1000 (2,000 features): 0.125 from the features + 0.875 from the noise = 1." in text
+    assert "Least at frequencies=50 (100): 0.25 + 0.5 = 0.75." in text
+    assert "a paper" in text
+    assert "says nothing" not in text
+    data = describe_bound(bounded(1.0))
+    assert data["chosen"] == {"value": 1000, "dim": 2000, "approximation": 0.125, "noise": 0.875, "total": 1.0}
+    assert data["least"]["total"] == 0.75
+
+
+def test_an_error_bound_that_says_nothing_says_so():
+    assert "No squared MMD exceeds 4: with frequencies=1000 it says nothing." in bound_text(bounded(4.0))
+    assert "says nothing" not in bound_text(bounded(3.999))
+
+
+def test_dp_merf_recommends_fewer_features_for_fewer_records(desk, cli):
+    def bounds(*options):
+        return cli("plan", "--epsilon", "1", "--schema", desk.schema, "--json", *options).json["error_bounds"]
+
+    merf = ["--method", "dp-merf"]
+    assert bounds(*merf) == []
+    few, many = (bounds(*merf, "--records", records)[0] for records in (300, 30_000))
+    assert few["least"]["value"] < few["chosen"]["value"] == 1000
+    assert few["least"]["value"] < many["least"]["value"]
+    assert few["chosen"]["noise"] > 100 * many["chosen"]["noise"]
+    # A method without features that stand for a kernel has no such bound.
+    assert bounds("--method", "pairwise", "--records", 300) == []
+    shown = cli("plan", "--epsilon", "1", "--schema", desk.schema, *merf, "--records", 300)
+    assert "Least at frequencies=" in " ".join(shown.out.split())

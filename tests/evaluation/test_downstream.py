@@ -2,8 +2,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisegate.errors import DataError
-from noisegate.evaluation import CAVEAT, downstream_scores
+from noisegate.errors import DataError, OptionError
+from noisegate.evaluation import CAVEAT, downstream_scores, twelve
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 
 FEATURES = (
@@ -128,7 +128,41 @@ def test_a_test_table_with_one_class_is_refused():
         downstream_scores(people(1), with_label(people(0), pa.array(["no"] * 300)), SCHEMA)
 
 
+def test_three_are_the_default_and_say_so():
+    report = downstream_scores(people(1), people(0), SCHEMA)
+    assert report == downstream_scores(people(1), people(0), SCHEMA, classifiers="three")
+    form = report.to_json()
+    assert form["classifiers"] == {"list": "three"}
+    spread = np.std([scores.f1 for scores in report.models.values()], ddof=1)
+    assert form["standard_deviation"]["f1"] == pytest.approx(spread)
+
+
+def test_the_twelve_of_the_papers_score_the_same_features():
+    told = []
+    report = downstream_scores(
+        people(1), people(0), SCHEMA, classifiers="twelve", jobs=1, progress=lambda *said: told.append(said)
+    )
+    assert list(report.models) == [recipe.name for recipe in twelve("tables").recipes]
+    assert min(scores.roc_auc for scores in report.models.values()) > 0.7
+    assert report.to_json()["classifiers"] == twelve("tables").to_json()
+    assert [done for _, done, _ in told] == list(range(1, 13))
+
+
+def test_the_twelve_survive_a_training_table_with_one_class():
+    report = downstream_scores(
+        with_label(people(1), pa.array(["yes"] * 300)), people(0), SCHEMA, classifiers="twelve", jobs=1
+    )
+    assert report.mean.roc_auc == 0.5
+    assert report.mean.accuracy == pytest.approx(np.mean([y == "yes" for y in people(0)["y"].to_pylist()]))
+    assert len(report.notes) == 12
+
+
+def test_an_unknown_choice_of_classifiers_is_refused():
+    with pytest.raises(OptionError, match="'thirteen'; expected 'three' or 'twelve'"):
+        downstream_scores(people(1), people(0), SCHEMA, classifiers="thirteen")
+
+
 def test_the_figures_carry_the_caveat():
     form = downstream_scores(people(1), people(0), SCHEMA).to_json()
     assert form["caveat"] == CAVEAT
-    assert set(form["models"]["xgboost"]) == {"roc_auc", "average_precision", "f1"}
+    assert set(form["models"]["xgboost"]) == {"roc_auc", "average_precision", "f1", "accuracy"}

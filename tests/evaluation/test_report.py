@@ -91,3 +91,21 @@ def test_notes_say_which_table_they_are_about():
         "every row gets the same score for each class",
     )
     assert "only the class 'no'" in flat(page(report, width=200))
+
+
+def test_progress_counts_on_over_the_ceiling():
+    told = []
+    evaluate(rows(0), rows(1), SCHEMA, rows(2), progress=lambda *said: told.append(said[1:]))
+    assert told == [(done, 6) for done in range(1, 7)]
+    told.clear()
+    evaluate(rows(0), rows(1), SCHEMA, progress=lambda *said: told.append(said[1:]))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_the_page_has_accuracy_and_the_spread_over_the_models():
+    report = evaluate(rows(0, centre=0.5), rows(1), SCHEMA)
+    text = page(report, width=80)
+    assert f"{report.downstream.mean.accuracy:.3f}" in text
+    assert f"{report.downstream.deviation.roc_auc:.3f}" in text
+    assert "± over the models" in text
+    assert "…" not in text

@@ -82,6 +82,15 @@ T_STEPS = f"{T_ACCOUNTING}::test_sampled_steps_cost_what_dp_accounting_says"
 T_DISCRETE = f"{T_ACCOUNTING}::test_the_discrete_gaussian_is_charged_as_one_with_four_units_less_variance"
 T_ROUNDED = f"{T_ACCOUNTING}::test_the_rounded_gaussian_is_charged_its_distance_on_every_coordinate"
 
+GRADIENTS, POISSON, JOURNAL, LOSSES = "gate/gradients.py", "gate/poisson.py", "gate/journal.py", "gate/losses.py"
+PER_EXAMPLE, GRADIENT_PLAN, CONVOLUTION = "gate/per_example.py", "privacy/gradient_plan.py", "privacy/convolution.py"
+T_GRADIENTS, T_JOURNAL, T_POISSON = "gate/test_gradients.py", "gate/test_gradient_journal.py", "gate/test_poisson.py"
+T_GRADIENT_NEIGHBOURS, T_GRADIENT_PLAN = "gate/test_gradient_neighbours.py", "privacy/test_gradient_plan.py"
+T_CONVOLUTION = "privacy/test_convolution.py"
+T_POISSON_USED = f"{T_GRADIENTS}::test_every_step_draws_a_new_sample_of_all_records"
+T_ONE_STEP = f"{T_GRADIENTS}::test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size"
+_FIXED = "np.arange(number % 2, len(numeric), 2)"
+
 
 def one(name: str, file: str, old: str, new: str, *tests: str) -> Bug:
     """Returns a bug of a single edit."""
@@ -242,7 +251,7 @@ BUGS = (
     one(
         "discrete-noise-paid-as-continuous",
         ACCOUNTING,
-        "if event.sampler is Sampler.DISCRETE_GAUSSIAN:\n        return",
+        "if event.sampler in (Sampler.DISCRETE_GAUSSIAN, Sampler.CONVOLVED_GAUSSIAN):\n        return",
         "if event.sampler is None:\n        return",
         T_DISCRETE,
     ),
@@ -681,6 +690,75 @@ BUGS = (
         "            return self._finish(self._bounds(first) | self._levels(first))\n"
         "        except BaseException as error:\n            # Nothing was released",
         f"{T_DISCOVERY}::test_after_noise_was_drawn_the_cost_stays",
+    ),
+    # Gradients.
+    one(
+        "gradients-not-clipped",
+        GRID,
+        "result[rows] = _clip_rows(",
+        "result[rows] = self.scale * (",
+        T_GRADIENT_NEIGHBOURS,
+    ),
+    one("rows-refused-too-early", GRID, "(UNITS + math.sqrt(scaled.shape[1])) ** 2", "UNITS**2 / 2", T_GRID),
+    one("fixed-batches-paid-as-poisson", GRADIENTS, "poisson_sample(len(numeric), plan.rate)", _FIXED, T_POISSON_USED),
+    one("sample-larger-than-paid", POISSON, "int(rate * RATES)", "int(1.5 * rate * RATES)", T_POISSON),
+    one("sample-from-the-model-stream", POISSON, "secrets.token_bytes(4 * count)", "bytes(4 * count)", T_POISSON),
+    one("noise-of-steps-halved", GRADIENTS, "noise_std=event.noise_std,", "noise_std=event.noise_std / 2,", T_ONE_STEP),
+    one("one-step-more", GRADIENTS, "max(self._steps.plan.steps - ", "max(self._steps.plan.steps + 1 - ", T_GRADIENTS),
+    one("one-step-more-of-a-journal", GRADIENTS, "if number >= plan.steps:", "if number > plan.steps:", T_JOURNAL),
+    one("step-begun-not-written", JOURNAL, 'os.write(handle, b".")', "1", T_JOURNAL),
+    Bug(
+        "resumed-run-gives-back",
+        (
+            (GRADIENTS, "            self._drawn = True\n            return", "            return"),
+            (GRADIENTS, "self._journal.withdraw(self._own_steps)", "self._journal.withdraw(10**9)"),
+        ),
+        (f"{T_JOURNAL}::test_a_resumed_run_that_fails_gives_nothing_back",),
+    ),
+    one("resumed-without-its-reservation", BOOKING, "!= [Kind.RESERVE] or", "== [] or", T_JOURNAL),
+    one("padding-of-a-step-counted", GRADIENTS, "part[: len(block)] for part", "part for part", T_GRADIENTS),
+    one("gradient-probe-skipped", GRADIENTS, "if not self._probed:", "if self._probed:", T_GRADIENTS),
+    one("batch-norm-accepted", LOSSES, "isinstance(layer, _BatchNorm) or", "", T_GRADIENTS),
+    one(
+        "factor-not-shrunk",
+        PER_EXAMPLE,
+        "* (FACTOR_UNITS / UNITS)",
+        "* (2 * FACTOR_UNITS / UNITS)",
+        T_GRADIENT_NEIGHBOURS,
+    ),
+    one("factored-nan-kept", PER_EXAMPLE, "weighted = slopes * norms", "weighted = slopes + 0", T_GRADIENT_NEIGHBOURS),
+    one(
+        "rate-rounded-down",
+        GRADIENT_PLAN,
+        "math.ceil(self.rate * RATES)",
+        "max(int(self.rate * RATES), 1)",
+        T_GRADIENT_PLAN,
+    ),
+    one(
+        "gradients-paid-alone",
+        GRADIENT_PLAN,
+        "(*others, _event(plan, noise, sampler))",
+        "(_event(plan, noise, sampler),)",
+        T_GRADIENT_PLAN,
+    ),
+    one(
+        "units-of-many-records-sampled",
+        GRADIENT_PLAN,
+        "budget.contributions > 1",
+        "budget.contributions > 9",
+        T_GRADIENT_PLAN,
+    ),
+    one("ties-not-resolved", CONVOLUTION, "places[tie] = bisect_right(", "bisect_right(", T_CONVOLUTION),
+    one(
+        "one-level-only",
+        NOISE,
+        "for multiplier in multipliers(noise_std):",
+        "for multiplier in multipliers(noise_std)[:1]:",
+        T_CONVOLUTION,
+    ),
+    one("levels-not-smooth", CONVOLUTION, "_SMOOTH = 2.1", "_SMOOTH = 0.3", T_CONVOLUTION),
+    one(
+        "convolved-distance-not-charged", ACCOUNTING, "distance += draws * _CONVOLVED_DISTANCE", "pass", T_GRADIENT_PLAN
     ),
 )
 

@@ -78,7 +78,18 @@ def test_sampled_steps_cost_what_dp_accounting_says(rate, steps, multiplier):
     accountant = PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
     accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(multiplier)), steps)
     oracle = accountant.get_epsilon(1e-5)
-    assert oracle <= accounting.epsilon([sampled_event(multiplier, rate, steps)], 1e-5) <= oracle * (1 + 1e-6)
+    # The oracle discretises losses more finely here, and so does not give away the last thousandth.
+    found = accounting.epsilon([sampled_event(multiplier, rate, steps)], 1e-5)
+    assert oracle * (1 - 1e-6) <= found <= oracle * (1 + 2e-3)
+
+
+def test_thousands_of_steps_that_each_lose_little_are_not_blurred():
+    # With a fixed interval of 1e-4 this would cost 0.0097; with 1e-6, where the estimate no longer changes, 0.0044.
+    accountant = PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-6)
+    accountant.compose(dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(500.0)), 10_000)
+    oracle = accountant.get_epsilon(1e-5)
+    found = accounting.epsilon([sampled_event(500.0, 0.01, 10_000)], 1e-5)
+    assert oracle * (1 - 1e-4) <= found <= oracle * (1 + 2e-3)
 
 
 def hockey_stick(first, second, epsilon, width):
@@ -120,7 +131,7 @@ def test_a_mixture_of_both_kinds_costs_more_than_each_and_less_than_the_sum(adja
     accountant = PLDAccountant(relation)
     accountant.compose(dp_accounting.PoissonSampledDpEvent(0.1, dp_accounting.GaussianDpEvent(2.0)), 20)
     accountant.compose(dp_accounting.GaussianDpEvent(3.0 * scale))
-    assert both == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-6)
+    assert both == pytest.approx(accountant.get_epsilon(1e-5), rel=2e-3)
 
 
 def test_a_sampled_step_whose_records_move_at_a_right_angle():

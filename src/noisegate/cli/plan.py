@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from noisegate.cli.arguments import (
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from noisegate.methods.method import Method as MethodKind
     from noisegate.methods.method import MethodPlan
     from noisegate.privacy.plan import Question
+    from noisegate.privacy.trade_off import ErrorBound
     from noisegate.schema import Schema
+
+BOUNDED = "the expected absolute error of the noisy squared MMD by features against that by their kernel without noise"
 
 
 def plan(
@@ -48,6 +52,7 @@ def plan(
     Example: `noisegate plan --schema schema.toml --epsilon 1 --records 30000`
     """
     from noisegate.methods.catalogue import make_method
+    from noisegate.methods.method import ErrorBounded
     from noisegate.privacy.plan import Budget
     from noisegate.schema import Schema
 
@@ -65,12 +70,16 @@ def plan(
     calibrated = chosen.plan(known, budget)
     warn_about_delta(delta, records)
     why = reason_of(method, chosen, known, epsilon)
+    bounds = chosen.error_bounds(known, budget, records) if records and isinstance(chosen, ErrorBounded) else ()
     if as_json:
-        print_json({"method": chosen.name, "reason": why, **describe(calibrated, records)})
+        data = {"method": chosen.name, "reason": why, **describe(calibrated, records)}
+        print_json(data | {"error_bounds": [describe_bound(bound) for bound in bounds]})
         return
     if why:
         OUT.print(why)
     show(calibrated, records)
+    for bound in bounds:
+        OUT.print(bound_text(bound))
 
 
 def reason_of(asked: str, chosen: MethodKind, schema: Schema, epsilon: float) -> str | None:
@@ -174,6 +183,31 @@ def show(plan: MethodPlan, records: int | None) -> None:
             f"About {data['seconds_at_the_gate']:.0f} s and {data['megabytes_at_the_gate']:.0f} MB at the gate for "
             f"{records:,} records; fitting comes on top and costs no privacy."
         )
+
+
+def describe_bound(bound: ErrorBound) -> dict[str, Any]:
+    """Returns an error bound as a JSON object."""
+    return {
+        **asdict(bound),
+        "chosen": asdict(bound.chosen) | {"total": bound.chosen.total},
+        "least": asdict(bound.least) | {"total": bound.least.total},
+        "bounds": BOUNDED,
+    }
+
+
+def bound_text(bound: ErrorBound) -> str:
+    """Returns an error bound in words."""
+    chosen, least = bound.chosen, bound.least
+    lines = [
+        f"Error bound of {bound.question!r} with {bound.setting}={chosen.value} ({chosen.dim:,} features): "
+        f"{chosen.approximation:.3g} from the features + {chosen.noise:.3g} from the noise = {chosen.total:.3g}. "
+        f"Least at {bound.setting}={least.value} ({least.dim:,}): "
+        f"{least.approximation:.3g} + {least.noise:.3g} = {least.total:.3g}.",
+        f"It bounds {BOUNDED} ({bound.source}): a worst case over all tables. In practice the default may do better.",
+    ]
+    if chosen.total >= bound.largest:
+        lines.append(f"No squared MMD exceeds {bound.largest:g}: with {bound.setting}={chosen.value} it says nothing.")
+    return "\n".join(lines)
 
 
 def _show_marginals(data: dict[str, Any]) -> None:

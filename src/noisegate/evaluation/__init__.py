@@ -1,4 +1,4 @@
-"""Two tables in, scores out; knows no method.
+"""Two data sets in, scores out; knows no method.
 
 Everything here is computed on real data, so it is outside the privacy guarantee, and every result says so.
 """
@@ -6,19 +6,38 @@ Everything here is computed on real data, so it is outside the privacy guarantee
 from __future__ import annotations
 
 from noisegate.evaluation.caveat import CAVEAT
+from noisegate.evaluation.codes import code_distances
 from noisegate.evaluation.downstream import DownstreamReport, downstream_scores
 from noisegate.evaluation.marginals import MarginalReport, OrderDistance, marginal_distances
+from noisegate.evaluation.mixture_likelihood import Coverage, LabelledMixture, coverage, negative_log_likelihood
+from noisegate.evaluation.protocol import TwelveReport, twelve_scores
 from noisegate.evaluation.report import Report, evaluate
 from noisegate.evaluation.scores import Scores
+from noisegate.evaluation.seeds import SeedSummary, over_seeds
+from noisegate.evaluation.training import LabelledRows
+from noisegate.evaluation.twelve import TWELVE_VERSION, Twelve, twelve
 
 __all__ = [
     "CAVEAT",
+    "TWELVE_VERSION",
+    "Coverage",
     "DownstreamReport",
+    "LabelledMixture",
+    "LabelledRows",
     "MarginalReport",
     "OrderDistance",
     "Report",
     "Scores",
+    "SeedSummary",
+    "Twelve",
+    "TwelveReport",
+    "code_distances",
+    "coverage",
     "downstream_scores",
     "evaluate",
     "marginal_distances",
+    "negative_log_likelihood",
+    "over_seeds",
+    "twelve",
+    "twelve_scores",
 ]

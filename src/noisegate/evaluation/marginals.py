@@ -61,12 +61,12 @@ class MarginalReport:
 
     Attributes:
         orders: one entry per order; an order above the number of columns has none.
-        bins: equal-width bins per numeric column.
+        bins: equal-width bins per numeric column; None for tables of codes, which have no bins.
         seed: chose the subset of an order with too many marginals.
     """
 
     orders: tuple[OrderDistance, ...]
-    bins: int
+    bins: int | None
     seed: int
 
     def order(self, order: int) -> OrderDistance:
@@ -97,7 +97,7 @@ def marginal_distances(
     *,
     orders: Sequence[int] = (1, 2, 3),
     bins: int = 20,
-    max_subsets: int = 120,
+    max_subsets: int | None = 120,
     seed: int = 0,
 ) -> MarginalReport:
     """Measure the mean total variation distance over all marginals of each order.
@@ -111,7 +111,7 @@ def marginal_distances(
         schema: the columns to compare; other columns are left aside.
         orders: how many columns per marginal; orders 1 and 2 are always measured in full.
         bins: equal-width bins per numeric or date column.
-        max_subsets: above order 2, at most this many marginals, drawn with ``seed``.
+        max_subsets: above order 2, at most this many marginals, drawn with ``seed``; None for all.
         seed: of that draw.
 
     Returns:
@@ -121,24 +121,53 @@ def marginal_distances(
         OptionError: an order, ``bins`` or ``max_subsets`` below 1.
         DataError: a table has no rows or lacks a column.
     """
-    if max_subsets < 1:
-        raise OptionError(f"max_subsets is {max_subsets}; expected at least 1")
-    if wrong := [order for order in orders if order < 1]:
-        raise OptionError(f"orders has {wrong[0]}; expected numbers of columns, at least 1")
-    for table, what in ((synthetic, "synthetic"), (real, "real")):
-        if table.num_rows == 0:
-            raise DataError(f"the {what} table has no rows; distances need at least one row in each table")
     both = tuple(
         _stack(cells(synthetic, column, schema, bins=bins), cells(real, column, schema, bins=bins))
         for column in schema.columns
     )
-    entries = []
-    for order in sorted(set(orders)):
-        if order <= len(both):
-            entries.append(
-                _measure(both, synthetic.num_rows, schema.names, _subsets(len(both), order, max_subsets, seed))
-            )
-    return MarginalReport(orders=tuple(entries), bins=bins, seed=seed)
+    rows = synthetic.num_rows, real.num_rows
+    entries = order_distances(both, rows, schema.names, orders=orders, max_subsets=max_subsets, seed=seed)
+    return MarginalReport(orders=entries, bins=bins, seed=seed)
+
+
+def order_distances(
+    both: Sequence[Cells],
+    rows: tuple[int, int],
+    names: Sequence[str],
+    *,
+    orders: Sequence[int],
+    max_subsets: int | None,
+    seed: int,
+) -> tuple[OrderDistance, ...]:
+    """Measure the distances of each order between two tables that are already cells.
+
+    Args:
+        both: one per column: the cells of the synthetic rows, then those of the real ones.
+        rows: number of synthetic and of real rows.
+        names: of the columns.
+        orders: how many columns per marginal; an order above the number of columns is left out.
+        max_subsets: above order 2, at most this many marginals; None for all.
+        seed: of their draw.
+
+    Returns:
+        One entry per order, in increasing order.
+
+    Raises:
+        OptionError: an order or ``max_subsets`` below 1.
+        DataError: a table has no rows.
+    """
+    if max_subsets is not None and max_subsets < 1:
+        raise OptionError(f"max_subsets is {max_subsets}; expected at least 1")
+    if wrong := [order for order in orders if order < 1]:
+        raise OptionError(f"orders has {wrong[0]}; expected numbers of columns, at least 1")
+    for count, what in zip(rows, ("synthetic", "real"), strict=True):
+        if count == 0:
+            raise DataError(f"the {what} table has no rows; distances need at least one row in each table")
+    return tuple(
+        _measure(both, rows[0], names, _subsets(len(both), order, max_subsets, seed))
+        for order in sorted(set(orders))
+        if order <= len(both)
+    )
 
 
 def total_variation(left: np.ndarray, right: np.ndarray) -> float:
@@ -158,10 +187,10 @@ def _stack(upper: Cells, lower: Cells) -> Cells:
     return Cells(codes=np.concatenate([upper.codes, lower.codes]), size=upper.size)
 
 
-def _subsets(columns: int, order: int, most: int, seed: int) -> list[tuple[int, ...]]:
+def _subsets(columns: int, order: int, most: int | None, seed: int) -> list[tuple[int, ...]]:
     """All subsets of the columns, or ``most`` distinct ones drawn at random."""
     total = math.comb(columns, order)
-    if order <= 2 or total <= most:
+    if order <= 2 or most is None or total <= most:
         return list(itertools.combinations(range(columns), order))
     generator = np.random.default_rng([seed, order])
     drawn: set[tuple[int, ...]] = set()

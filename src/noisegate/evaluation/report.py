@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from noisegate.evaluation.caveat import CAVEAT
-from noisegate.evaluation.downstream import DownstreamReport, downstream_scores, unscorable
+from noisegate.evaluation.downstream import (
+    COUNTS,
+    Classifiers,
+    DownstreamReport,
+    downstream_scores,
+    known_classifiers,
+    unscorable,
+)
 from noisegate.evaluation.marginals import MarginalReport, marginal_distances
+from noisegate.evaluation.protocol import Progress
 from noisegate.evaluation.scores import Scores
 from noisegate.schema import Schema
 
@@ -86,7 +94,14 @@ class Report:
 
 
 def evaluate(
-    synthetic: pa.Table, test: pa.Table, schema: Schema, train: pa.Table | None = None, seed: int = 0
+    synthetic: pa.Table,
+    test: pa.Table,
+    schema: Schema,
+    train: pa.Table | None = None,
+    seed: int = 0,
+    classifiers: Classifiers = "three",
+    jobs: int | None = None,
+    progress: Progress | None = None,
 ) -> Report:
     """Measure a synthetic table against real data.
 
@@ -97,17 +112,36 @@ def evaluate(
         train: the real records that it was made from. Given, marginals are compared with them, and the report also
             says how the real training table does: the ceiling of the scores and the floor of the distances.
         seed: of the models and of the draw of 3-way marginals.
+        classifiers: "three", or the "twelve" of the papers, which take minutes on a large table.
+        jobs: for "twelve": processes; default: the cores that may be used.
+        progress: told after each classifier: its name, how many are done, and how many there will be with those of the
+            ceiling.
 
     Returns:
         The report. Its figures are computed on real data and are not covered by the guarantee.
 
     Raises:
         DataError: a table has no rows or lacks a column.
+        OptionError: ``classifiers`` is neither choice, or ``jobs`` is below 1.
     """
+    known_classifiers(classifiers)
     reference = test if train is None else train
     reason = unscorable(test, schema)
-    downstream = None if reason else downstream_scores(synthetic, test, schema, seed=seed)
-    ceiling = None if reason or train is None else downstream_scores(train, test, schema, seed=seed)
+    trained = [None if reason else synthetic, None if reason else train]
+    downstream, ceiling = (
+        None
+        if table is None
+        else downstream_scores(
+            table,
+            test,
+            schema,
+            seed=seed,
+            classifiers=classifiers,
+            jobs=jobs,
+            progress=_offset(progress, turn * COUNTS[classifiers], (2 - trained.count(None)) * COUNTS[classifiers]),
+        )
+        for turn, table in enumerate(trained)
+    )
     notes: tuple[str, ...] = (f"no downstream scores, because {reason}",) if reason else ()
     for what, scored in (("synthetic", downstream), ("real", ceiling)):
         notes += tuple(f"trained on the {what} table: {note}" for note in (scored.notes if scored else ()))
@@ -121,6 +155,11 @@ def evaluate(
     )
 
 
+def _offset(progress: Progress | None, before: int, total: int) -> Progress | None:
+    """Count on from the classifiers of an earlier table."""
+    return None if progress is None else lambda name, done, _: progress(name, before + done, total)
+
+
 def _downstream_table(downstream: DownstreamReport, ceiling: DownstreamReport | None) -> Table:
     from rich import box
     from rich.table import Table
@@ -130,16 +169,17 @@ def _downstream_table(downstream: DownstreamReport, ceiling: DownstreamReport | 
     page = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     page.add_column("trained on", no_wrap=True)
     page.add_column("model", no_wrap=True)
-    for name in ("ROC-AUC", "avg. precision", "F1"):
+    for name in ("ROC-AUC", "avg. prec.", "F1", "accuracy"):
         page.add_column(name, justify="right")
     for what, scored in (("synthetic", downstream), ("real train (ceiling)", ceiling)):
         if scored is None:
             continue
         for model, scores in scored.models.items():
             page.add_row(what, model, *_figures(scores))
-        page.add_row(what, "mean of the models", *_figures(scored.mean), style="bold", end_section=True)
+        page.add_row(what, "mean of the models", *_figures(scored.mean), style="bold")
+        page.add_row(what, "± over the models", *_figures(scored.deviation), end_section=True)
     return page
 
 
-def _figures(scores: Scores) -> tuple[str, str, str]:
-    return f"{scores.roc_auc:.3f}", f"{scores.average_precision:.3f}", f"{scores.f1:.3f}"
+def _figures(scores: Scores) -> tuple[str, ...]:
+    return tuple(f"{value:.3f}" for value in (scores.roc_auc, scores.average_precision, scores.f1, scores.accuracy))

@@ -13,14 +13,15 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from noisegate.features.categorical import Levels
 from noisegate.features.fourier import TURN, RandomFourier
+from noisegate.fitting.embedding import RowEmbedding
 from noisegate.generators.cells import Cells
 
 
-class ExpectedFourier(nn.Module):
+class ExpectedFourier(RowEmbedding):
     """`RandomFourier` in expectation over the cells of each column.
 
     Args:
@@ -98,7 +99,7 @@ def _numeric_table(features: RandomFourier, column: int, cells: Cells) -> npt.ND
     return np.asarray(table, dtype=np.complex128)
 
 
-class ExpectedLevels(nn.Module):
+class ExpectedLevels(RowEmbedding):
     """`Levels` in expectation over the cells of each coded column.
 
     Args:

@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from noisegate.errors import OptionError
 from noisegate.fitting.device import one_thread
+from noisegate.fitting.embedding import Embedding
+from noisegate.fitting.statistics import settle
 from noisegate.fitting.target import Target
-from noisegate.generators.table import TableGenerator
+from noisegate.generators.generator import Generator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +83,7 @@ class Fitting:
     Args:
         generator: The network, changed in place.
         target: What to match.
-        embeddings: For each block of the target, its expected features.
+        embeddings: For each block of the target, the mean features of what the generator gives.
         settings: How.
         seed: Of the public randomness.
         device: Where to compute.
@@ -89,9 +91,9 @@ class Fitting:
 
     def __init__(
         self,
-        generator: TableGenerator,
+        generator: Generator,
         target: Target,
-        embeddings: Mapping[str, nn.Module],
+        embeddings: Mapping[str, Embedding],
         settings: FitSettings,
         *,
         seed: int,
@@ -99,7 +101,7 @@ class Fitting:
     ) -> None:
         self.settings = settings
         self.generator = generator.to(device)
-        self.average = copy.deepcopy(self.generator).requires_grad_(False)
+        self.average = copy.deepcopy(self.generator).requires_grad_(False).eval()
         self.optimiser = torch.optim.Adam(generator.parameters(), lr=settings.learning_rate)
         self.random = torch.Generator().manual_seed(seed)
         self.step = 0
@@ -146,6 +148,7 @@ class Fitting:
         jackknife's.
         """
         count = self.settings.check_batches
+        settle(self.average, (self._inputs(self.average, self.settings.batch) for _ in range(count)))
         with torch.no_grad():
             batches = [self._residuals(self.average, self.settings.batch).mean(dim=2) for _ in range(count)]
         weights = (self._weights / (self._weights.sum() * self._coordinates)).sqrt()
@@ -199,16 +202,21 @@ class Fitting:
             for kept, current in zip(self.average.parameters(), self.generator.parameters(), strict=True):
                 kept.lerp_(current, 1 - decay)
 
-    def _residuals(self, generator: TableGenerator, batch: int) -> Tensor:
+    def _inputs(self, generator: Generator, batch: int) -> tuple[Tensor, Tensor]:
+        """Returns fresh noise and labels for two halves, each with the same number of rows of every present class."""
+        rows = generator.set_rows(max(math.ceil(batch / len(self._classes) / 2), 8))
+        labels = self._classes.repeat_interleave(2 * rows)
+        return generator.noise(len(labels), self.random).to(self._device), labels.to(self._device)
+
+    def _residuals(self, generator: Generator, batch: int) -> Tensor:
         """Returns residuals in noise standard deviations, (dim, present classes, two independent halves)."""
-        classes, half = len(self._classes), max(math.ceil(batch / len(self._classes) / 2), 8)
-        labels = self._classes.repeat_interleave(2 * half)
-        noise = generator.noise(len(labels), self.random)
-        columns = generator(noise.to(self._device), labels.to(self._device))
+        noise, labels = self._inputs(generator, batch)
+        made = generator(noise, labels)
+        classes = len(self._classes)
         parts = []
         for name, embedding in self._embeddings.items():
-            features = embedding(columns)
-            residual = features.reshape(len(features), classes, 2, half).mean(dim=3) - self._means[name][:, :, None]
+            means = embedding.means(made, 2 * classes).reshape(-1, classes, 2)
+            residual = means - self._means[name][:, :, None]
             parts.append(residual * self._precisions[name][:, None])
         return torch.cat(parts)
 

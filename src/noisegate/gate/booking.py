@@ -7,10 +7,10 @@ import warnings
 from collections.abc import Mapping
 from typing import Protocol
 
-from noisegate.errors import LedgerWarning
+from noisegate.errors import LedgerWarning, OptionError
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Event
-from noisegate.privacy.ledger import Ledger
+from noisegate.privacy.ledger import Kind, Ledger
 from noisegate.privacy.plan import Budget
 
 
@@ -39,6 +39,7 @@ class Booking:
     def __init__(self, ledger: Ledger | None, dataset: str | None) -> None:
         self._ledger, self._dataset = ledger, dataset
         self._reservation: str | None = None
+        self._resumed: str | None = None
 
     @property
     def place(self) -> Mapping[str, str] | None:
@@ -52,12 +53,35 @@ class Booking:
 
         Raises:
             BudgetRefusedError: if the ledger refuses.
+            OptionError: if a run is resumed whose reservation is not open, or of another plan.
         """
         if self._ledger is None or self._dataset is None:
+            return
+        if self._resumed is not None:
+            self._check_open(self._ledger, self._dataset, plan)
             return
         self._reservation = self._ledger.reserve(
             self._dataset, plan.events, adjacency=plan.budget.adjacency, unit=plan.budget.unit, purpose=method
         )
+
+    def resume(self, reservation: str | None) -> None:
+        """Makes `reserve` go on with the reservation of a run that was interrupted, and spend nothing.
+
+        Raises:
+            OptionError: if that run had a ledger and this one has none, or the other way round.
+        """
+        if (reservation is None) != (self._ledger is None):
+            raise OptionError("the journal is of a run with a ledger, or without one: resume it in the same way.")
+        self._resumed = reservation
+
+    def _check_open(self, ledger: Ledger, dataset: str, plan: PricedPlan) -> None:
+        entries = [entry for entry in ledger.history(dataset) if entry.reservation == self._resumed]
+        if [entry.kind for entry in entries] != [Kind.RESERVE] or entries[0].events != tuple(plan.events):
+            raise OptionError(
+                f"journal: the ledger has no open reservation {self._resumed} of this plan for {dataset!r}; give "
+                "another journal, which starts a run that costs again."
+            )
+        self._reservation = self._resumed
 
     def commit(self, certificate: Certificate) -> None:
         """Closes the reservation; warns if the ledger cannot be told, whatever the reason."""

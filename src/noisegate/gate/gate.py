@@ -1,6 +1,7 @@
-"""What a method holds: private records behind, a budget in front, and two doors to ask through.
+"""What a method holds: private records behind, a budget in front, and three doors to ask through.
 
-These are sessions, and marginals that OpenDP chooses. A schema is bought at a door of its own (`discovery`).
+These are sessions, sessions of gradients, and marginals that OpenDP chooses. A schema is bought at a door of its own
+(`discovery`).
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.booking import Booking
 from noisegate.gate.engines.engine import Engine, Progress
 from noisegate.gate.engines.local import LocalEngine
+from noisegate.gate.gradients import GradientSession
+from noisegate.gate.losses import FactoredLoss, RecordLoss
 from noisegate.gate.session import Session
 from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 from noisegate.privacy.ledger import Ledger
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget, CalibratedPlan
@@ -154,6 +158,49 @@ class Gate:
                 raise OptionError(f"feature maps {sorted(maps)} do not match the plan's questions.")
             session.ask(maps)
         return session.release()
+
+    def gradients(
+        self,
+        plan: CalibratedGradientPlan,
+        loss: RecordLoss | FactoredLoss,
+        *,
+        method: str,
+        public: Mapping[str, Any],
+        journal: Path | None = None,
+        device: str = "cpu",
+        physical_batch: int | None = None,
+    ) -> GradientSession:
+        """Returns a session that hands out noisy sums of gradients; nothing is read or spent before its first step.
+
+        Args:
+            plan: Steps, and maybe questions, with their noise, within this gate's budget.
+            loss: The loss of one record; a `FactoredLoss` if the plan is factored.
+            method: Name of the method, for the certificate.
+            public: What the method took as public, for the certificate.
+            journal: File that counts the steps begun, so that an interrupted run can be resumed by giving it again.
+            device: Where torch computes gradients.
+            physical_batch: Records whose gradients are computed at once; None for what fits into memory.
+
+        Raises:
+            OptionError: if plan, loss or journal do not fit.
+        """
+        if not isinstance(plan, CalibratedGradientPlan) or plan.budget != self.budget:
+            raise OptionError(f"the plan is not a calibrated plan of gradients for {self.budget}; use gate.budget.")
+        return GradientSession(
+            plan,
+            self._source,
+            loss,
+            records=self.records,
+            method=method,
+            public={"schema": self.schema.to_json(), "records": self.records, **public},
+            engine=self._engine,
+            progress=self._progress,
+            booking=Booking(self._ledger, self._dataset),
+            once=self._once,
+            journal=journal,
+            device=device,
+            physical_batch=physical_batch,
+        )
 
     def marginals(
         self, plan: MarginalPlan, bins: Sequence[NumericBins], *, method: str, public: Mapping[str, Any]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from noisegate.gate.sums import BLOCK_ROWS, SumTask
 from noisegate.privacy import noise
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 from noisegate.privacy.plan import CalibratedPlan, PlannedRelease
 from noisegate.privacy.release import Release, array_hashes, release_arrays
 
@@ -55,7 +56,7 @@ class Session:
 
     def __init__(
         self,
-        plan: CalibratedPlan,
+        plan: CalibratedPlan | CalibratedGradientPlan,
         source: TableSource,
         *,
         records: int | None,
@@ -74,7 +75,7 @@ class Session:
         self._records: int | None = None
         self._begun = self._drawn = self._ended = self._released = False
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -133,8 +134,8 @@ class Session:
             if self._released:
                 raise OptionError("this session has handed out its release; keep that one.")
             self._released = True
-            values = {release.question.name: self._values[release.question.name] for release in self._plan.releases}
-            stds = {name: self._plan.release(name).noise_std_natural for name in values}
+            stds = self._stds()
+            values = {name: self._values[name] for name in stds}
             budget = self._plan.budget
             certificate = Certificate(
                 epsilon=budget.epsilon,
@@ -150,6 +151,10 @@ class Session:
             )
             self._booking.commit(certificate)
             return Release(values=values, noise_std=stds, certificate=certificate)
+
+    def _stds(self) -> dict[str, float]:
+        """Returns, for each value of the release, the standard deviation of its noise."""
+        return {release.question.name: release.noise_std_natural for release in self._plan.releases}
 
     def _begin(self) -> None:
         """Before the first record is read: takes the gate's one answer, and reserves the cost of the whole plan."""
@@ -194,8 +199,8 @@ class Session:
                     f"question {name!r}: its tables are of {len(feature_map.bins)} numeric columns and coded ones of "
                     f"sizes {feature_map.coded}; the schema has {len(layout.numeric)} and {sizes}."
                 )
-        # Counted tables are integers of the record alone (G-12); there is nothing to probe.
-        if task.weights is None:
+        # What is counted is integers of the record alone (G-12, G-23); there is nothing to probe.
+        if task.weights is None and task.lookups is None:
             check_row_independence(name, feature_map, layout, BLOCK_ROWS)
         return task
 

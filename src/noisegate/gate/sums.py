@@ -4,7 +4,8 @@ Every vector goes through `Grid.quantise`. For random Fourier features that is d
 instead of once for each record (`SumTask.table`): a vector is F pairs out of a table, the grid rounds each coordinate
 on its own, and F times the largest squared norm of a rounded pair is checked in integers to be at most units². So
 whatever angles are looked up, the vector is inside the ball, where `Grid.quantise` gives the same integers (G-02).
-Contingency tables are counted, see `gate.counting`.
+Contingency tables are counted, see `gate.counting`, and so are the values of looked-up columns, see
+`gate.occurrences`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from noisegate.errors import OptionError
 from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import FeatureMap
 from noisegate.features.fourier import RandomFourier
+from noisegate.features.products import Products
 from noisegate.gate.counting import add_counts, integer_weights
+from noisegate.gate.occurrences import LookedUp, add_occurrences, rounded_tables
 from noisegate.privacy.grid import BLOCK_LIMIT, RECORD_LIMIT, Grid
 from noisegate.schema import EncodedTable
 
@@ -68,6 +71,11 @@ class SumTask:
         if type(self.feature_map) is not Contingency or self.grid.centre is not None or self.label is not None:
             return None
         return integer_weights(self.feature_map, self.grid)
+
+    @cached_property
+    def lookups(self) -> tuple[LookedUp, ...] | None:
+        """For a sum of looked-up columns, their rounded tables, if no vector can need clipping."""
+        return rounded_tables(self.feature_map, self.grid) if type(self.feature_map) is Products else None
 
 
 class Totals:
@@ -120,6 +128,11 @@ def _add(sums: npt.NDArray[np.int64], records: EncodedTable, task: SumTask) -> N
         return
     if isinstance(task.feature_map, Contingency) and task.weights is not None:
         add_counts(sums[0], records, task.feature_map, task.weights)
+        return
+    if isinstance(task.feature_map, Products) and task.lookups is not None:
+        places = task.feature_map.places(records)
+        for column, rows in _by_label(records, task.label):
+            add_occurrences(sums[column], places[rows], task.lookups)
         return
     for start in range(0, len(records), BLOCK_ROWS):
         block = records.rows(slice(start, start + BLOCK_ROWS))

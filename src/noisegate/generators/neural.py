@@ -1,4 +1,4 @@
-"""The record model of a fitted table generator: a label, then noise, then one cell of each column."""
+"""The record model of a fitted generator of cells: a label, then noise, then one cell of each column."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 
 from noisegate.generators.cells import Cells, numeric_cells
+from noisegate.generators.components import ComponentGenerator, build_component_generator
 from noisegate.generators.record_model import Array
 from noisegate.generators.table import TableGenerator, build_table_generator
 from noisegate.schema import EncodedTable, Layout, Schema
@@ -20,7 +21,7 @@ _PREFIX = "generator/"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NeuralTable:
-    """A table generator with the shares of its labels.
+    """A table generator, or one of components, with the shares of its labels.
 
     Attributes:
         generator: The fitted network, on the CPU, in evaluation mode; columns as in the layout, numeric ones first.
@@ -28,7 +29,7 @@ class NeuralTable:
         layout: The columns.
     """
 
-    generator: TableGenerator
+    generator: TableGenerator | ComponentGenerator
     weights: npt.NDArray[np.float64]
     layout: Layout
 
@@ -54,6 +55,8 @@ class NeuralTable:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the shape of the network."""
+        if isinstance(self.generator, ComponentGenerator):
+            return {"components": self.generator.components}
         return {"latent": self.generator.latent, "hidden": list(self.generator.hidden)}
 
     @classmethod
@@ -64,7 +67,12 @@ class NeuralTable:
             KeyError, TypeError, ValueError, RuntimeError: if they describe none.
         """
         layout = schema.layout
-        generator = build_table_generator(layout, latent=description["latent"], hidden=description["hidden"], seed=0)
+        generator: TableGenerator | ComponentGenerator
+        if "components" in description:
+            generator = build_component_generator(layout, components=description["components"], seed=0)
+        else:
+            latent, hidden = description["latent"], description["hidden"]
+            generator = build_table_generator(layout, latent=latent, hidden=hidden, seed=0)
         fitted = {
             name.removeprefix(_PREFIX): torch.from_numpy(value) for name, value in tensors.items() if name != "weights"
         }

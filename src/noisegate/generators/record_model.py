@@ -70,6 +70,7 @@ class ConditionalModel(Protocol):
 
 # By name, so that a saved model of one kind is opened without importing what the others need.
 MODELS = {
+    "image-generator": "noisegate.generators.neural_image:NeuralImage",
     "table-generator": "noisegate.generators.neural:NeuralTable",
     "mixture": "noisegate.generators.mixture:Mixture",
     "graphical": "noisegate.generators.graphical:GraphicalModel",

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from noisegate.generators.cells import numeric_cells
+from noisegate.generators.generator import Generator
 from noisegate.schema import Layout
 
 
-class TableGenerator(nn.Module):
+class TableGenerator(Generator):
     """A network with one softmax head a column. Given its noise, the columns of a record are independent.
 
     So a record's expected features are products of small sums, known exactly and differentiable, without drawing a

@@ -9,12 +9,13 @@ from typing import Any
 from noisegate.errors import OptionError
 from noisegate.methods.automatic import AUTO
 from noisegate.methods.graphical import AIM, MST
+from noisegate.methods.hp import DPHP
 from noisegate.methods.merf import DPMERF
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.certificate import Certificate
 
-METHODS: dict[str, type[Method]] = {"aim": AIM, "dp-merf": DPMERF, "mst": MST, "pairwise": Pairwise}
+METHODS: dict[str, type[Method]] = {"aim": AIM, "dp-hp": DPHP, "dp-merf": DPMERF, "mst": MST, "pairwise": Pairwise}
 
 
 def method_named(name: str) -> type[Method]:

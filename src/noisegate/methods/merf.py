@@ -7,12 +7,15 @@ matches.
 The paper's four variants follow from the schema: without a coded label the table is unlabelled (a numeric label is
 one more column); with one, sums are class-wise and noisy counts reweigh them (balanced or not, section 4.2); coded
 columns add the polynomial kernel of section 4.3. What differs from the paper, and why, is in docs/choosing.md.
+
+A table of pixels (`noisegate.schema.pixel_schema`) may have an image generator instead, with defaults of its own
+(`methods.merf_images`). What is asked of the records is the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from noisegate.errors import ModelError, OptionError
@@ -20,7 +23,10 @@ from noisegate.features.categorical import Levels
 from noisegate.features.feature_map import FeatureMap
 from noisegate.features.fourier import Kernel, draw
 from noisegate.features.labels import Counts
+from noisegate.generators.image_network import ImageNetwork
 from noisegate.methods.fitted import Fitted
+from noisegate.methods.matched import matched_fitting, matched_synthesizer
+from noisegate.methods.merf_images import TABLES, Generator, check_image_schema, defaults_of, read_shape
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.approximation_bounds import random_feature_error
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Question
@@ -35,15 +41,22 @@ if TYPE_CHECKING:
 
 FOURIER, LEVELS, COUNTS = "fourier", "levels", "counts"
 PUBLIC_SEED = 0
-# What the error bound chooses from: two figures are more than a bound can tell.
-_FREQUENCIES = tuple(figures * 10**power for power in range(6) for figures in range(10, 100))
+# Stands for the default of the generator (`methods.merf_images.DEFAULTS`) until a method is made.
+_OF_GENERATOR: Any = None
+# What the error bound chooses from: steps of two figures, and no embedding longer than the gate can sum at ease.
+_FREQUENCIES = (*range(1, 10), *(figures * 10**power for power in range(5) for figures in range(10, 100)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class DPMERF(Fitted):
     """Settings of DP-MERF; none of them depends on private data.
 
+    Where a default is not given, it is that of the generator, in `noisegate.methods.merf_images.DEFAULTS`.
+
     Attributes:
+        generator: "table", the paper's kind of network, or "mixture" of products; for images as a table of pixels
+            "convolutional" or "fully-connected".
+        image: Height, width and channels of the images; None for a table.
         frequencies: Number of random frequencies; the embedding has twice as many coordinates for each label.
         kernel: "pairs" (one or two columns a frequency) or "numeric" (the paper: all numeric columns).
         length_scale: Length scales are drawn log-uniformly from this interval, in units of a column's range.
@@ -51,28 +64,37 @@ class DPMERF(Fitted):
         fourier_share: Budget share of the Fourier sums.
         levels_share: Budget share of the one-hot sums.
         counts_share: Budget share of the counts.
-        latent: Length of the generator's noise vector.
-        hidden: Widths of the generator's hidden layers.
+        components: Of a mixture, for each label value.
+        latent: Length of the noise vector of a network.
+        hidden: Widths of its hidden layers.
+        channels: Of the convolutional generator, at a quarter and at half of the image's size.
         fit_options: Changes to `noisegate.fitting.loop.FitSettings`; they cannot change the privacy.
         seed: Of the public randomness: features, initial weights, fitting. Never of the private noise.
     """
 
-    frequencies: int = 1000
-    kernel: Kernel = "pairs"
-    length_scale: tuple[float, float] = (0.005, 0.5)
+    generator: Generator = "table"
+    image: tuple[int, int, int] | None = None
+    frequencies: int = _OF_GENERATOR
+    kernel: Kernel = _OF_GENERATOR
+    length_scale: tuple[float, float] = _OF_GENERATOR
     length_scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     fourier_share: float = 1.0
     levels_share: float = 0.5
     counts_share: float = 0.03
-    latent: int = 32
-    hidden: tuple[int, ...] = (256, 256)
+    components: int = 100
+    latent: int = _OF_GENERATOR
+    hidden: tuple[int, ...] = _OF_GENERATOR
+    channels: tuple[int, ...] = (16, 8)
     fit_options: Mapping[str, Any] = field(default_factory=dict)
     seed: int = PUBLIC_SEED
 
     name: Literal["dp-merf"] = field(default="dp-merf", init=False)
 
     def __post_init__(self) -> None:
-        for option in ("frequencies", "latent"):
+        for option, value in defaults_of(self.generator).settings.items():
+            if getattr(self, option) is _OF_GENERATOR:
+                object.__setattr__(self, option, value)
+        for option in ("frequencies", "components", "latent"):
             value = getattr(self, option)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise OptionError(f"{option}={value!r} must be a positive whole number.")
@@ -85,15 +107,25 @@ class DPMERF(Fitted):
         # JSON, on the command line and in certificates, knows lists only.
         try:
             object.__setattr__(self, "hidden", tuple(_width(width) for width in self.hidden))
+            object.__setattr__(self, "channels", tuple(_width(width) for width in self.channels))
             object.__setattr__(self, "length_scale", _interval(self.length_scale))
             scales = {str(name): _interval(value) for name, value in self.length_scales.items()}
         except (TypeError, ValueError, AttributeError) as error:
-            raise OptionError(f"hidden, length_scale or length_scales of dp-merf is unusable: {error}") from None
+            raise OptionError(
+                f"hidden, channels, length_scale or length_scales of dp-merf is unusable: {error}"
+            ) from None
         object.__setattr__(self, "length_scales", scales)
+        if self.generator not in TABLES:
+            object.__setattr__(self, "image", astuple(read_shape(self.image)))
+        elif self.image is not None:
+            raise OptionError(f"image={self.image!r} needs a generator of images; add generator='convolutional'.")
+        self.network()
 
     def maps(self, schema: Schema) -> dict[str, FeatureMap]:
         """Returns the feature map of each question; the same for the same schema, settings and seed."""
         layout = schema.layout
+        if self.image is not None:
+            check_image_schema(schema, read_shape(self.image))
         for name in self.length_scales:
             if name not in [column.name for column in layout.numeric]:
                 raise OptionError(f"length_scales names {name!r}, which is no numeric column of the schema.")
@@ -165,45 +197,18 @@ class DPMERF(Fitted):
 
     def fitting(self, release: Release, *, device: str = "auto") -> Fitting:
         """Returns the fit of a release, ready to run, to save and to restore."""
-        from noisegate.fitting.device import choose_device
-        from noisegate.fitting.loop import Fitting
-        from noisegate.fitting.matching import expected_embeddings
-        from noisegate.fitting.target import read_target
-        from noisegate.generators.table import build_table_generator
-
-        layout = release.schema.layout
-        return Fitting(
-            build_table_generator(layout, latent=self.latent, hidden=self.hidden, seed=self.seed),
-            read_target(release, counts=COUNTS),
-            expected_embeddings(self.maps(release.schema), layout),
-            self.fit_settings(),
-            seed=self.seed,
-            device=choose_device(device),
-        )
+        return matched_fitting(self, release, device=device, counts=COUNTS)
 
     def synthesizer(self, release: Release, fitting: Fitting) -> Synthesizer:
         """Returns the synthesizer that a fit has reached."""
-        from noisegate.fitting.target import read_target
-        from noisegate.generators.neural import NeuralTable
-        from noisegate.synthesizer import FitSummary, Synthesizer
-
-        model = NeuralTable(
-            generator=fitting.average.cpu().eval(),
-            weights=read_target(release, counts=COUNTS).weights,
-            layout=release.schema.layout,
-        )
-        return Synthesizer(
-            release=release,
-            model=model,
-            summary=FitSummary(step=fitting.step, steps=fitting.settings.steps, discrepancy=fitting.discrepancy),
-        )
+        return matched_synthesizer(release, fitting, counts=COUNTS)
 
     def fit_settings(self) -> FitSettings:
-        """Returns how to fit: the defaults with `fit_options` on top."""
+        """Returns how to fit: the defaults of the generator with `fit_options` on top."""
         from noisegate.fitting.loop import FitSettings
 
         try:
-            return replace(FitSettings(), **self.fit_options)
+            return replace(FitSettings(), **{**defaults_of(self.generator).fit, **self.fit_options})
         except TypeError as error:
             raise OptionError(f"fit_options={dict(self.fit_options)!r}: {error}") from None
 
@@ -215,6 +220,8 @@ class DPMERF(Fitted):
             "length_scale": list(self.length_scale),
             "length_scales": {name: list(value) for name, value in self.length_scales.items()},
             "hidden": list(self.hidden),
+            "channels": list(self.channels),
+            "image": None if self.image is None else list(self.image),
         }
 
     @classmethod
@@ -228,6 +235,18 @@ class DPMERF(Fitted):
             return cls(**data)
         except (TypeError, OptionError) as error:
             raise ModelError(f"the settings of dp-merf in the certificate are broken: {error}") from None
+
+    def network(self) -> ImageNetwork | None:
+        """Returns the design of the image generator; None for a table."""
+        if self.generator == "mixture" or self.generator == "table":
+            return None
+        return ImageNetwork(
+            shape=read_shape(self.image),
+            kind=self.generator,
+            latent=self.latent,
+            hidden=self.hidden,
+            channels=self.channels,
+        )
 
     def _asked(self, schema: Schema, budget: Budget) -> dict[str, FeatureMap]:
         maps = self.maps(schema)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import Field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 from noisegate.privacy.events import Event
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
+from noisegate.privacy.trade_off import ErrorBound
 from noisegate.schema import Schema
 
 if TYPE_CHECKING:
@@ -130,5 +131,20 @@ class Method(Protocol):
 
         Raises:
             ModelError: if a setting is missing or not known.
+        """
+        ...
+
+
+@runtime_checkable
+class ErrorBounded(Protocol):
+    """A method that can say before any data is read how far its questions are from the kernels that they stand for."""
+
+    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[ErrorBound, ...]:
+        """Returns a bound for each question whose dimension is a trade-off; see `noisegate.privacy.trade_off`.
+
+        Args:
+            schema: The columns.
+            budget: The guarantee that is asked for.
+            records: How many records there are, as far as the public knows.
         """
         ...

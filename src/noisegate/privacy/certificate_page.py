@@ -16,6 +16,7 @@ from noisegate.privacy.units import used
 _SAMPLERS = {
     Sampler.DISCRETE_GAUSSIAN: "exact discrete Gaussian (OpenDP)",
     Sampler.ROUNDED_GAUSSIAN: "float64 Gaussian from ChaCha20, rounded to a grid",
+    Sampler.CONVOLVED_GAUSSIAN: "discrete Gaussian from ChaCha20 and a table",
 }
 
 

@@ -21,6 +21,7 @@ class Sampler(Enum):
 
     DISCRETE_GAUSSIAN = "discrete-gaussian"
     ROUNDED_GAUSSIAN = "rounded-gaussian"
+    CONVOLVED_GAUSSIAN = "convolved-gaussian"
 
 
 class EventError(UserError):

@@ -25,7 +25,9 @@ float32 holds them exactly, and nothing underflows since they are integers.
 
 *Exact test* for the rows that the fast test cannot decide: Σ q₀² in 64-bit integers. If it is at most units², q₀
 stands. So both tests accept q₀ only when it is inside the ball, and a row inside the ball always gets q₀, whichever
-test it met.
+test it met. Rows are spared the exact test where s·(1 − 2⁻¹¹) > (units + √D)² already: s ≤ t·(1 + (D + 2)·2⁻²⁴), so the
+norm of x·scale is above units + √D, and truncation shortens it by at most √D. The exact test would have failed. (Where
+negative values are dropped, which may shorten more, no row is spared.)
 
 *Clipping*, for the others: let m = max|x|, y = x/m, and t = trunc(y·2ᵏ) with k such that D·2²ᵏ ≤ 2⁵². Then Σ t² is an
 exact float64 whatever the order, and ‖y‖·2ᵏ ≤ √(Σ t²) + √D. With r that right side, q = trunc(y·(units·2ᵏ·(1 −
@@ -49,6 +51,7 @@ FloatRows = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 UNITS = 2**22
 _HEADROOM = 1 - 2.0**-10
 _CHUNK = 4096
+_WORK = 2**15
 # Σ|q| over this many records stays below 2³¹, so blocks are summed in int32.
 BLOCK_LIMIT = (2**31 - 1) // UNITS
 # Σ|q| over this many records stays below 2⁶³.
@@ -101,15 +104,23 @@ class Grid:
         with np.errstate(over="ignore", invalid="ignore"):  # whether a warning comes must not depend on a record
             scaled = vectors * vectors.dtype.type(self.scale)
             # Before negative values are dropped, so that a record with an infinite one is never taken for a finite one.
-            accepted = _surely_inside(scaled)
+            accepted, refused = _decided(scaled)
         if self.nonnegative:
             np.maximum(scaled, 0, out=scaled)
         if accepted.all():
             return scaled.astype(np.int32)
         result = np.zeros(vectors.shape, dtype=np.int32)
         result[accepted] = scaled[accepted].astype(np.int32)
+        # Without its negative values a row may be inside after all.
+        outside = np.flatnonzero([] if self.nonnegative else refused)
+        accepted[outside] = True
         for row in np.flatnonzero(~accepted):
             result[row] = _quantise_row(vectors[row], scaled[row], self.nonnegative)
+        # Some rows at a time: work arrays that leave the cache cost more than the arithmetic.
+        some = max(1, _WORK // max(vectors.shape[1], 1))
+        for start in range(0, len(outside), some):
+            rows = outside[start : start + some]
+            result[rows] = _clip_rows(vectors[rows].astype(np.float64))
         return result
 
     def restore(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -117,14 +128,16 @@ class Grid:
         return sums.astype(np.float64) / self.scale
 
 
-def _surely_inside(scaled: FloatRows) -> npt.NDArray[np.bool_]:
+def _decided(scaled: FloatRows) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Returns which rows are surely inside the ball after truncation, and which ones are finite and surely not."""
     total = np.zeros(len(scaled))
     for start in range(0, scaled.shape[1], _CHUNK):
         chunk = scaled[:, start : start + _CHUNK]
         # |trunc(x)| ≤ |x|, so the norm before truncation decides for the norm after it.
         total += np.einsum("ij,ij->i", chunk, chunk)
     inside: npt.NDArray[np.bool_] = total * (1 + 2.0**-11) <= float(UNITS) ** 2  # False for NaN
-    return inside
+    outside = np.isfinite(total) & (total * (1 - 2.0**-11) > (UNITS + math.sqrt(scaled.shape[1])) ** 2)
+    return inside, outside
 
 
 def _quantise_row(row: FloatRows, scaled: FloatRows, nonnegative: bool) -> npt.NDArray[np.int64]:
@@ -140,14 +153,19 @@ def _quantise_row(row: FloatRows, scaled: FloatRows, nonnegative: bool) -> npt.N
 
 
 def _clip_row(row: npt.NDArray[np.float64], nonnegative: bool) -> npt.NDArray[np.int64]:
-    if nonnegative:
-        row = np.maximum(row, 0)
-    largest = np.abs(row).max()
-    if largest == 0:
-        return np.zeros(row.shape, dtype=np.int64)
-    unit = row / largest
-    bits = (52 - math.ceil(math.log2(max(len(row), 2)))) // 2
-    coarse = np.trunc(unit * 2.0**bits)
-    radius = math.sqrt(float(np.dot(coarse, coarse))) + math.sqrt(len(row))
-    clipped: npt.NDArray[np.int64] = np.trunc(unit * (UNITS * 2.0**bits * _HEADROOM / radius)).astype(np.int64)
+    clipped: npt.NDArray[np.int64] = _clip_rows(np.maximum(row, 0)[None] if nonnegative else row[None])[0]
     return clipped
+
+
+def _clip_rows(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Returns finite rows, which are overwritten, scaled down onto the ball."""
+    dim = rows.shape[1]
+    largest = np.maximum(rows.max(axis=1, keepdims=True), -rows.min(axis=1, keepdims=True))
+    # A row of zeros stays one.
+    unit = np.divide(rows, np.where(largest > 0, largest, 1.0), out=rows)
+    bits = (52 - math.ceil(math.log2(max(dim, 2)))) // 2
+    coarse = unit * 2.0**bits
+    np.trunc(coarse, out=coarse)
+    radius = np.sqrt(np.einsum("ij,ij->i", coarse, coarse)) + math.sqrt(dim)
+    unit *= (UNITS * 2.0**bits * _HEADROOM / radius)[:, None]
+    return unit.astype(np.int64)

@@ -1,10 +1,11 @@
 """The only file that draws private noise. Randomness comes from the operating system and takes no seed.
 
-Two samplers, each with its proof in docs/guarantees.md (G-04, G-05):
+Three samplers, each with its proof in docs/guarantees.md (G-04, G-05, G-18):
 
 * the discrete Gaussian of Canonne, Kamath, Steinke (2020), drawn exactly by OpenDP, about 10⁵ coordinates a second;
 * a float64 Gaussian from a ChaCha20 generator keyed by the operating system, added to the integer sum and rounded to a
-  grid that is coarse against float64 resolution (2⁻⁴⁵ and finer) and fine against the noise (at most 1/16 of it).
+  grid that is coarse against float64 resolution (2⁻⁴⁵ and finer) and fine against the noise (at most 1/16 of it);
+* the discrete Gaussian convolved from a table, for the steps of a gradient run, about 5·10⁶ coordinates a second.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy.typing as npt
 
 from noisegate.errors import CalibrationError
 from noisegate.privacy.accounting import MAXIMUM_STD, MINIMUM_STD, ROUNDED_DISTANCE
+from noisegate.privacy.convolution import gaussian_table, multipliers
 from noisegate.privacy.events import Sampler
 
 # Above this many coordinates the exact sampler takes more than ten seconds.
@@ -54,6 +56,8 @@ def add_noise(sums: npt.NDArray[np.int64], *, noise_std: float, sampler: Sampler
     _check_std(noise_std)
     if sampler is Sampler.DISCRETE_GAUSSIAN:
         return sums + _discrete_gaussian(sums.size, noise_std).reshape(sums.shape)
+    if sampler is Sampler.CONVOLVED_GAUSSIAN:
+        return sums + _convolved_gaussian(sums.size, noise_std).reshape(sums.shape)
     return _rounded_gaussian(sums, noise_std)
 
 
@@ -120,10 +124,14 @@ def _discrete_gaussian(size: int, noise_std: float) -> npt.NDArray[np.int64]:
     return noise
 
 
-def _rounded_gaussian(sums: npt.NDArray[np.int64], noise_std: float) -> npt.NDArray[np.int64]:
+def _chacha() -> np.random.Generator:
     from randomgen import ChaCha
 
-    generator = np.random.Generator(ChaCha(key=secrets.randbits(256), rounds=20))
+    return np.random.Generator(ChaCha(key=secrets.randbits(256), rounds=20))
+
+
+def _rounded_gaussian(sums: npt.NDArray[np.int64], noise_std: float) -> npt.NDArray[np.int64]:
+    generator = _chacha()
     step = max(1, 2 ** math.floor(math.log2(noise_std / 16)))
     result = np.empty(sums.shape, dtype=np.int64)
     values, results = sums.reshape(-1), result.reshape(-1)
@@ -134,3 +142,13 @@ def _rounded_gaussian(sums: npt.NDArray[np.int64], noise_std: float) -> npt.NDAr
         noisy = rest.astype(np.float64) + noise_std * generator.standard_normal(rest.shape)
         results[start : start + _CHUNK] = (whole + np.rint(noisy / step).astype(np.int64)) * step
     return result
+
+
+def _convolved_gaussian(size: int, noise_std: float) -> npt.NDArray[np.int64]:
+    generator, table, noise = _chacha(), gaussian_table(), np.zeros(size, dtype=np.int64)
+    for start in range(0, size, _CHUNK):
+        part = noise[start : start + _CHUNK]
+        for multiplier in multipliers(noise_std):
+            words = generator.integers(0, 2**64, part.size, dtype=np.uint64)
+            part += multiplier * table.numbers(words, lambda: secrets.randbits(320))
+    return noise

@@ -15,6 +15,7 @@ from noisegate.schema.columns import (
 from noisegate.schema.constraints import Comparison, Constraint, Impossible
 from noisegate.schema.decode import decode
 from noisegate.schema.layout import EncodedTable, Layout
+from noisegate.schema.pixels import ImageShape, pixel_schema
 from noisegate.schema.regions import Region
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES, Schema
 
@@ -30,6 +31,7 @@ __all__ = [
     "Date",
     "Datetime",
     "EncodedTable",
+    "ImageShape",
     "Impossible",
     "Integer",
     "Layout",
@@ -38,4 +40,5 @@ __all__ = [
     "Region",
     "Schema",
     "decode",
+    "pixel_schema",
 ]

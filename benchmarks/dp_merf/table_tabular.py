@@ -1,0 +1,144 @@
+"""The tabular benchmark of DP-MERF (Table 1) and DP-HP (Tables 2 and 7): fit, sample, twelve classifiers, mean ± sd.
+
+    python benchmarks/dp_merf/table_tabular.py --dataset adult --data DIR [--method dp-merf] [--epsilon 1] [--seeds 5]
+
+DIR holds the files of the data set as its publisher hands them out; benchmarks/papers/README.md lists them. Seed i
+splits the records and drives the public randomness of run i; the private noise takes none. The papers' figures are
+printed beside and not asserted: expected.toml says why they are not comparable. The scores are computed on real data,
+outside the guarantee.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console
+from rich.progress import Progress, TaskID
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from papers.catalogue import TABLES, load, published
+from papers.published import Loaded
+from tabular_page import Asked, Runs, content, print_page
+
+from noisegate import Adjacency, Gate, UserError
+from noisegate.evaluation import DownstreamReport
+from noisegate.evaluation.downstream import COUNTS, downstream_scores
+from noisegate.methods.catalogue import make_method
+
+METHODS = ("dp-merf", "dp-hp", "auto")
+
+
+def main() -> int:
+    """Runs the benchmark; 0 when it is done, 2 when it cannot run."""
+    options = _options()
+    console = Console()
+    asked = Asked(**{name: getattr(options, name) for name in Asked.__dataclass_fields__})
+    try:
+        with Progress(console=console, transient=True) as progress:
+            runs = _runs(options, progress)
+    except UserError as error:
+        console.print(f"[red]{error}[/red]")
+        return 2
+    print_page(console, asked, runs)
+    if options.json:
+        options.json.write_text(json.dumps(content(asked, runs), indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="The tabular benchmark of DP-MERF and DP-HP.")
+    parser.add_argument("--dataset", choices=TABLES, required=True)
+    parser.add_argument("--data", type=Path, required=True, help="folder with the published files")
+    parser.add_argument("--method", choices=METHODS, default="dp-merf")
+    parser.add_argument("--settings", type=_settings, default={}, help="changes to the method's defaults, as JSON")
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--delta", type=float, default=1e-5)
+    parser.add_argument(
+        "--adjacency",
+        choices=[kind.value for kind in Adjacency],
+        default=Adjacency.ADD_REMOVE.value,
+        help="replace-one takes the number of records as public, as the papers do",
+    )
+    parser.add_argument("--seeds", type=int, default=5, help="number of runs; run i has public seed i and fresh noise")
+    parser.add_argument("--rows", type=int, help="synthetic records; default: the published number of training records")
+    parser.add_argument("--no-real", action="store_true", help="do not train on the real records as well")
+    parser.add_argument("--jobs", type=int, help="classifiers trained side by side; default: the cores")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--json", type=Path, help="write the figures there")
+    options = parser.parse_args()
+    for name in ("seeds", "rows", "jobs"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            parser.error(f"--{name} {getattr(options, name)} must be at least 1")
+    return options
+
+
+def _settings(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no JSON: {error}") from None
+    if not isinstance(found, dict) or "seed" in found:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a JSON object of settings, without the seed")
+    return found
+
+
+def _runs(options: argparse.Namespace, progress: Progress) -> Runs:
+    total = options.seeds * (1 + COUNTS["twelve"]) + (0 if options.no_real else COUNTS["twelve"])
+    task = progress.add_task(options.dataset, total=total)
+    reports: list[DownstreamReport] = []
+    records: list[int] = []
+    real = None
+    for seed in range(options.seeds):
+        progress.update(task, description=f"{options.dataset}, seed {seed}: fit and sample")
+        loaded = load(options.dataset, options.data, seed=seed)
+        synthetic = _synthetic(options, loaded, seed)
+        progress.advance(task)
+        told = _teller(progress, task, f"{options.dataset}, seed {seed}")
+        reports.append(_scored(synthetic, loaded, seed, options.jobs, told))
+        records.append(loaded.train.num_rows)
+        if seed == 0 and not options.no_real:
+            told = _teller(progress, task, f"{options.dataset}, real records")
+            real = _scored(loaded.train, loaded, seed, options.jobs, told)
+    return Runs(synthetic=tuple(reports), real=real, records=tuple(records))
+
+
+def _synthetic(options: argparse.Namespace, loaded: Loaded, seed: int) -> pa.Table:
+    replace_one = options.adjacency == Adjacency.REPLACE_ONE.value
+    gate = Gate(
+        loaded.train,
+        schema=loaded.schema,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        adjacency=options.adjacency,
+        records=loaded.train.num_rows if replace_one else None,
+    )
+    # The seed is of the public randomness: features, weights, fitting. The private noise takes none.
+    synthesizer = make_method(options.method, {**options.settings, "seed": seed}).fit(gate, device=options.device)
+    # As many as the published set has for training: the number of the records at hand is private.
+    return synthesizer.sample(options.rows or published(options.dataset).train_records, seed=seed)
+
+
+def _scored(
+    train: pa.Table, loaded: Loaded, seed: int, jobs: int | None, told: Callable[[str, int, int], None]
+) -> DownstreamReport:
+    return downstream_scores(
+        train, loaded.test, loaded.schema, seed=seed, classifiers="twelve", jobs=jobs, progress=told
+    )
+
+
+def _teller(progress: Progress, task: TaskID, what: str) -> Callable[[str, int, int], None]:
+    def tell(name: str, done: int, of: int) -> None:
+        progress.update(task, advance=1, description=f"{what}: {done} of {of} classifiers")
+
+    return tell
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""What the tabular benchmark prints: our scores, the papers' beside them, and what the papers' noise costs."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from paper_budget import paper_cost
+from rich.console import Console
+from rich.table import Table
+
+from noisegate.evaluation import CAVEAT, DownstreamReport
+from noisegate.evaluation.scores import Scores
+from noisegate.methods.hp_design import paper_split
+
+EXPECTED = Path(__file__).with_name("expected.toml")
+TITLES = {"roc_auc": "ROC-AUC", "average_precision": "average precision", "f1": "F1", "accuracy": "accuracy"}
+# What the papers print: two figures for two classes, one for more.
+PRINTED = {"roc": "area under ROC", "prc": "area under PRC", "f1": "F1, weighted"}
+SOURCES = {
+    "dp-merf": "DP-MERF",
+    "dp-merf-again": "by DP-HP's authors",
+    "dp-hp": "DP-HP",
+    "real": "real",
+    "real-again": "by DP-HP's authors",
+}
+# DP-HP gives 0.6 of ε to the sum kernel and the counts, the rest to as many product kernels as epochs (its code).
+HP_SUM_PART, HP_SUMS, HP_PRODUCTS = 0.6, 2, 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What was asked for, as it goes into the report."""
+
+    dataset: str
+    method: str
+    settings: Mapping[str, object]
+    epsilon: float
+    delta: float
+    adjacency: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """What the runs came to.
+
+    Attributes:
+        synthetic: scores of the classifiers trained on synthetic records, one report per seed.
+        real: those of the classifiers trained on the real training records of seed 0; None if not asked for.
+        records: training records of each run, for the reader: outside the guarantee.
+    """
+
+    synthetic: tuple[DownstreamReport, ...]
+    real: DownstreamReport | None
+    records: tuple[int, ...]
+
+    @property
+    def mean(self) -> Scores:
+        """The mean over the seeds of the mean over the classifiers."""
+        return Scores.mean([report.mean for report in self.synthetic])
+
+    @property
+    def deviation(self) -> Scores | None:
+        """The standard deviation over the seeds of that mean; None for one seed."""
+        return Scores.deviation([report.mean for report in self.synthetic]) if len(self.synthetic) > 1 else None
+
+
+def papers_figures(dataset: str) -> dict[str, dict[str, float]]:
+    """Returns what the papers print at (1, 1e-5)-DP, by figure and source."""
+    return dict(tomllib.loads(EXPECTED.read_text(encoding="utf-8"))["tabular"][dataset])
+
+
+def hp_paper_cost(epsilon: float, delta: float) -> float:
+    """Returns the ε of the noise by which DP-HP claims (ε, δ); it is the same for any number of products."""
+    return paper_split(epsilon, delta, sum_part=HP_SUM_PART, products=HP_PRODUCTS, sums=HP_SUMS)[2]
+
+
+def print_page(console: Console, asked: Asked, runs: Runs) -> None:
+    """Prints the scores, the papers' below, notes, what the papers' noise costs, and the caveat."""
+    guarantee = f"({asked.epsilon:g}, {asked.delta:g})-DP, {asked.adjacency}"
+    page = Table(title=f"{asked.dataset}, {asked.method}, {guarantee}: 12 classifiers", title_justify="left")
+    for heading in ("", f"mean of {len(runs.synthetic)} seed(s) ± sd", "trained on real records"):
+        page.add_column(heading, justify="right" if heading else "left")
+    for name, title in TITLES.items():
+        spread = "" if runs.deviation is None else f" ± {getattr(runs.deviation, name):.3f}"
+        real = "" if runs.real is None else f"{getattr(runs.real.mean, name):.3f}"
+        page.add_row(title, f"{getattr(runs.mean, name):.3f}{spread}", real)
+    console.print(page)
+    console.print(f"Scores: {runs.synthetic[0].averaging}.")
+    for seed, report in enumerate(runs.synthetic):
+        for note in report.notes:
+            console.print(f"seed {seed}: {note}", style="dim", highlight=False)
+    # At another guarantee the papers have no figures.
+    if (asked.epsilon, asked.delta) == (1.0, 1e-5):
+        console.print(_papers_page(asked.dataset))
+    console.print(budget_text(asked.epsilon, asked.delta))
+    console.print(CAVEAT, style="bold")
+
+
+def budget_text(epsilon: float, delta: float) -> str:
+    """Returns what the papers' noise costs where they claim (ε, δ), in words."""
+    cost = paper_cost(epsilon, delta)
+    return (
+        f"What the papers' noise costs where they claim ε = {epsilon:g} (δ = {delta:g}), by the exact curve: DP-MERF "
+        f"{cost.composed:.3f} as composed, {cost.together:.3f} for what one record can change, {cost.add_remove:.3f} "
+        f"under add/remove-one; DP-HP {hp_paper_cost(epsilon, delta):.3f}. What their code reads without noise is in "
+        "none of these. Each run above spends the ε in the title; several on the same records add up."
+    )
+
+
+def content(asked: Asked, runs: Runs) -> dict[str, object]:
+    """Returns the same as JSON values, with the scores of every classifier."""
+    return {
+        "caveat": CAVEAT,
+        **vars(asked),
+        "records": list(runs.records),
+        "mean": runs.mean.to_json(),
+        "standard_deviation": None if runs.deviation is None else runs.deviation.to_json(),
+        "seeds": [report.to_json() for report in runs.synthetic],
+        "real": None if runs.real is None else runs.real.to_json(),
+        "papers_at_epsilon_1": papers_figures(asked.dataset),
+        "papers_noise_costs": {
+            "dp-merf": vars(paper_cost(asked.epsilon, asked.delta)),
+            "dp-hp": hp_paper_cost(asked.epsilon, asked.delta),
+        },
+    }
+
+
+def _papers_page(dataset: str) -> Table:
+    page = Table(
+        title="The papers, hard predictions: not comparable with the above, expected.toml says why",
+        title_justify="left",
+    )
+    page.add_column("")
+    for heading in SOURCES.values():
+        page.add_column(heading, justify="right")
+    for name, figures in papers_figures(dataset).items():
+        first, *others = (f"{figures[source]:.3f}" for source in SOURCES)
+        page.add_row(PRINTED[name], f"{first} ± {figures['tolerance']:g}", *others)
+    return page

@@ -1,0 +1,314 @@
+"""Classifiers with the interface of scikit-learn, trained through the gate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from noisegate.data.labelled import records_table, with_labels
+from noisegate.data.tables import TableSource
+from noisegate.errors import DataError, OptionError
+from noisegate.gate.gate import Gate
+from noisegate.methods.llm import DPLLM
+from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.ledger import Ledger
+from noisegate.schema import Categorical, Continuous, EncodedTable, Schema
+
+LABEL = "label"
+
+
+class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A differentially private classifier that explains itself: DP-LLM with the interface of scikit-learn.
+
+    Every call of `fit` costs `epsilon` anew, also those that cross-validation or a grid search makes: choose settings
+    on public or simulated records. What is fitted may be asked, saved and handed out at no further cost.
+
+    Args:
+        epsilon: ε of the guarantee of one fit.
+        delta: δ of the guarantee.
+        classes: Every label that there may be, public knowledge; not needed with a schema, which says so itself.
+        bounds: Smallest and largest value of the columns of X, public knowledge: a pair of numbers, or of one number
+            for each column. Values outside are moved to the bound.
+        schema: Instead of `classes` and `bounds`: what is publicly known about the columns of X and the label, for
+            tables that have other columns than numbers.
+        records: The number of records as far as the public knows, for instance a rounded one. Sums of gradients are
+            divided by it.
+        random_state: Of the public randomness: projection and initial weights. The samples and the noise take no seed,
+            so two fits with the same `random_state` differ.
+        maps: See `noisegate.methods.llm.DPLLM`, and for the others below.
+        projection: Dimensions of the random projection; None for none.
+        temperature: How many maps have a say.
+        steps: How many noisy gradients are taken.
+        rate: Chance of each record to be in the sample of a step.
+        norm: What the gradient of each record is clipped to.
+        learning_rate: Of Adam.
+        decay: Of the learning rate, after every quarter of the steps.
+        spread: Standard deviation of the initial weights.
+        centre: The position between the bounds that counts as nothing.
+        adjacency: "add-remove" or "replace-one"; with the latter `records` must be exact.
+        ledger: Ledger, its path or its URL, to book each fit on.
+        dataset: Name of the data set in the ledger.
+
+    Attributes:
+        classes_: The labels, in ascending order.
+        classifier_: What was trained; see `noisegate.classifiers.locally_linear.LocallyLinear`.
+        certificate_: The statement to hand out with it.
+        input_names_: What each number of an explanation is about.
+        n_features_in_: Number of columns of X.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float = 1e-5,
+        classes: Any = None,
+        bounds: Any = None,
+        schema: Schema | None = None,
+        records: int | None = None,
+        random_state: Any = None,
+        maps: int = DPLLM.maps,
+        projection: int | None = DPLLM.projection,
+        temperature: float = DPLLM.temperature,
+        steps: int = DPLLM.steps,
+        rate: float = DPLLM.rate,
+        norm: float = DPLLM.norm,
+        learning_rate: float = DPLLM.learning_rate,
+        decay: float = DPLLM.decay,
+        spread: float = DPLLM.spread,
+        centre: float = DPLLM.centre,
+        adjacency: Adjacency | str = "add-remove",
+        ledger: Ledger | str | Path | None = None,
+        dataset: str | None = None,
+    ) -> None:
+        self.epsilon, self.delta, self.adjacency = epsilon, delta, adjacency
+        self.classes, self.bounds, self.schema, self.records = classes, bounds, schema, records
+        self.random_state = random_state
+        self.maps, self.projection, self.temperature = maps, projection, temperature
+        self.steps, self.rate, self.norm = steps, rate, norm
+        self.learning_rate, self.decay, self.spread, self.centre = learning_rate, decay, spread, centre
+        self.ledger, self.dataset = ledger, dataset
+
+    def fit(self, X: Any, y: Any = None) -> LocallyLinearMaps:  # noqa: N803 - as scikit-learn calls it
+        """Trains the classifier; this is where the budget is spent.
+
+        Args:
+            X: Records: an array (records, columns); with a schema a pandas, Polars or PyArrow table too.
+            y: Their labels, (records,); with a schema None, where X has the label as a column.
+
+        Raises:
+            UserError: if a setting is unusable or the data does not fit; nothing is spent.
+            BudgetRefusedError: if the ledger refuses.
+        """
+        if self.schema is None:
+            schema, table = self._bounded(X, y)
+        else:
+            schema, table = self.schema, _labelled(self.schema, X, y)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        method = DPLLM(**{name: getattr(self, name) for name in _METHOD}, seed=seed)
+        gate = Gate(
+            table,
+            schema=schema,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=self.adjacency,
+            records=self.records,
+            ledger=self.ledger,
+            dataset=self.dataset,
+        )
+        self.classifier_ = method.fit(gate)
+        labels = np.asarray(self.classifier_.classes if self.schema is not None else self._classes())
+        self._order = np.argsort(labels, kind="stable")
+        self.classes_ = labels[self._order]
+        self.n_features_in_ = len(schema.columns) - 1
+        self.input_names_ = self.classifier_.inputs.names
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        # Noise may drown the few records of a test set.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    @property
+    def certificate_(self) -> Certificate:
+        """The statement to hand out with the classifier."""
+        check_is_fitted(self)
+        return self.classifier_.certificate
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
+        """Returns the most likely label of each record, (records,)."""
+        likely = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[likely])
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
+        """Returns the probability of each label of `classes_`, (records, classes); they are not calibrated."""
+        encoded = self._encoded(X)
+        return self.classifier_.probabilities(encoded)[:, self._order]
+
+    def explain(self, X: Any, *, label: Any = None) -> npt.NDArray[np.float32]:  # noqa: N803
+        """Returns why records are predicted as they are: the weighed linear map of one class at each.
+
+        An entry says how much the class gains while its column goes from its lower to its upper bound, or while the
+        level comes up. It costs no privacy.
+
+        Args:
+            X: Records as for `predict`; or one record as an array of any shape with one number for each column.
+            label: The class to explain; None for the predicted one.
+
+        Returns:
+            In the shape of X where every number of X is one input; (records, inputs) where a column with levels, or one
+            that may be missing, has several (`input_names_` says which).
+        """
+        encoded, shape = self._shaped(X)
+        maps = self.classifier_.explain(encoded, of=self._positions(label, len(encoded)))
+        return maps.reshape(shape) if maps.size == np.prod(shape) else maps
+
+    def importance(self, X: Any, *, label: Any = None) -> npt.NDArray[np.float32]:  # noqa: N803
+        """Returns how much of a say each map of one class has at each record, (records, maps); rows sum to 1."""
+        encoded, _ = self._shaped(X)
+        return self.classifier_.importance(encoded, of=self._positions(label, len(encoded)))
+
+    def filters(self, label: Any) -> npt.NDArray[np.float32]:
+        """Returns every linear map of a class, (maps, inputs), in the units of `explain`.
+
+        Raises:
+            OptionError: if there is no such class.
+        """
+        check_is_fitted(self)
+        return self.classifier_.filters(self._level(label))
+
+    def _classes(self) -> list[Any]:
+        """Returns the labels that were given, as plain values.
+
+        Raises:
+            OptionError: if there are fewer than two different ones, or none was given.
+        """
+        if self.classes is None or np.ndim(self.classes) != 1:
+            raise OptionError(
+                f"classes={self.classes!r}: give every label that there may be, as public knowledge. Labels read off "
+                "private records would leak which of them occur."
+            )
+        classes: list[Any] = np.asarray(self.classes).tolist()
+        if len(classes) < 2 or len(set(classes)) < len(classes):
+            raise OptionError(f"classes={self.classes!r} must be two labels or more, all different.")
+        return classes
+
+    def _bounded(self, X: Any, y: Any) -> tuple[Schema, pa.Table]:  # noqa: N803
+        """Returns schema and table of an array of numbers between `bounds`, with its labels."""
+        classes = self._classes()
+        _check_numbers(X)
+        X, y = validate_data(self, X, y, dtype=np.float64)  # noqa: N806
+        levels = dict(zip(classes, _levels(classes), strict=True))
+        columns = [
+            Continuous(name=f"x{j}", lower=low, upper=high) for j, (low, high) in enumerate(self._pairs(X.shape[1]))
+        ]
+        schema = Schema((*columns, Categorical(name=LABEL, levels=tuple(levels.values()))), label=LABEL)
+        found = [levels.get(cell) for cell in np.asarray(y).tolist()]
+        if None in found:
+            raise DataError(
+                f"y: record {found.index(None) + 1} has a label that is none of classes={list(classes)}; correct it, "
+                "or add the label to classes if it is publicly known that it may occur."
+            )
+        return schema, with_labels(records_table(X, [column.name for column in columns]), found, LABEL)
+
+    def _pairs(self, columns: int) -> list[tuple[float, float]]:
+        """Returns the bounds of each column."""
+        try:
+            low, high = (np.broadcast_to(np.asarray(end, np.float64), columns) for end in self.bounds)
+        except (TypeError, ValueError):
+            raise OptionError(
+                f"bounds={self.bounds!r}: give the smallest and the largest value of the {columns} columns as public "
+                "knowledge: bounds=(0, 255), or two sequences with one number for each column. Bounds read off private "
+                "records would leak them. A schema says the same, and more."
+            ) from None
+        return list(zip(low.tolist(), high.tolist(), strict=True))
+
+    def _encoded(self, X: Any) -> EncodedTable:  # noqa: N803
+        """Returns records to predict, encoded by the schema without its label."""
+        check_is_fitted(self)
+        schema = self.classifier_.release.schema
+        public = Schema(
+            tuple(column for column in schema.columns if column.name != schema.label),
+            missing_values=schema.missing_values,
+        )
+        if self.schema is None:
+            _check_numbers(X)
+            X = validate_data(self, X, reset=False, dtype=np.float64)  # noqa: N806
+        return EncodedTable.concatenate(list(TableSource(records_table(X, public.names), public).batches()))
+
+    def _shaped(self, X: Any) -> tuple[EncodedTable, tuple[int, ...]]:  # noqa: N803
+        """Returns records to explain, and the shape that an explanation of them has if all inputs are columns."""
+        check_is_fitted(self)
+        if isinstance(X, np.ndarray) and X.size == self.n_features_in_:
+            return self._encoded(X.reshape(1, -1)), X.shape
+        encoded = self._encoded(X)
+        return encoded, (len(encoded), self.n_features_in_)
+
+    def _positions(self, label: Any, records: int) -> npt.NDArray[np.int64] | None:
+        """Returns the position of one class among those of the classifier, for each record."""
+        if label is None:
+            return None
+        return np.full(records, self.classifier_.classes.index(self._level(label)))
+
+    def _level(self, label: Any) -> Any:
+        """Returns what the schema calls a label."""
+        known = self.classes_.tolist()
+        if label not in known:
+            raise OptionError(f"label={label!r} is no class; choose one of {known}.")
+        return self.classifier_.classes[int(self._order[known.index(label)])]
+
+
+_METHOD = (
+    *("maps", "projection", "temperature", "steps", "rate", "norm", "learning_rate", "decay", "spread", "centre"),
+)
+
+
+def _levels(classes: list[Any]) -> list[str | int]:
+    """Returns labels as levels of a schema, which are all text or all whole numbers.
+
+    Raises:
+        OptionError: if a label is neither text nor a whole number.
+    """
+    if all(isinstance(label, int | float) and float(label).is_integer() for label in classes):
+        return [int(label) for label in classes]
+    if not all(isinstance(label, str) for label in classes):
+        raise OptionError(f"classes={classes!r} must be all text or all whole numbers; name the labels anew.")
+    return classes
+
+
+def _check_numbers(X: Any) -> None:  # noqa: N803
+    """Finds text that is no number before NumPy does, whose message would quote it.
+
+    Raises:
+        DataError: if there is any.
+    """
+    cells = np.asarray(X)
+    if cells.ndim != 2 or cells.dtype.kind not in "OUS":
+        return
+    try:
+        cells.astype(np.float64)
+    except (TypeError, ValueError):
+        pass
+    else:
+        return
+    raise DataError("X: a value is no number; columns of text need a schema: LocallyLinearMaps(schema=...).")
+
+
+def _labelled(schema: Schema, X: Any, y: Any) -> pa.Table:  # noqa: N803
+    """Returns records and labels as a table with the columns of the schema."""
+    if schema.label is None:
+        raise OptionError("the schema names no label; say which column is to be predicted: Schema(..., label=NAME).")
+    if y is None:
+        return records_table(X, schema.names)
+    names = [name for name in schema.names if name != schema.label]
+    return with_labels(records_table(X, names), y, schema.label)

@@ -1,0 +1,173 @@
+"""Hermite features of one number: the truncated Mehler series of the Gaussian kernel (DP-HP, sections 3.1 and E).
+
+For ρ in (0, 1), exp(−ρ/(1 − ρ²)·(x − y)²) = Σ_k φ_k(x)·φ_k(y), where ρ/(1 − ρ²) = 1/(2ℓ²) for the length scale ℓ, and
+
+    φ_0(x) = (1 − ρ²)^¼ · exp(−ρ/(1 + ρ)·x²),    φ_{k+1} = √(2ρ/(k + 1))·x·φ_k − ρ·√(k/(k + 1))·φ_{k−1}.
+
+The feature vector of order C holds φ_0 … φ_C. Its squared norm is the kernel at (x, x), which is 1, less the tail of
+the series, so it is below 1; how far below is computed, not guessed (`squared_norms`, on the values that can occur).
+
+The recursion carries the eigenvalues in it, so nothing grows: |φ_k| ≤ 1. In float64 it is good to 10⁻¹² up to order
+2,000 on [−1, 1], checked against arithmetic of 50 digits by tests/features/test_hermite.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import OptionError
+
+MOST_ORDER = 2000
+
+
+def rho_of(length_scale: float) -> float:
+    """Returns the ρ in (0, 1) with ρ/(1 − ρ²) = 1/(2ℓ²), for a length scale ℓ in units of x.
+
+    Raises:
+        OptionError: if the length scale is not in [0.0001, 1000]: beyond, ρ is 0 or 1 in float64, or nearly so.
+    """
+    if isinstance(length_scale, bool) or not isinstance(length_scale, int | float) or not 1e-4 <= length_scale <= 1e3:
+        raise OptionError(
+            f"length_scale={length_scale!r} must be a number from 0.0001 to 1000, in units of a column's range; "
+            "for instance 0.1."
+        )
+    alpha = 1 / (2 * length_scale**2)
+    # (−1 + √(1 + 4α²))/(2α), written so that nothing cancels.
+    return 2 * alpha / (1 + math.sqrt(1 + 4 * alpha**2))
+
+
+def check_order(order: int, name: str = "order") -> None:
+    """Checks the order of the series.
+
+    Raises:
+        OptionError: if it is not a whole number from 0 to 2,000.
+    """
+    if isinstance(order, bool) or not isinstance(order, int) or not 0 <= order <= MOST_ORDER:
+        raise OptionError(
+            f"{name}={order!r} must be a whole number from 0 to {MOST_ORDER}: beyond it the recursion is not checked, "
+            "and noise would drown what the series still gains. Use a larger length scale instead."
+        )
+
+
+def hermite(values: npt.ArrayLike, *, order: int, rho: float) -> npt.NDArray[np.float64]:
+    """Returns φ_0 … φ_C of each value, (*shape, C + 1), with C = `order` (DP-HP, equation 91).
+
+    Args:
+        values: Numbers of any shape.
+        order: C.
+        rho: In (0, 1), see `rho_of`.
+    """
+    x = np.asarray(values, dtype=np.float64)
+    features = np.empty((*x.shape, order + 1))
+    features[..., 0] = (1 - rho * rho) ** 0.25 * np.exp(-rho / (1 + rho) * x * x)
+    if order:
+        features[..., 1] = math.sqrt(2 * rho) * x * features[..., 0]
+    for k in range(1, order):
+        step = math.sqrt(2 * rho / (k + 1)) * x * features[..., k]
+        features[..., k + 1] = step - rho * math.sqrt(k / (k + 1)) * features[..., k - 1]
+    return features
+
+
+def squared_norms(values: npt.ArrayLike, *, order: int, rho: float) -> npt.NDArray[np.float64]:
+    """Returns the squared norm of the features of each value, at most 1: the truncated kernel at (x, x)."""
+    norms: npt.NDArray[np.float64] = np.square(hermite(values, order=order, rho=rho)).sum(axis=-1)
+    return norms
+
+
+def squared_norm_supremum(order: int, rho: float, *, low: float = 0.0, high: float = 1.0) -> float:
+    """Returns an upper bound on the squared norm over [low, high], at most 1 and within 0.001 of the supremum.
+
+    Between neighbours of a grid with spacing h the squared norm s changes by at most h/2·sup|s'| beyond the larger end,
+    and |s'| = 2|⟨φ, φ'⟩| ≤ 2‖φ‖‖φ'‖ ≤ 2·√(2ρ/(1 − ρ²)), since ‖φ'(x)‖² of the full series is the mixed second
+    derivative ∂²/∂x∂y of the kernel at y = x, which is 2ρ/(1 − ρ²), and truncation only makes it smaller.
+    """
+    slope = 2 * math.sqrt(2 * rho / (1 - rho * rho))
+    points = 2 + math.ceil((high - low) * slope / 1e-3)
+    grid, step = np.linspace(low, high, min(points, 200_001), retstep=True)
+    # In pieces: a long grid times many orders would not fit.
+    largest = max(
+        float(squared_norms(part, order=order, rho=rho).max()) for part in np.array_split(grid, 64) if part.size
+    )
+    return min(1.0, largest + 0.5 * float(step) * slope + 1e-12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """A truncated series for positions x in [0, 1], taken at (x − origin)·stretch: the same kernel for every stretch.
+
+    The kernel of length scale ℓ in x is the kernel of length scale ℓ·stretch in x·stretch, but the series is another
+    one: it falls off with ρ of ℓ·stretch. A stretch that fits the interval needs far fewer terms (`shortest_series`).
+
+    Attributes:
+        length_scale: ℓ, in units of the column's range.
+        order: C; the vector has C + 1 coordinates.
+        origin: The position that is zero.
+        stretch: What positions are multiplied by.
+    """
+
+    length_scale: float
+    order: int
+    origin: float = 0.5
+    stretch: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_order(self.order)
+        if not 0 <= self.origin <= 1 or not 0 < self.stretch <= 1e4:
+            raise OptionError(f"origin={self.origin!r} must lie in [0, 1], stretch={self.stretch!r} in (0, 10000].")
+        rho_of(self.length_scale * self.stretch)
+
+    @property
+    def rho(self) -> float:
+        """ρ of the series."""
+        return rho_of(self.length_scale * self.stretch)
+
+    def __call__(self, positions: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Returns the features of positions in [0, 1], (*shape, order + 1)."""
+        moved = (np.asarray(positions, dtype=np.float64) - self.origin) * self.stretch
+        return hermite(moved, order=self.order, rho=self.rho)
+
+    @property
+    def kept(self) -> float:
+        """The least share of the kernel's norm² that the series keeps anywhere in [0, 1]: 1 without truncation."""
+        return float(np.square(self(np.linspace(0, 1, 513))).sum(axis=1).min())
+
+
+@cache
+def shortest_series(length_scale: float, kept: float = 0.9) -> Series:
+    """Returns the series of lowest order that keeps the share `kept` of the kernel's norm² all over [0, 1].
+
+    The paper takes x as it is; at ℓ² = 0.005 its order 100 keeps 0.69. Here order 11 keeps 0.9 of the same kernel.
+    A rule from public knowledge alone: the length scale, in units of the bounds.
+
+    Args:
+        length_scale: ℓ, in units of the column's range.
+        kept: In (0, 1).
+
+    Raises:
+        OptionError: if `length_scale` is too small for any series of use, or `kept` not in (0, 1).
+    """
+    rho_of(length_scale)
+    if not 0 < kept < 1:
+        raise OptionError(f"kept={kept!r} must lie between 0 and 1, for instance 0.9.")
+    best: Series | None = None
+    # About 1/ℓ terms are needed, best with a stretch near 1/√ℓ; longer scales need hardly any term at all.
+    for stretch in np.geomspace(0.25, 64, 65).tolist():
+        if not 5e-3 <= length_scale * stretch <= 1e3:
+            continue
+        order = _order_within(length_scale * stretch, stretch / 2, kept, MOST_ORDER if best is None else best.order)
+        if order is not None and (best is None or order < best.order):
+            best = Series(length_scale=length_scale, order=order, stretch=stretch)
+    if best is None:
+        raise OptionError(f"length_scale={length_scale:g} is too small for a series of any use; give at least 0.005.")
+    return best
+
+
+def _order_within(length_scale: float, half_width: float, kept: float, most: int) -> int | None:
+    features = hermite(np.linspace(0, half_width, 257), order=min(most, 400), rho=rho_of(length_scale))
+    enough = np.flatnonzero(np.square(features).cumsum(axis=1).min(axis=0) >= kept)
+    return int(enough[0]) if enough.size else None

@@ -1,0 +1,53 @@
+"""The design of an image network, apart from the network itself: known, checked and printed without loading torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from noisegate.errors import OptionError
+from noisegate.schema.pixels import ImageShape
+
+ImageKind: TypeAlias = Literal["convolutional", "fully-connected"]
+
+IMAGE_KINDS: tuple[ImageKind, ...] = get_args(ImageKind)
+
+SCALE = 4
+"""The convolutional network starts at this fraction of the image's height and width, and doubles them twice."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageNetwork:
+    """What an image generator is made of.
+
+    Attributes:
+        shape: Of the images.
+        kind: "convolutional" or "fully-connected".
+        latent: Length of the noise vector.
+        hidden: Widths of the fully connected layers before the image.
+        channels: Of the convolutional network, at a quarter and at half of the image's size; unused by the other.
+
+    Raises:
+        OptionError: if such a network cannot make such images.
+    """
+
+    shape: ImageShape
+    kind: ImageKind
+    latent: int
+    hidden: tuple[int, ...]
+    channels: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.kind not in IMAGE_KINDS:
+            raise OptionError(f"generator={self.kind!r} makes no images; choose one of {', '.join(IMAGE_KINDS)}.")
+        if self.kind == "fully-connected":
+            return
+        if self.shape.height % SCALE or self.shape.width % SCALE:
+            raise OptionError(
+                f"image={self.shape}: for generator='convolutional' height and width must be multiples of {SCALE}; pad "
+                "the images, or use generator='fully-connected'."
+            )
+        if len(self.channels) != 2:
+            raise OptionError(
+                f"channels={list(self.channels)}: generator='convolutional' needs two numbers, as in (16, 8)."
+            )

@@ -1,0 +1,124 @@
+"""MNIST and FashionMNIST, from made-up files in the published formats."""
+
+import gzip
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from noisegate.data.tables import TableSource
+from noisegate.errors import DataError
+from noisegate.schema import EncodedTable
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from papers.catalogue import load
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (5, 28, 28)).astype(np.uint8)
+DIGITS = np.array([3, 0, 9, 1, 5])
+
+
+def idx(array: np.ndarray) -> bytes:
+    shape = np.array(array.shape, dtype=">i4").tobytes()
+    return bytes([0, 0, 8, array.ndim]) + shape + array.astype(np.uint8).tobytes()
+
+
+def write_idx(folder: Path, *, packed: bool) -> None:
+    for part, rows in (("train", slice(0, 3)), ("t10k", slice(3, 5))):
+        for kind, array in (("images-idx3", IMAGES[rows]), ("labels-idx1", DIGITS[rows])):
+            path = folder / f"{part}-{kind}-ubyte{'.gz' if packed else ''}"
+            path.write_bytes(gzip.compress(idx(array)) if packed else idx(array))
+
+
+def write_parquet(folder: Path, images: np.ndarray = IMAGES) -> None:
+    for part, rows in (("train", slice(0, 3)), ("test", slice(3, 5))):
+        files = []
+        for image in images[rows]:
+            stream = io.BytesIO()
+            Image.fromarray(image).save(stream, format="PNG")
+            files.append({"bytes": stream.getvalue(), "path": None})
+        kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+        pq.write_table(pa.table({"image": pa.array(files, kind), "label": DIGITS[rows]}), folder / f"{part}.parquet")
+
+
+@pytest.mark.parametrize(("name", "form"), [("mnist", "parquet"), ("mnist", "packed"), ("fashion-mnist", "idx")])
+def test_images_become_a_table_of_pixels(name: str, form: str, tmp_path: Path) -> None:
+    if form == "parquet":
+        write_parquet(tmp_path)
+    else:
+        write_idx(tmp_path, packed=form == "packed")
+    loaded = load(name, tmp_path)
+    for table, rows in ((loaded.train, slice(0, 3)), (loaded.test, slice(3, 5))):
+        pixels = np.stack([column.to_numpy() for column in table.columns[:-1]], axis=1)
+        assert np.array_equal(pixels.reshape(-1, 28, 28), IMAGES[rows])
+        assert table["label"].to_pylist() == DIGITS[rows].tolist()
+        assert table.column_names == list(loaded.schema.names)
+
+
+def test_a_table_of_pixels_fits_its_schema(tmp_path: Path) -> None:
+    write_idx(tmp_path, packed=False)
+    loaded = load("fashion-mnist", tmp_path)
+    records = EncodedTable.concatenate(list(TableSource(loaded.test, loaded.schema).batches()))
+    assert np.array_equal(np.rint(records.numeric * 255).reshape(-1, 28, 28), IMAGES[3:])
+
+
+@pytest.mark.parametrize("broken", [b"", b"\x00\x00\x08", idx(IMAGES[:3])[:-1], b"\x00\x00\x0d" + idx(IMAGES[:3])[3:]])
+def test_a_broken_idx_file_is_named(broken: bytes, tmp_path: Path) -> None:
+    write_idx(tmp_path, packed=False)
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(broken)
+    with pytest.raises(DataError, match="train-images-idx3-ubyte: is no whole IDX file"):
+        load("fashion-mnist", tmp_path)
+
+
+def test_images_without_their_labels_are_refused(tmp_path: Path) -> None:
+    write_idx(tmp_path, packed=False)
+    (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(idx(DIGITS))
+    with pytest.raises(DataError, match=r"arrays of shape \(2, 28, 28\) and \(5,\)"):
+        load("mnist", tmp_path)
+    (tmp_path / "t10k-labels-idx1-ubyte").unlink()
+    with pytest.raises(DataError, match=r"no file t10k-labels-idx1-ubyte or t10k-labels-idx1-ubyte\.gz"):
+        load("mnist", tmp_path)
+
+
+def test_a_broken_archive_is_named(tmp_path: Path) -> None:
+    write_idx(tmp_path, packed=True)
+    path = tmp_path / "train-images-idx3-ubyte.gz"
+    path.write_bytes(path.read_bytes()[:30])
+    with pytest.raises(DataError, match=r"train-images-idx3-ubyte\.gz: cannot be read"):
+        load("mnist", tmp_path)
+
+
+def test_an_image_of_another_kind_is_named_by_its_record(tmp_path: Path) -> None:
+    write_parquet(tmp_path, IMAGES[:, :27])
+    with pytest.raises(DataError, match=r"train\.parquet, record 1: expected an image of 28 x 28 gray pixels"):
+        load("mnist", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pa.table({"image": pa.array([{"bytes": b"no image", "path": ""}]), "label": [1]}),
+        pa.table({"image": pa.array([{"bytes": None, "path": ""}], pa.struct([("bytes", pa.binary())])), "label": [1]}),
+        pa.table({"image": [1], "label": [1]}),
+        pa.table({"label": [1]}),
+    ],
+)
+def test_a_parquet_file_without_images_is_named(table: pa.Table, tmp_path: Path) -> None:
+    pq.write_table(table, tmp_path / "train.parquet")
+    with pytest.raises(DataError, match=r"train\.parquet"):
+        load("mnist", tmp_path)
+
+
+@pytest.mark.data
+def test_the_real_digits_are_read(data_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.parquet").symlink_to(data_dir / "mnist" / "test.parquet")  # the training file takes long
+    (tmp_path / "test.parquet").symlink_to(data_dir / "mnist" / "test.parquet")
+    loaded = load("mnist", tmp_path)
+    assert loaded.train.equals(loaded.test)
+    assert loaded.test.num_rows == 10_000
+    assert set(loaded.test["label"].to_pylist()) == set(range(10))

@@ -1,0 +1,174 @@
+"""The tabular benchmark of the papers: what it prints, what it spends, and what the papers' noise costs."""
+
+import io
+import json
+import math
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from noisegate import Adjacency
+from noisegate.evaluation import DownstreamReport
+from noisegate.evaluation.scores import Scores
+from noisegate.privacy import gaussian
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "dp_merf"))
+
+import table_tabular
+from paper_budget import paper_cost, renyi_sigma
+from papers.catalogue import TABLES, published
+from tabular_page import EXPECTED, SOURCES, Asked, Runs, content, hp_paper_cost, papers_figures, print_page
+
+
+def report(score: float) -> DownstreamReport:
+    scores = Scores(roc_auc=score, average_precision=score / 2, f1=score / 3, accuracy=score / 4)
+    return DownstreamReport(
+        label="y", averaging="positive class 1", models={"a": scores, "b": scores}, notes=("a: odd",)
+    )
+
+
+RUNS = Runs(synthetic=(report(0.5), report(0.7)), real=report(0.9), records=(80, 80))
+
+
+def asked(epsilon: float = 1.0) -> Asked:
+    return Asked(dataset="adult", method="auto", settings={}, epsilon=epsilon, delta=1e-5, adjacency="add-remove")
+
+
+def page(runs: Runs, epsilon: float = 1.0) -> str:
+    stream = io.StringIO()
+    print_page(Console(file=stream, width=120), asked(epsilon), runs)
+    return stream.getvalue()
+
+
+def test_the_page_has_mean_and_deviation_over_the_seeds_and_the_papers_figures() -> None:
+    text = page(RUNS)
+    for part in (
+        "0.600 ± 0.141",
+        "0.300 ± 0.071",
+        "0.900",
+        "0.650 ± 0.02",
+        "0.688",
+        "not comparable",
+        "seed 1: a: odd",
+    ):
+        assert part in text
+    assert "0.688" not in page(RUNS, epsilon=2.0)  # the papers have figures at ε = 1 only
+
+
+def test_one_seed_has_no_deviation() -> None:
+    text = page(Runs(synthetic=(report(0.5),), real=None, records=(80,)))
+    assert "0.500 " in text
+    assert "0.500 ±" not in text
+
+
+def test_the_report_is_json_with_every_classifier() -> None:
+    found = json.loads(json.dumps(content(asked(), RUNS)))
+    assert found["mean"]["roc_auc"] == pytest.approx(0.6)
+    assert found["seeds"][1]["models"]["a"]["roc_auc"] == 0.7
+    assert found["papers_at_epsilon_1"]["roc"]["dp-hp"] == 0.688
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_has_the_papers_figures_and_a_tolerance_for_their_spread(name: str) -> None:
+    figures = papers_figures(name)
+    assert list(figures) in (["roc", "prc"], ["f1"])
+    for values in figures.values():
+        assert set(values) == {*SOURCES, "tolerance"}
+        spread = abs(values["dp-merf"] - values["dp-merf-again"])
+        assert values["tolerance"] == pytest.approx(max(0.02, spread))
+    sources = tomllib.loads(EXPECTED.read_text())["tabular"]["sources"]
+    assert set(sources) == set(SOURCES)
+
+
+def test_the_renyi_calibration_is_the_least_over_the_orders() -> None:
+    for epsilon, releases in ((1.0, 1), (1.0, 2), (0.2, 1)):
+        sigma = renyi_sigma(epsilon, 1e-5, releases)
+        orders = 1 + np.geomspace(1e-3, 1e4, 200_001)
+        costs = releases * orders / (2 * sigma**2) - math.log(1e-5) / (orders - 1)
+        assert costs.min() == pytest.approx(epsilon, rel=1e-6)
+    # The papers' code has 5 and 25 for images, rounded up.
+    assert renyi_sigma(1.0, 1e-5, 1) == pytest.approx(4.90, abs=0.01)
+    assert renyi_sigma(0.2, 1e-5, 1) == pytest.approx(24.1, abs=0.01)
+
+
+def test_the_papers_noise_costs_less_than_it_claims() -> None:
+    cost = paper_cost(1.0, 1e-5)
+    assert cost.add_remove < cost.together < cost.composed < cost.claimed
+    # A search over two classes and unit vectors: fractions and embedding, each divided by its noise.
+    random = np.random.default_rng(0)
+    first, second = random.standard_normal((2, 10_000, 2))
+    first, second = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (first, second))
+    same_label = np.sum((first - second) ** 2, axis=1) / 2**2
+    other_label = 1 + np.full(len(first), 2.0) / 2**2
+    worst = max(same_label.max(), other_label.max())
+    assert gaussian.epsilon_of(math.sqrt(worst) / cost.sigma, 1e-5) == pytest.approx(cost.together)
+    removed = 1 / 2 + 1 / 2**2  # the record's count over noise √2, its vector over noise 2
+    assert gaussian.epsilon_of(math.sqrt(removed) / cost.sigma, 1e-5) == pytest.approx(cost.add_remove)
+    assert 0.5 < hp_paper_cost(1.0, 1e-5) < 1.0
+
+
+class Stub:
+    """A method that gives empty records and remembers what was asked."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.gates: list[object] = []
+
+    def fit(self, gate, device):
+        self.gates.append(gate)
+        return self
+
+    def sample(self, rows, *, seed):
+        self.rows.append(rows)
+        return pa.table({"seed": [seed]})
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["table_tabular.py", *arguments])
+    return table_tabular.main()
+
+
+def adult_file(folder: Path) -> None:
+    line = "30, Private, 77516, Bachelors, 13, Divorced, Sales, Wife, White, Male, 0, 0, 40, United-States, <=50K\n"
+    (folder / "adult.data").write_text(line * 10)
+
+
+def test_it_samples_the_published_number_and_spends_what_was_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adult_file(tmp_path)
+    stub, settings = Stub(), []
+    monkeypatch.setattr(table_tabular, "make_method", lambda name, given: settings.append((name, given)) or stub)
+    monkeypatch.setattr(table_tabular, "downstream_scores", lambda *tables, **options: report(0.5))
+    arguments = ["--dataset", "adult", "--data", str(tmp_path), "--seeds", "2", "--epsilon", "0.5", "--method", "dp-hp"]
+    assert run(monkeypatch, *arguments, "--settings", '{"order": 3}', "--json", str(tmp_path / "out.json")) == 0
+    # Ten records, of which nine are for training: their number is private and must not show.
+    assert stub.rows == [published("adult").train_records] * 2
+    assert settings == [("dp-hp", {"order": 3, "seed": seed}) for seed in (0, 1)]
+    assert {(gate.budget.epsilon, gate.records) for gate in stub.gates} == {(0.5, None)}
+    assert json.loads((tmp_path / "out.json").read_text())["records"] == [9, 9]
+    stub.gates.clear()
+    assert run(monkeypatch, *arguments, "--adjacency", "replace-one") == 0
+    assert {(gate.budget.adjacency, gate.records) for gate in stub.gates} == {(Adjacency.REPLACE_ONE, 9)}
+
+
+def test_a_missing_file_ends_it_with_the_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "--dataset", "isolet", "--data", str(tmp_path)) == 2
+    assert "isolet1+2+3+4.data" in "".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("wrong", [["--settings", "{"], ["--settings", '{"seed": 1}'], ["--seeds", "0"]])
+def test_a_wrong_option_is_refused(
+    wrong: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "--dataset", "adult", "--data", "nowhere", *wrong)
+    assert wrong[0] in capsys.readouterr().err

@@ -1,0 +1,115 @@
+import json
+
+import numpy as np
+import pytest
+
+from noisegate.errors import DataError, OptionError
+from noisegate.evaluation import CAVEAT, LabelledRows, over_seeds, twelve, twelve_scores
+from noisegate.evaluation.protocol import TwelveReport
+from noisegate.evaluation.scores import Scores
+
+
+def rows(seed, count=120, classes=3):
+    generator = np.random.default_rng(seed)
+    labels = np.arange(count) % classes
+    features = generator.normal(size=(count, 4)) + 1.5 * np.eye(4)[labels]
+    return LabelledRows(features=features.astype(np.float32), labels=labels)
+
+
+@pytest.fixture(scope="module")
+def told():
+    return []
+
+
+@pytest.fixture(scope="module")
+def report(told):
+    def progress(*said):
+        told.append(said)
+
+    return twelve_scores(rows(0), rows(1), classes=3, variant="images", jobs=1, progress=progress)
+
+
+def test_all_twelve_learn_and_are_in_order(report):
+    assert list(report.models) == [recipe.name for recipe in twelve("images").recipes]
+    # Twelve rows for each tree of the gradient boosting: the subsample of 0.1 suits large sets.
+    weak = {"gradient boosting", "bagging", "Bernoulli naive Bayes", "xgboost"}
+    for name, scores in report.models.items():
+        assert scores.roc_auc > (0.6 if name in weak else 0.75), name
+        assert 0 < scores.accuracy < 1
+    assert report.mean.accuracy == pytest.approx(np.mean([scores.accuracy for scores in report.models.values()]))
+    assert not [note for note in report.notes if "constant" in note]
+
+
+def test_progress_is_told_of_each_classifier(report, told):
+    assert {name for name, _, _ in told} == set(report.models)
+    assert [(done, total) for _, done, total in told] == [(done, 12) for done in range(1, 13)]
+
+
+@pytest.mark.slow  # two processes load scikit-learn and XGBoost
+def test_the_scores_do_not_depend_on_the_number_of_processes(report):
+    assert twelve_scores(rows(0), rows(1), classes=3, variant="images", jobs=2) == report
+
+
+def test_the_json_form_states_the_list_its_replacements_and_the_caveat(report):
+    form = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    assert form["caveat"] == CAVEAT
+    assert form["classifiers"]["version"] == "2026.1"
+    assert "SAMME" in form["classifiers"]["recipes"]["AdaBoost"]["replaced"]
+    assert set(form["mean"]) == {"roc_auc", "average_precision", "f1", "accuracy"}
+    spread = np.std([model["accuracy"] for model in form["models"].values()], ddof=1)
+    assert form["standard_deviation"]["accuracy"] == pytest.approx(spread)
+
+
+def test_one_class_gives_constant_scores_and_a_note_each():
+    train = rows(0)
+    same = LabelledRows(features=train.features, labels=np.zeros_like(train.labels))
+    report = twelve_scores(same, rows(1), classes=3, variant="tables", jobs=1)
+    assert report.mean.roc_auc == 0.5
+    assert report.mean.accuracy == pytest.approx(1 / 3)
+    assert len(report.notes) == 12
+
+
+@pytest.mark.parametrize("option", [{"classes": 1}, {"jobs": 0}, {"variant": "sounds"}])
+def test_impossible_options_are_named(option):
+    with pytest.raises(OptionError, match=next(iter(option))):
+        twelve_scores(rows(0), rows(1), **{"classes": 3, "variant": "tables", **option})
+
+
+def test_a_test_set_of_one_class_is_refused():
+    test = rows(1)
+    same = LabelledRows(features=test.features, labels=np.zeros_like(test.labels))
+    with pytest.raises(DataError, match="1 class"):
+        twelve_scores(rows(0), same, classes=3, variant="tables")
+
+
+def made_up(seed, accuracy, variant="images"):
+    protocol = twelve(variant)
+    names = [recipe.name for recipe in protocol.recipes]
+    models = {
+        name: Scores(roc_auc=0.5, average_precision=0.5, f1=0.5, accuracy=accuracy + 0.01 * place)
+        for place, name in enumerate(names)
+    }
+    return TwelveReport(protocol=protocol, seed=seed, models=models, notes=("xgboost: x",), seconds={})
+
+
+def test_over_seeds_the_spread_is_between_the_means():
+    summary = over_seeds(lambda seed: made_up(seed, 0.1 * seed), [1, 3])
+    assert summary.mean.accuracy == pytest.approx(0.2 + 0.055)
+    assert summary.deviation.accuracy == pytest.approx(np.std([0.1, 0.3], ddof=1))
+    form = json.loads(json.dumps(summary.to_json(), allow_nan=False))
+    assert form["seeds"] == [1, 3]
+    assert form["models"]["random forest"]["mean"]["accuracy"] == pytest.approx(0.21)
+    assert form["notes"] == ["seed 1: xgboost: x", "seed 3: xgboost: x"]
+
+
+def test_one_seed_has_no_spread_and_none_is_refused():
+    summary = over_seeds(lambda seed: made_up(seed, 0.5), [4])
+    assert summary.deviation is None
+    assert summary.to_json()["standard_deviation"] is None
+    with pytest.raises(OptionError, match="at least one"):
+        over_seeds(lambda seed: made_up(seed, 0.5), [])
+
+
+def test_reports_of_different_lists_are_not_summarised():
+    with pytest.raises(OptionError, match="different lists"):
+        over_seeds(lambda seed: made_up(seed, 0.5, "images" if seed else "tables"), [0, 1])

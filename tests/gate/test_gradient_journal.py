@@ -1,0 +1,225 @@
+"""Interrupted runs: a step that was begun is used, the reservation is kept, and nothing is drawn twice."""
+
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from noisegate.errors import OptionError
+from noisegate.features.labels import Counts
+from noisegate.gate import gradients
+from noisegate.gate.gate import Gate
+from noisegate.gate.journal import Journal
+from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.privacy.ledger import Kind, Ledger
+from noisegate.privacy.plan import Question
+from noisegate.schema import Continuous, Schema
+
+SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0),))
+AT = {"w": torch.zeros(2)}
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("clinic", epsilon=60.0, delta=1e-5)
+    return ledger
+
+
+@pytest.fixture
+def journal(tmp_path):
+    return tmp_path / "run.journal"
+
+
+def loss(parameters, numeric, codes):
+    return (parameters["w"] * numeric).sum()
+
+
+def opened(journal, *, steps=5, method="test", questions=(), **options):
+    gate = Gate(pd.DataFrame({"a": np.linspace(0, 1, 40)}), schema=SCHEMA, epsilon=50.0, **options)
+    plan = GradientPlan(name="g", steps=steps, rate=0.5, norm=1.0, parameters={"w": (2,)}, questions=questions)
+    return gate.gradients(plan.calibrate(gate.budget), loss, method=method, public={}, journal=journal)
+
+
+def kinds(ledger):
+    return [entry.kind for entry in ledger.history("clinic")]
+
+
+def test_a_run_is_resumed_with_the_steps_that_are_left_and_spends_once(ledger, journal):
+    with opened(journal, ledger=ledger, dataset="clinic") as session:
+        session.step(AT)
+        session.step(AT)
+    # Twice 50 would be over the cap.
+    with opened(journal, ledger=ledger, dataset="clinic") as session:
+        assert session.steps_left == 3
+        for _ in range(3):
+            session.step(AT)
+        with pytest.raises(OptionError, match="all 5 steps"):
+            session.step(AT)
+        release = session.release(AT)
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.COMMIT]
+    assert release.certificate.ledger["reservation"] == ledger.history("clinic")[1].reservation
+    assert not journal.exists()
+
+
+def test_a_step_that_was_begun_counts_as_used(journal, monkeypatch):
+    with opened(journal) as session:
+        session.step(AT)
+        with monkeypatch.context() as patch:
+            patch.setattr(gradients.noise, "add_noise", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                session.step(AT)
+    assert opened(journal).steps_left == 3
+
+
+def test_a_resumed_run_draws_fresh_samples_and_fresh_noise(journal):
+    with opened(journal) as session:
+        first = session.step(AT)["w"]
+    with opened(journal) as session:
+        second = session.step(AT)["w"]
+    assert not torch.equal(first, second)
+
+
+def test_two_processes_with_one_journal_share_its_steps(journal):
+    one = opened(journal, steps=3)
+    one.step(AT)
+    other = opened(journal, steps=3)
+    other.step(AT)
+    one.step(AT)
+    with pytest.raises(OptionError, match="another process"):
+        other.step(AT)
+    assert other.steps_left == 0
+
+
+def test_an_error_before_any_noise_gives_the_cost_back_and_leaves_no_journal(ledger, journal, monkeypatch):
+    with opened(journal, ledger=ledger, dataset="clinic") as session:
+        monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            session.step(AT)
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]
+    assert not journal.exists()
+
+
+@pytest.mark.parametrize("where", ["sample", "begin"])
+def test_a_run_that_another_process_went_on_with_is_not_given_back(where, ledger, journal, monkeypatch):
+    one = opened(journal, ledger=ledger, dataset="clinic")
+    if where == "begin":
+        # The other one is first: this one's own step is the second.
+        begin = Journal.begin
+
+        def overtaken(self):
+            with monkeypatch.context() as patch:
+                patch.setattr(Journal, "begin", begin)
+                opened(journal, ledger=ledger, dataset="clinic").step(AT)
+            return begin(self)
+
+        monkeypatch.setattr(Journal, "begin", overtaken)
+
+    right = gradients.poisson_sample
+
+    def meanwhile(records, rate):
+        if where != "begin":
+            with monkeypatch.context() as patch:
+                patch.setattr(gradients, "poisson_sample", right)
+                opened(journal, ledger=ledger, dataset="clinic").step(AT)
+        raise ZeroDivisionError
+
+    if where == "begin":
+        sample = [lambda records, rate: np.arange(3), meanwhile]
+        monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: sample.pop(0)(records, rate))
+    else:
+        monkeypatch.setattr(gradients, "poisson_sample", meanwhile)
+    with pytest.raises(ZeroDivisionError):
+        one.step(AT)
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    assert opened(journal, ledger=ledger, dataset="clinic").steps_left == 3
+
+
+def test_a_step_does_not_begin_in_a_journal_that_was_withdrawn(journal, monkeypatch):
+    one = Journal(journal, "run")
+    one.create(None)
+    other = Journal(journal, "run")
+    other.resume()
+    assert one.withdraw(0)
+    with pytest.raises(FileNotFoundError):
+        other.begin()
+    one.create(None)
+    right = os.fsync
+
+    def withdrawn_meanwhile(handle):
+        right(handle)
+        assert one.withdraw(1)
+        one.create(None)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", withdrawn_meanwhile)
+        patch.setattr(one, "create", lambda reservation: journal.write_bytes(b"x"))
+        with pytest.raises(OSError, match="replaced"):
+            other.begin()
+
+
+def test_a_resumed_run_that_fails_gives_nothing_back(ledger, journal, monkeypatch):
+    with opened(journal, ledger=ledger, dataset="clinic") as session:
+        session.step(AT)
+    with opened(journal, ledger=ledger, dataset="clinic") as session:
+        monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            session.step(AT)
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    assert opened(journal, ledger=ledger, dataset="clinic").steps_left == 3
+
+
+def test_a_journal_of_a_closed_reservation_is_refused(ledger, journal):
+    with opened(journal, ledger=ledger, dataset="clinic") as session:
+        session.step(AT)
+    ledger.commit(ledger.history("clinic")[1].reservation, certificate="0" * 64)
+    with pytest.raises(OptionError, match="no open reservation"):
+        opened(journal, ledger=ledger, dataset="clinic").step(AT)
+
+
+def test_a_journal_does_not_free_a_run_from_the_ledger(ledger, journal):
+    with opened(journal) as session:
+        session.step(AT)
+    with pytest.raises(OptionError, match="with a ledger, or without"):
+        opened(journal, ledger=ledger, dataset="clinic")
+
+
+@pytest.mark.parametrize("change", [{"steps": 6}, {"method": "other"}, {"delta": 1e-6}])
+def test_a_journal_of_another_run_is_refused(journal, change):
+    with opened(journal) as session:
+        session.step(AT)
+    with pytest.raises(OptionError, match="another run"):
+        opened(journal, **change)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello\n", b'{"format": 99}\n', b"[1]\n"])
+def test_a_file_that_is_no_journal_is_refused(journal, content):
+    journal.write_bytes(content)
+    with pytest.raises(OptionError, match="journal"):
+        opened(journal)
+    assert journal.read_bytes() == content
+
+
+def test_a_journal_that_cannot_be_made_costs_nothing(ledger, tmp_path):
+    session = opened(tmp_path / "missing" / "run.journal", ledger=ledger, dataset="clinic")
+    with pytest.raises(OptionError, match="cannot be made"):
+        session.step(AT)
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]
+    with pytest.raises(OptionError, match="ended"):
+        session.step(AT)
+
+
+def test_a_run_with_questions_has_no_journal(journal):
+    question = Question(name="counts", dim=Counts().dim, columns=1, norm=1.0, share=1.0, nonnegative=True)
+    with pytest.raises(OptionError, match="cannot be resumed"):
+        opened(journal, questions=(question,))
+
+
+def test_steps_get_numbers_of_their_own(journal):
+    first, second = Journal(journal, "run"), Journal(journal, "run")
+    first.create("r")
+    assert second.resume()["reservation"] == "r"
+    assert [first.begin(), second.begin(), first.begin()] == [0, 1, 2]
+    assert first.begun() == second.begun() == 3

@@ -1,0 +1,187 @@
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from noisegate import Adjacency, Budget, Gate, Ledger, Release
+from noisegate.errors import ModelError, OptionError, SchemaError
+from noisegate.methods import llm
+from noisegate.methods.llm import DPLLM
+from noisegate.privacy.events import SampledGaussianEvent
+from noisegate.schema import Boolean, Categorical, Continuous, Schema
+
+SCHEMA = Schema(
+    (
+        Continuous(name="u", lower=0.0, upper=1.0),
+        Continuous(name="v", lower=0.0, upper=1.0, missing=True),
+        Categorical(name="c", levels=("r", "g")),
+        Categorical(name="y", levels=("no", "yes", "other")),
+    ),
+    label="y",
+)
+TINY = DPLLM(maps=3, projection=None, steps=12, rate=0.25, learning_rate=0.5, temperature=2.0, spread=1.0)
+BUDGET = Budget(epsilon=20.0)
+
+
+def table(rows=600, seed=0):
+    """y is "yes" where exactly one of u and v is large: no single linear map tells it."""
+    random = np.random.default_rng(seed)
+    u, v = random.random(rows), random.random(rows)
+    yes = (u > 0.5) != (v > 0.5)
+    columns = {"u": u, "v": pa.array(v, mask=random.random(rows) < 0.02), "c": ["r", "g"] * (rows // 2)}
+    return pa.table(columns | {"y": np.where(yes, "yes", "no")})
+
+
+def gate(rows=600, **options):
+    return Gate(table(rows), schema=SCHEMA, **{"epsilon": 20.0, "records": 600, **options})
+
+
+def accuracy(model, rows=600):
+    columns = [column for column in SCHEMA.columns if column.name != "y"]
+    from noisegate.data.tables import TableSource
+
+    fresh = table(rows, seed=1)
+    encoded = next(iter(TableSource(fresh.drop_columns("y"), Schema(tuple(columns))).batches()))
+    found = np.array(model.classes)[model.predictions(encoded)]
+    return (found == np.array(fresh["y"].to_pylist())).mean()
+
+
+@pytest.mark.parametrize("projection", [None, 4])
+def test_several_maps_learn_what_one_map_cannot(projection):
+    """Two-sided: one map of each class is logistic regression, which cannot tell it."""
+    method = replace(TINY, maps=8, projection=projection, steps=120, rate=0.1, learning_rate=0.6, norm=0.3, spread=4.0)
+    assert accuracy(method.fit(gate(2400, epsilon=100.0, records=2400))) > 0.85
+    if projection is None:
+        assert accuracy(replace(method, maps=1).fit(gate(2400, epsilon=100.0, records=2400))) < 0.75
+
+
+def test_what_is_accounted_is_what_runs():
+    steps = []
+    release = TINY.ask(gate(), report=steps.append)
+    assert steps == list(range(1, 13))
+    (event,) = release.certificate.events
+    assert isinstance(event, SampledGaussianEvent)
+    # 3 maps of 3 classes on 5 inputs and a constant.
+    assert (event.steps, event.rate, event.coordinates) == (12, 0.25, 3 * 3 * 6)
+    assert 19.5 < release.certificate.check() <= 20.0
+    assert release.certificate.public["settings"] == TINY.to_json()
+    assert release.certificate.public["records"] == 600
+
+
+def test_the_plan_follows_schema_and_settings_and_reads_nothing():
+    def shape(**settings):
+        return dict(replace(TINY, **settings).plan(SCHEMA, BUDGET).plan.parameters)["weight"]
+
+    assert shape() == (1, 9, 6)
+    assert shape(projection=2) == (3, 3, 3)
+    assert shape(projection=5) == (1, 9, 6)
+    replaced = TINY.plan(SCHEMA, Budget(epsilon=20.0, adjacency=Adjacency.REPLACE_ONE))
+    assert replaced.noise_multiplier > TINY.plan(SCHEMA, BUDGET).noise_multiplier
+
+
+def test_the_loss_is_the_cross_entropy_of_the_models_scores():
+    answers = torch.randn((3, 4), generator=torch.Generator().manual_seed(0))
+    scores = torch.stack([torch.softmax(answers[:, k] / 2.0, dim=0) @ answers[:, k] for k in range(4)])
+    for label in range(4):
+        expected = torch.nn.functional.cross_entropy(scores[None], torch.tensor([label]))
+        assert torch.isclose(TINY._loss(answers, torch.tensor(label)), expected)
+
+
+def test_a_number_of_records_is_required_before_anything_is_spent(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("d", epsilon=30.0, delta=1e-4)
+    with pytest.raises(OptionError, match=r"records=None: .* Give records=NUMBER"):
+        TINY.fit(gate(records=None, ledger=ledger, dataset="d"))
+    assert len(ledger.history("d")) == 1
+
+
+def test_the_public_number_divides_the_sums_and_not_the_true_one(monkeypatch):
+    seen = []
+    original = llm._Training.__init__
+
+    def spy(self, method, plan, batch):
+        seen.append(batch)
+        original(self, method, plan, batch)
+
+    monkeypatch.setattr(llm._Training, "__init__", spy)
+    TINY.ask(gate(rows=400, records=1000))
+    assert seen == [250.0]
+
+
+def test_a_release_gives_the_same_classifier_again(tmp_path):
+    release = TINY.ask(gate())
+    release.save(tmp_path)
+    loaded = Release.load(tmp_path)
+    again = DPLLM.from_json(loaded.certificate.public["settings"]).classifier(loaded)
+    assert np.array_equal(again.weights, TINY.classifier(release).weights)
+    assert again.classes == ("no", "yes", "other")
+    with pytest.raises(ModelError, match=r"no weights of shape \(1, 12, 6\)"):
+        replace(TINY, maps=4).classifier(release)
+
+
+def test_steps_are_those_of_adam_with_a_rate_that_falls_each_quarter():
+    plan = replace(TINY, steps=8).plan(SCHEMA, BUDGET)
+    training = llm._Training(replace(TINY, steps=8, decay=0.5), plan, 10.0)
+    weight = torch.nn.Parameter(training.weight.clone())
+    adam = torch.optim.Adam([weight], lr=TINY.learning_rate)
+    schedule = torch.optim.lr_scheduler.StepLR(adam, 2, gamma=0.5)
+    random = torch.Generator().manual_seed(0)
+    for _ in range(8):
+        noisy = torch.randn(weight.shape, generator=random)
+        training.step(noisy)
+        weight.grad = noisy / 10.0
+        adam.step()
+        schedule.step()
+    assert torch.allclose(training.weight, weight, atol=1e-6)
+
+
+def test_the_seed_is_of_the_start_and_not_of_the_noise():
+    plan = TINY.plan(SCHEMA, BUDGET)
+    one, same, other = (llm._Training(replace(TINY, seed=seed), plan, 1.0).weight for seed in (1, 1, 2))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    first, second = (TINY.ask(gate()).values["weight"] for _ in range(2))
+    assert not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("schema", "match"),
+    [
+        (Schema(SCHEMA.columns), "name a column with levels as the label"),
+        (Schema(SCHEMA.columns, label="u"), "name a column with levels as the label"),
+        (Schema((Boolean(name="y"),), label="y"), "no column besides the label"),
+        (Schema((SCHEMA.columns[0], Boolean(name="y", missing=True)), label="y"), "may not be missing"),
+        (Schema((SCHEMA.columns[0], Categorical(name="y", levels=("a",))), label="y"), "two levels or more"),
+    ],
+)
+def test_a_schema_without_a_usable_label_is_refused(schema, match):
+    with pytest.raises(SchemaError, match=match):
+        TINY.plan(schema, BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("maps", value) for value in (0, True, 2.5)),
+        ("projection", 0),
+        ("steps", -1),
+        *(("temperature", value) for value in (0, float("inf"), float("nan"), "warm")),
+        ("norm", 0.0),
+        ("rate", 0.0),
+        ("rate", 1.5),
+        ("decay", 0),
+        ("centre", -0.1),
+        ("seed", -1),
+    ],
+)
+def test_unusable_settings_are_named(option, value):
+    with pytest.raises(OptionError, match=f"{option}="):
+        DPLLM(**{option: value})
+    with pytest.raises(ModelError, match="settings of dp-llm"):
+        DPLLM.from_json({option: value})
+
+
+def test_settings_survive_json():
+    assert DPLLM.from_json(TINY.to_json()) == TINY

@@ -1,0 +1,126 @@
+"""Guarantee G-18: the table is the discrete Gaussian's, ties are resolved, multipliers are smooth, and widths fit.
+
+The noise has no seed; each acceptance fails by chance with probability at most 1e-9.
+"""
+
+import itertools
+import math
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from noisegate.errors import CalibrationError
+from noisegate.privacy.convolution import NARROWEST, WIDTH, gaussian_table, multipliers, reached
+from noisegate.privacy.events import Sampler
+from noisegate.privacy.noise import add_noise
+
+CHANCE = 1e-9
+REACH = 20 * WIDTH
+STDS = [NARROWEST, 4.1e6, 3.0 * 2**24, 2.0**49]
+
+
+def draw(std, size=40_000):
+    zeros = np.zeros(size, dtype=np.int64)
+    return add_noise(zeros, noise_std=std, sampler=Sampler.CONVOLVED_GAUSSIAN)
+
+
+def test_the_table_holds_the_probabilities_of_the_discrete_gaussian():
+    boundaries = [0, *gaussian_table().boundaries, 1 << 384]
+    masses = [after - before for before, after in itertools.pairwise(boundaries)]
+    with localcontext() as context:
+        context.prec = 150
+        # By Poisson summation, Σ exp(−k²/2t²) is t√2π up to a factor 1 ± 10⁻¹⁰⁰⁰⁰⁰⁰.
+        pi = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534")
+        total = WIDTH * (2 * pi).sqrt()
+        for k in (-REACH, -50_000, -4096, -1, 0, 1, 2, 4095, 30_000, REACH):
+            wanted = (Decimal(-k * k) / (2 * WIDTH**2)).exp() / total * 2**384
+            # The last one also takes what rounding left.
+            assert abs(masses[k + REACH] - wanted) < wanted * Decimal("1e-60") + 2**40, k
+    assert sum(masses) == 1 << 384
+
+
+def test_a_word_between_two_boundaries_decides_alone():
+    table = gaussian_table()
+    words = np.array([0, 2**63, 2**64 - 1, int(table.words[REACH]) + 1, int(table.words[REACH]) - 1], dtype=np.uint64)
+
+    def never():
+        raise AssertionError("no more bits are needed")
+
+    inner = words[1:2]
+    assert table.numbers(inner, never).tolist() == [0]
+    assert table.numbers(words[3:], never).tolist() == [1, 0]
+
+
+def test_a_word_that_equals_a_boundary_is_continued():
+    table = gaussian_table()
+    place = REACH + 5  # the boundary between 5 and 6
+    word = table.words[place : place + 1]
+    assert (table.words == word).sum() == 1
+    rest = table.boundaries[place] & ((1 << 320) - 1)
+    assert table.numbers(word, lambda: rest - 1).tolist() == [5]
+    assert table.numbers(word, lambda: rest).tolist() == [6]
+    assert table.numbers(word, lambda: (1 << 320) - 1).tolist() == [6]
+    # Far out, many boundaries share a word; more bits tell them apart.
+    far = table.numbers(np.zeros(1, dtype=np.uint64), lambda: 0).tolist()
+    assert far == [-REACH]
+
+
+@pytest.mark.parametrize("std", [*STDS, 70_000.0, 123_456.7, 2.0**50])
+def test_multipliers_reach_the_width_and_stay_smooth(std):
+    found = multipliers(std)
+    assert found[0] == 1
+    assert len(found) <= 6
+    square = WIDTH**2
+    for c in found[1:]:
+        # v² = 1/(1/t² + c²/S²) ≥ 4, as the proof needs.
+        assert 1 / (1 / WIDTH**2 + c * c / square) >= 4
+        square += (c * WIDTH) ** 2
+    assert square >= math.ceil(std) ** 2 or (std < 2**26 and square >= std**2)
+    assert std * (1 - 1e-12) <= reached(std) <= std * 1.07
+    assert reached(std) ** 2 <= square
+
+
+def test_noise_that_is_too_narrow_is_refused():
+    with pytest.raises(CalibrationError, match=str(NARROWEST)):
+        draw(NARROWEST - 1)
+
+
+def variance_fits(sample, std):
+    statistic = np.square(sample / std).sum()
+    return stats.chi2.ppf(CHANCE / 2, sample.size) < statistic < stats.chi2.isf(CHANCE / 2, sample.size)
+
+
+def shape_fits(sample, std):
+    distance = stats.kstest(sample / std, "norm").statistic
+    return distance < math.sqrt(math.log(2 / CHANCE) / (2 * sample.size)) + 1e-4
+
+
+@pytest.mark.parametrize("fits", [variance_fits, shape_fits])
+@pytest.mark.parametrize("std", STDS)
+def test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected(std, fits):
+    sample, std = draw(std), reached(std)
+    assert fits(sample, std)
+    assert not fits(sample, std * 2 / 3)
+    assert not fits(sample, std * 3 / 2)
+
+
+@pytest.mark.parametrize("modulus", [2, 16, 1026, 1950])
+def test_no_residue_is_favoured(modulus):
+    counts = np.bincount(draw(4.1e6, 200_000) % modulus, minlength=modulus)
+    assert stats.chisquare(counts).pvalue > CHANCE
+
+
+def test_coordinates_and_calls_are_independent():
+    std = 1e6
+    first, again = draw(std).astype(float), draw(std).astype(float)
+    for left, right in ((first[:-1], first[1:]), (first, again), (first[:-2], first[2:])):
+        assert abs((left * right).sum() / std**2 / math.sqrt(left.size)) < 7.5
+
+
+def test_noise_is_added_to_the_sums_and_shapes_are_kept():
+    sums = np.full((3, 5), 2**61, dtype=np.int64)
+    noisy = add_noise(sums, noise_std=1e6, sampler=Sampler.CONVOLVED_GAUSSIAN)
+    assert noisy.shape == (3, 5)
+    assert 0 < np.abs(noisy - sums).max() < 1e7
