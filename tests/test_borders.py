@@ -18,6 +18,7 @@ ROOMS = [
     "generators",
     "fitting",
     "methods",
+    "classifiers",
     "evaluation",
     "report",
     "cli",

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from noisegate.errors import BudgetRefusedError as BudgetRefusedError
     from noisegate.errors import NoisegateError as NoisegateError
     from noisegate.errors import UserError as UserError
+    from noisegate.estimators import LocallyLinearMaps as LocallyLinearMaps
     from noisegate.gate.discovery import discover_schema as discover_schema
     from noisegate.gate.gate import Gate as Gate
+    from noisegate.methods.hp import DPHP as DPHP
     from noisegate.methods.merf import DPMERF as DPMERF
     from noisegate.methods.pairwise import Pairwise as Pairwise
     from noisegate.privacy.adjacency import Adjacency as Adjacency
@@ -33,9 +35,11 @@ _HOMES = {
     "Budget": "noisegate.privacy.plan",
     "BudgetRefusedError": "noisegate.errors",
     "Certificate": "noisegate.privacy.certificate",
+    "DPHP": "noisegate.methods.hp",
     "DPMERF": "noisegate.methods.merf",
     "Gate": "noisegate.gate.gate",
     "Ledger": "noisegate.privacy.ledger",
+    "LocallyLinearMaps": "noisegate.estimators",
     "NoisegateError": "noisegate.errors",
     "Pairwise": "noisegate.methods.pairwise",
     "Release": "noisegate.privacy.release",

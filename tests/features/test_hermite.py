@@ -54,7 +54,8 @@ def test_no_value_exceeds_the_supremum_and_some_nearly_reach_it(order, length_sc
     rho = rho_of(length_scale)
     bound = squared_norm_supremum(order, rho)
     norms = squared_norms(np.random.default_rng(0).uniform(size=20_000), order=order, rho=rho)
-    assert norms.max() <= bound <= norms.max() + 2e-3
+    assert norms.max() <= bound + 1e-12
+    assert bound <= norms.max() + 2e-3
 
 
 def test_a_stretched_series_is_the_same_kernel_with_far_fewer_terms():
@@ -65,7 +66,7 @@ def test_a_stretched_series_is_the_same_kernel_with_far_fewer_terms():
     x, y = 0.42, 0.47
     exact = math.exp(-((x - y) ** 2) / 0.01)
     longer = Series(length_scale=series.length_scale, order=60, stretch=series.stretch)
-    assert longer(x) @ longer(y) == pytest.approx(exact, rel=1e-6)
+    assert longer(x) @ longer(y) == pytest.approx(exact, rel=1e-5)
 
 
 @pytest.mark.parametrize("value", [0, -1, 1e-9, math.nan, math.inf, "a", True, None])
@@ -76,5 +77,5 @@ def test_an_unusable_length_scale_is_refused(value):
 
 @pytest.mark.parametrize("order", [-1, 2001, 2.5, True])
 def test_an_order_that_would_overflow_is_refused(order):
-    with pytest.raises(OptionError, match="order=.*from 0 to 2000"):
+    with pytest.raises(OptionError, match=r"order=.*from 0 to 2000"):
         Series(length_scale=0.1, order=order)

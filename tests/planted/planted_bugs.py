@@ -87,6 +87,8 @@ PER_EXAMPLE, GRADIENT_PLAN, CONVOLUTION = "gate/per_example.py", "privacy/gradie
 T_GRADIENTS, T_JOURNAL, T_POISSON = "gate/test_gradients.py", "gate/test_gradient_journal.py", "gate/test_poisson.py"
 T_GRADIENT_NEIGHBOURS, T_GRADIENT_PLAN = "gate/test_gradient_neighbours.py", "privacy/test_gradient_plan.py"
 T_CONVOLUTION = "privacy/test_convolution.py"
+T_HP, T_PRODUCTS, T_ESTIMATORS = "methods/test_hp.py", "features/test_products.py", "test_estimators.py"
+PRODUCTS = "features/products.py"
 T_POISSON_USED = f"{T_GRADIENTS}::test_every_step_draws_a_new_sample_of_all_records"
 T_ONE_STEP = f"{T_GRADIENTS}::test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size"
 _FIXED = "np.arange(number % 2, len(numeric), 2)"
@@ -759,6 +761,71 @@ BUGS = (
     one("levels-not-smooth", CONVOLUTION, "_SMOOTH = 2.1", "_SMOOTH = 0.3", T_CONVOLUTION),
     one(
         "convolved-distance-not-charged", ACCOUNTING, "distance += draws * _CONVOLVED_DISTANCE", "pass", T_GRADIENT_PLAN
+    ),
+    # Looked-up features: DP-HP.
+    one(
+        "class-filter-missing",
+        SUMS,
+        "            sums[column] += quantised[rows].sum(axis=0, dtype=np.int32)\n",
+        "            sums += quantised[rows].sum(axis=0, dtype=np.int32)\n",
+        f"{T_HP}::test_the_product_of_a_record_goes_to_its_own_class_alone",
+    ),
+    one(
+        "truncated-supremum-is-a-mean",
+        PRODUCTS,
+        "return float(np.square(self.rows, dtype=np.float64).sum(axis=1).max())",
+        "return float(np.square(self.rows, dtype=np.float64).sum(axis=1).mean())",
+        T_PRODUCTS,
+    ),
+    one(
+        "norm-forgets-the-other-columns-of-a-product",
+        PRODUCTS,
+        "weight**2 * math.prod(self.tables[column].squared_supremum for column in group)",
+        "weight**2 * min(self.tables[column].squared_supremum for column in group) ** 9",
+        T_PRODUCTS,
+    ),
+    one(
+        "forgotten-product-release",
+        PLAN,
+        "return tuple(release.event for release in self.releases)",
+        'return tuple(release.event for release in self.releases if release.question.name != "product-3")',
+        f"{T_HP}::test_every_release_of_products_is_in_the_plan_the_ledger_and_the_certificate",
+    ),
+    one(
+        "counted-outside-the-ball",
+        "gate/occurrences.py",
+        "return tuple(found) if largest <= UNITS**2 else None",
+        "return tuple(found)",
+        T_PRODUCTS,
+    ),
+    one(
+        "ball-of-one-column-only",
+        "gate/occurrences.py",
+        "largest += len(groups) * int(",
+        "largest = max(largest, 1) and int(",
+        T_PRODUCTS,
+    ),
+    one(
+        "bound-of-the-error-forgets-the-classes",
+        "privacy/trade_off.py",
+        "dims=(dim * question.columns,)",
+        "dims=(dim,)",
+        "privacy/test_trade_off.py",
+    ),
+    # DP-LLM as an estimator.
+    one(
+        "records-counted-unasked",
+        "estimators.py",
+        "records=self.records,",
+        "records=self.records or table.num_rows,",
+        T_ESTIMATORS,
+    ),
+    one(
+        "classes-read-off-the-labels",
+        "estimators.py",
+        "classes = self._classes()\n        _check",
+        "classes = np.unique(y).tolist()\n        _check",
+        T_ESTIMATORS,
     ),
 )
 

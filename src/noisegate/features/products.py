@@ -83,13 +83,26 @@ def numeric_table(series: Series, steps: int, *, missing: bool, reference: float
     return ColumnTable(rows=_frozen(rows), steps=steps)
 
 
+def compressed(table: ColumnTable, rank: int) -> ColumnTable:
+    """Returns a numeric column's table with its rows projected on their `rank` strongest directions.
+
+    The directions are those of the table itself, every value counting alike; they are public.
+    """
+    if rank >= table.width:
+        return table
+    directions = np.linalg.svd(table.rows.astype(np.float64), full_matrices=False)[2][:rank]
+    # Of two opposite directions, the one that more of the rows point along, so that machines agree.
+    directions *= np.where(directions.sum(axis=1) < 0, -1.0, 1.0)[:, None]
+    return ColumnTable(rows=_frozen(table.rows @ directions.T), steps=table.steps)
+
+
 def level_table(size: int) -> ColumnTable:
     """Returns the one-hot vectors of `size` codes."""
     return ColumnTable(rows=_frozen(np.eye(size)), steps=None)
 
 
 def column_tables(
-    layout: Layout, series: Sequence[Series], *, reference: float | None = None
+    layout: Layout, series: Sequence[Series], *, reference: float | None = None, rank: int | None = None
 ) -> tuple[ColumnTable, ...]:
     """Returns the table of each column of a layout, numeric ones first; equal columns share one.
 
@@ -97,13 +110,15 @@ def column_tables(
         layout: The columns.
         series: For each numeric column.
         reference: See `numeric_table`.
+        rank: See `compressed`; None keeps all.
     """
     made: dict[tuple[Series, int, bool], ColumnTable] = {}
     tables = []
     for column, one in zip(layout.numeric, series, strict=True):
         key = (one, _steps(column), column.missing)
         if key not in made:
-            made[key] = numeric_table(one, key[1], missing=column.missing, reference=reference)
+            table = numeric_table(one, key[1], missing=column.missing, reference=reference)
+            made[key] = table if rank is None else compressed(table, rank)
         tables.append(made[key])
     return (*tables, *(level_table(column.size) for column in layout.coded))
 
@@ -215,55 +230,70 @@ class Products:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Shelf:
-    """Groups of one shape.
+class _Place:
+    """The columns that stand at one place of the groups of a shelf, each looked up once.
 
     Attributes:
-        columns: (groups, columns of each).
-        offsets: Where the table of each of these columns begins in `rows`, (groups, columns of each).
-        rows: For each place in a group, the tables of the columns that stand there, one under the other.
-        weights: (groups,).
-        coordinates: Where the products go, (groups · coordinates,); a slice where they are neighbours.
+        columns: The different ones, (columns,).
+        offsets: Where the table of each begins in `rows`, (columns,).
+        rows: Their tables, one under the other.
+        of_group: Which of the columns stands in each group, (groups,).
     """
 
     columns: npt.NDArray[np.intp]
     offsets: npt.NDArray[np.intp]
-    rows: tuple[npt.NDArray[np.float32], ...]
+    rows: npt.NDArray[np.float32]
+    of_group: npt.NDArray[np.intp]
+
+    @classmethod
+    def of(cls, tables: Sequence[ColumnTable], of_group: Sequence[int]) -> _Place:
+        columns, inverse = np.unique(np.asarray(of_group, dtype=np.intp), return_inverse=True)
+        starts: dict[int, int] = {}
+        parts: list[npt.NDArray[np.float32]] = []
+        for column in columns.tolist():
+            if id(tables[column]) not in starts:
+                starts[id(tables[column])] = sum(map(len, parts))
+                parts.append(tables[column].rows)
+        offsets = np.asarray([starts[id(tables[column])] for column in columns.tolist()], dtype=np.intp)
+        return cls(columns=columns, offsets=offsets, rows=np.concatenate(parts), of_group=inverse.astype(np.intp))
+
+    def look_up(self, places: npt.NDArray[np.intp]) -> npt.NDArray[np.float32]:
+        """Returns what each group has at this place, (rows, groups, width)."""
+        looked = self.rows.take(places[:, self.columns] + self.offsets, axis=0)
+        return looked.take(self.of_group, axis=1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Shelf:
+    """Groups of one shape.
+
+    Attributes:
+        members: For each place in a group.
+        weights: (groups,).
+        coordinates: Where the products go, (groups · coordinates,); a slice where they are neighbours.
+    """
+
+    members: tuple[_Place, ...]
     weights: npt.NDArray[np.float32]
     coordinates: npt.NDArray[np.intp] | slice
 
     @classmethod
     def of(cls, features: Products, groups: Sequence[int]) -> _Shelf:
         columns = np.asarray([features.groups[group] for group in groups], dtype=np.intp)
-        offsets, rows = np.empty_like(columns), []
-        for place in range(columns.shape[1]):
-            starts: dict[int, int] = {}
-            parts: list[npt.NDArray[np.float32]] = []
-            for group, column in enumerate(columns[:, place].tolist()):
-                table = features.tables[column]
-                if id(table) not in starts:
-                    starts[id(table)] = sum(map(len, parts))
-                    parts.append(table.rows)
-                offsets[group, place] = starts[id(table)]
-            rows.append(np.concatenate(parts))
         spans = [np.arange(features.starts[group], features.starts[group + 1]) for group in groups]
         coordinates = np.concatenate(spans)
         first, end = int(coordinates[0]), int(coordinates[-1]) + 1
         return cls(
-            columns=columns,
-            offsets=offsets,
-            rows=tuple(rows),
+            members=tuple(_Place.of(features.tables, of_group.tolist()) for of_group in columns.T),
             weights=np.asarray([features.weights[group] for group in groups], dtype=np.float32),
             coordinates=slice(first, end) if end - first == len(coordinates) else coordinates,
         )
 
     def products(self, places: npt.NDArray[np.intp]) -> npt.NDArray[np.float32]:
         """Returns the weighted products, (rows, groups · coordinates)."""
-        looked = places[:, self.columns] + self.offsets  # (rows, groups, columns of each)
-        product = self.rows[-1].take(looked[:, :, -1], axis=0)
-        product *= self.weights[:, None]
+        product = self.members[-1].look_up(places) * self.weights[:, None]
         # From the last column to the first, so that the inner loops are long; the order of coordinates is the same.
-        for place in reversed(range(len(self.rows) - 1)):
-            factor = self.rows[place].take(looked[:, :, place], axis=0)
+        for member in reversed(self.members[:-1]):
+            factor = member.look_up(places)
             product = (factor[..., None] * product[:, :, None, :]).reshape(*product.shape[:2], -1)
         return product.reshape(len(places), -1)

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from noisegate.features.categorical import Levels
 from noisegate.features.feature_map import FeatureMap
 from noisegate.features.fourier import RandomFourier
-from noisegate.features.products import Products
+from noisegate.features.pooled import PooledProducts
+from noisegate.features.products import ColumnTable, Products
 from noisegate.fitting.embedding import Embedding
 from noisegate.fitting.expectation import ExpectedFourier, ExpectedLevels
 from noisegate.fitting.points import PointFourier
-from noisegate.fitting.products import ExpectedColumns, MeanProducts, PointColumns
+from noisegate.fitting.products import ExpectedColumns, MeanProducts, PointColumns, PooledPoints
 from noisegate.generators.cells import numeric_cells
 from noisegate.schema import Layout
 
@@ -41,8 +42,14 @@ def point_embeddings(maps: Mapping[str, FeatureMap]) -> dict[str, Embedding]:
             case RandomFourier():
                 embeddings[name] = PointFourier(feature_map)
             case Products():
-                numeric = [table for table in feature_map.tables if table.steps is not None]
-                embeddings[name] = MeanProducts(feature_map, PointColumns(numeric))
+                embeddings[name] = MeanProducts(feature_map, PointColumns(_numeric(feature_map)))
+            case PooledProducts(products=products, image=image, pool=pool):
+                columns = PooledPoints(image, pool, PointColumns(_numeric(products)))
+                embeddings[name] = MeanProducts(products, columns)
             case _:
                 pass
     return embeddings
+
+
+def _numeric(features: Products) -> list[ColumnTable]:
+    return [table for table in features.tables if table.steps is not None]

@@ -15,9 +15,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from noisegate.features.products import ColumnTable, Products
+from noisegate.features.products import ColumnTable, Group, Products
 from noisegate.fitting.embedding import Embedding
 from noisegate.generators.cells import Cells
+from noisegate.schema.pixels import ImageShape
+
+# With so many pairs for each column, one product of all columns with all columns is quicker than pair by pair.
+_DENSE = 4
 
 
 class ExpectedColumns(nn.Module):
@@ -84,6 +88,27 @@ class PointColumns(nn.Module):
         return looked_up
 
 
+class PooledPoints(nn.Module):
+    """`PointColumns` of an image's averages over squares of pixels.
+
+    Args:
+        image: Shape of the images.
+        pool: Side of the squares.
+        columns: Of the smaller image.
+    """
+
+    def __init__(self, image: ImageShape, pool: int, columns: PointColumns) -> None:
+        super().__init__()
+        self.shape, self.pool, self.columns = (image.height, image.width, image.channels), pool, columns
+
+    def forward(self, points: Tensor) -> Tensor:
+        """Returns the rows of all columns of the smaller images; see `PointColumns`."""
+        images = points.reshape(-1, *self.shape).permute(0, 3, 1, 2)
+        small = nn.functional.avg_pool2d(images, self.pool)
+        looked_up: Tensor = self.columns(small.permute(0, 2, 3, 1).flatten(1))
+        return looked_up
+
+
 class _LookedUp(torch.autograd.Function):
     """The nearest rows, which is what a rounded pixel gives at the gate, with the slope between the rows around."""
 
@@ -121,9 +146,18 @@ class MeanProducts(Embedding):
         for group, members in enumerate(features.groups):
             alike[tuple(features.tables[column].width for column in members)].append(group)
         self.sizes: list[int] = []
+        self.dense: set[int] = set()
         order = []
         for bucket, (widths, groups) in enumerate(alike.items()):
             self.sizes.append(len(widths))
+            alike_groups = [features.groups[group] for group in groups]
+            used = {column for group in alike_groups for column in group}
+            if len(widths) == 2 and len(groups) > _DENSE * len(used):
+                self._make_dense(bucket, alike_groups, offsets, widths)
+                weights = torch.tensor([features.weights[group] for group in groups], dtype=torch.float32)
+                self.register_buffer(f"weights_{bucket}", weights.repeat_interleave(widths[0] * widths[1]))
+                order += [np.arange(features.starts[group], features.starts[group + 1]) for group in groups]
+                continue
             for place, width in enumerate(widths):
                 starts = offsets[[features.groups[group][place] for group in groups]]
                 index = torch.from_numpy((starts[:, None] + np.arange(width)).astype(np.int64))
@@ -142,7 +176,10 @@ class MeanProducts(Embedding):
         """
         rows = self.columns(made)
         rows = rows.reshape(len(rows), sets, -1)
-        parts = [self._bucket(bucket, size, rows) for bucket, size in enumerate(self.sizes)]
+        parts = [
+            self._gram(bucket, rows) if bucket in self.dense else self._bucket(bucket, size, rows)
+            for bucket, size in enumerate(self.sizes)
+        ]
         means: Tensor = torch.cat(parts).index_select(0, self.get_buffer("order"))
         return means
 
@@ -157,6 +194,27 @@ class MeanProducts(Embedding):
         # (groups, sets, coordinates, rows) times (groups, sets, rows, width)
         mean = product.permute(0, 2, 1, 3) @ looked[-1].permute(0, 2, 3, 1) / rows.shape[2]
         return mean.flatten(2).permute(0, 2, 1).flatten(0, 1)
+
+    def _make_dense(
+        self, bucket: int, members: Sequence[Group], offsets: npt.NDArray[np.int64], widths: tuple[int, ...]
+    ) -> None:
+        """Prepares groups of two columns each that are nearly all pairs: their means are part of one Gram matrix."""
+        used = np.unique(np.asarray(members))
+        sizes = {column: width for group in members for column, width in zip(group, widths, strict=True)}
+        rows = np.concatenate([offsets[column] + np.arange(sizes[column]) for column in used.tolist()])
+        start = dict(zip(used.tolist(), np.cumsum([0, *(sizes[c] for c in used.tolist())])[:-1].tolist(), strict=True))
+        first = [start[a] + np.arange(widths[0]) for a, _ in members]
+        second = [start[b] + np.arange(widths[1]) for _, b in members]
+        cells = [(a[:, None] * len(rows) + b[None]).ravel() for a, b in zip(first, second, strict=True)]
+        self.register_buffer(f"rows_{bucket}", torch.from_numpy(rows.astype(np.int64)))
+        self.register_buffer(f"cells_{bucket}", torch.from_numpy(np.concatenate(cells).astype(np.int64)))
+        self.dense.add(bucket)
+
+    def _gram(self, bucket: int, rows: Tensor) -> Tensor:
+        """Returns the means of a dense bucket, (groups · coordinates, sets)."""
+        used = rows.index_select(0, self.get_buffer(f"rows_{bucket}")).permute(1, 0, 2)
+        gram = (used @ used.transpose(1, 2)).flatten(1) / rows.shape[2]
+        return (gram.index_select(1, self.get_buffer(f"cells_{bucket}")) * self.get_buffer(f"weights_{bucket}")).T
 
     def _looked(self, bucket: int, place: int, rows: Tensor) -> Tensor:
         """Returns the rows of one member of each group, (groups, width, sets, rows)."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from noisegate.errors import ModelError, OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.features.labels import Counts
+from noisegate.features.pooled import PooledProducts
 from noisegate.features.products import Group, Products
 from noisegate.generators.image_network import ImageNetwork
 from noisegate.methods.fitted import Fitted
@@ -28,7 +29,9 @@ from noisegate.methods.hp_design import (
     least_noise_shares,
     named_groups,
     pair_groups,
+    pooled_schema,
     random_groups,
+    small_shape,
     sum_groups,
     tables_of,
     weighted,
@@ -40,6 +43,7 @@ from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Question
 from noisegate.privacy.release import Release
 from noisegate.schema import Layout, Schema
+from noisegate.schema.pixels import ImageShape
 
 if TYPE_CHECKING:
     from noisegate.fitting.loop import FitSettings, Fitting
@@ -66,6 +70,9 @@ class DPHP(Fitted):
         order: Of the sum kernel's series; None for the shortest one that keeps `kept` of the kernel.
         product_length_scale: Of the product kernels.
         product_order: Of their series.
+        product_rank: How many directions of a numeric column's features a product keeps, the strongest ones; None for
+            all.
+        pool: For images, products are of averages over squares of so many pixels a side.
         kept: See `order`.
         moved: Whether series are centred and stretched to the column's range; the paper's are not, and need orders.
         reference: A public position, in units of a column's range, whose features are subtracted from every column's:
@@ -98,6 +105,8 @@ class DPHP(Fitted):
     order: int | None = None
     product_length_scale: float = _OF_GENERATOR
     product_order: int | None = None
+    product_rank: int | None = _OF_GENERATOR
+    pool: int = _OF_GENERATOR
     kept: float = 0.9
     moved: bool = True
     reference: float | None = _OF_GENERATOR
@@ -160,11 +169,10 @@ class DPHP(Fitted):
             reference=self.reference,
         )
         maps: dict[str, FeatureMap] = {SUM: weighted(tables_of(layout, kernel, scales), sum_groups(layout))}
-        kernel = replace(kernel, length_scale=self.product_length_scale, order=self.product_order)
-        tables = tables_of(layout, kernel, scales)
-        for name, groups in self._products(layout, [table.width for table in tables]).items():
-            maps[name] = weighted(tables, groups)
-        return maps | {COUNTS: Counts()}
+        kernel = replace(
+            kernel, length_scale=self.product_length_scale, order=self.product_order, rank=self.product_rank
+        )
+        return maps | self._product_maps(layout, kernel, scales) | {COUNTS: Counts()}
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
         """Returns the calibrated plan: what will be asked, and with what noise. Reads no data.
@@ -176,9 +184,10 @@ class DPHP(Fitted):
         columns = 1 if label is None else schema.layout.coded[label].size
         maps = self._asked(schema, budget)
         for name, feature_map in maps.items():
-            if isinstance(feature_map, Products) and not feature_map.single:
-                largest = max(feature_map.groups, key=lambda group: len(group))
-                widths = tuple(feature_map.tables[column].width for column in largest)
+            products = feature_map.products if isinstance(feature_map, PooledProducts) else feature_map
+            if isinstance(products, Products) and not products.single:
+                largest = max(products.groups, key=lambda group: len(group))
+                widths = tuple(products.tables[column].width for column in largest)
                 check_memory(name, dim=feature_map.dim, columns=columns, widths=widths, memory=self.memory)
         shares = self._shares(maps)
         questions = [
@@ -261,7 +270,20 @@ class DPHP(Fitted):
         except (TypeError, OptionError) as error:
             raise ModelError(f"the settings of dp-hp in the certificate are broken: {error}") from None
 
-    def _products(self, layout: Layout, widths: list[int]) -> dict[str, list[Group]]:
+    def _product_maps(self, layout: Layout, kernel: Kernel, scales: list[float | None]) -> dict[str, FeatureMap]:
+        image = None if self.image is None else read_shape(self.image)
+        shape = image if self.pool > 1 else None
+        if shape is not None:
+            image, layout = small_shape(shape, self.pool), pooled_schema(shape, self.pool).layout
+            scales = [None] * len(layout.numeric)
+        tables = tables_of(layout, kernel, scales)
+        groups = self._products(layout, [table.width for table in tables], image)
+        maps = {name: weighted(tables, some) for name, some in groups.items()}
+        if shape is None:
+            return dict(maps)
+        return {name: PooledProducts(products=one, image=shape, pool=self.pool) for name, one in maps.items()}
+
+    def _products(self, layout: Layout, widths: list[int], image: ImageShape | None) -> dict[str, list[Group]]:
         """Returns the groups of each release of products, by question."""
         if self.subsets:
             return {PRODUCT: named_groups(layout, self.subsets)}
@@ -270,7 +292,6 @@ class DPHP(Fitted):
             return {f"{PRODUCT}-{place + 1}": [group] for place, group in enumerate(groups)}
         if self.products == "none":
             return {}
-        image = None if self.image is None else read_shape(self.image)
         pairs = pair_groups(layout, widths, most=self.most_coordinates, image=image, seed=self.seed)
         return {PRODUCT: pairs} if pairs else {}
 

@@ -25,7 +25,7 @@ from noisegate.features.feature_map import FeatureMap
 from noisegate.features.hermite import Series, check_order, shortest_series
 from noisegate.features.products import ColumnTable, Group, Products, column_tables
 from noisegate.privacy import gaussian
-from noisegate.schema import Layout
+from noisegate.schema import Integer, Layout, Schema
 from noisegate.schema.pixels import ImageShape
 
 ProductKind = Literal["pairs", "random", "none"]
@@ -41,6 +41,7 @@ class Kernel:
         kept: Least share of the kernel's squared norm that the shortest series keeps.
         moved: Whether the series is centred and stretched to the column's range; the paper's starts at the lower bound.
         reference: Public position whose features are subtracted from every column's, or None.
+        rank: How many directions of a numeric column's features are kept; None for all.
     """
 
     length_scale: float
@@ -48,6 +49,7 @@ class Kernel:
     kept: float = 0.9
     moved: bool = True
     reference: float | None = None
+    rank: int | None = None
 
     def series(self, length_scale: float | None = None) -> Series:
         """Returns the series, for another length scale if one is given."""
@@ -89,10 +91,10 @@ def pair_groups(
         seed: Of the public randomness.
     """
     random = np.random.Generator(np.random.Philox(seed))
-    usable = _usable(layout)
-    pairs = list(combinations(usable, 2)) if image is None else _pixel_pairs(image, random)
-    if image is None and sum(widths[a] * widths[b] for a, b in pairs) > most:
-        pairs = [pairs[place] for place in random.permutation(len(pairs)).tolist()]
+    pairs: list[Group] = list(combinations(_usable(layout), 2))
+    if sum(widths[a] * widths[b] for a, b in pairs) > most:
+        order = random.permutation(len(pairs)).tolist()
+        pairs = [pairs[place] for place in order] if image is None else _pixel_pairs(image, random)
     chosen, taken = [], 0
     for a, b in pairs:
         taken += widths[a] * widths[b]
@@ -134,7 +136,24 @@ def named_groups(layout: Layout, subsets: Sequence[Sequence[str]]) -> list[Group
 def tables_of(layout: Layout, kernel: Kernel, length_scales: Sequence[float | None]) -> tuple[ColumnTable, ...]:
     """Returns the tables of all columns under `kernel`, with length scales of their own where given."""
     series = [kernel.series(scale) for scale in length_scales]
-    return column_tables(layout, series, reference=kernel.reference)
+    return column_tables(layout, series, reference=kernel.reference, rank=kernel.rank)
+
+
+def small_shape(image: ImageShape, pool: int) -> ImageShape:
+    """Returns the shape of an image's averages over squares of `pool` pixels a side.
+
+    Raises:
+        OptionError: if the squares do not fill the image.
+    """
+    if image.height % pool or image.width % pool:
+        raise OptionError(f"pool={pool} does not divide images of {image}; choose a number that does, or 1.")
+    return ImageShape(height=image.height // pool, width=image.width // pool, channels=image.channels)
+
+
+def pooled_schema(image: ImageShape, pool: int) -> Schema:
+    """Returns the columns of averages over squares of `pool` pixels a side: whole multiples of 1/(255·pool²)."""
+    small = small_shape(image, pool)
+    return Schema(tuple(Integer(name=f"square_{place}", lower=0, upper=255 * pool**2) for place in range(small.size)))
 
 
 def least_noise_shares(maps: Mapping[str, FeatureMap], bounds: Mapping[str, float]) -> dict[str, float]:

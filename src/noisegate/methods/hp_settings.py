@@ -19,6 +19,8 @@ class Defaults:
 
     length_scale: float
     product_length_scale: float
+    product_rank: int | None
+    pool: int
     most_coordinates: int
     reference: float | None
     sum_bound: float
@@ -44,10 +46,12 @@ _IMAGE_FIT: Mapping[str, Any] = {
 _IMAGE = Defaults(
     length_scale=0.3,
     product_length_scale=0.5,
-    most_coordinates=16_000,
+    product_rank=1,
+    pool=2,
+    most_coordinates=20_000,
     reference=0.0,
-    sum_bound=1.0,
-    product_bound=1.0,
+    sum_bound=0.55,
+    product_bound=0.25,
     latent=32,
     hidden=(200,),
     fit=_IMAGE_FIT,
@@ -55,6 +59,8 @@ _IMAGE = Defaults(
 _TABLE = Defaults(
     length_scale=0.05,
     product_length_scale=0.1,
+    product_rank=None,
+    pool=1,
     most_coordinates=200_000,
     reference=None,
     sum_bound=1.0,
@@ -93,7 +99,7 @@ def check_numbers(settings: Mapping[str, Any]) -> None:
     Raises:
         OptionError: if one is unusable.
     """
-    for name in ("product_columns", "draws", "most_coordinates", "memory", "components", "latent"):
+    for name in ("product_columns", "draws", "most_coordinates", "memory", "components", "latent", "pool"):
         value = settings[name]
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise OptionError(f"{name}={value!r} must be a positive whole number.")
@@ -106,6 +112,9 @@ def check_numbers(settings: Mapping[str, Any]) -> None:
             check_order(settings[name], name)
         elif not settings["moved"]:
             raise OptionError(f"{name}=None: with moved=False the series is the paper's; say at which order to cut it.")
+    rank = settings["product_rank"]
+    if rank is not None and (isinstance(rank, bool) or not isinstance(rank, int) or rank < 1):
+        raise OptionError(f"product_rank={rank!r} must be a positive whole number, or nothing for all directions.")
     for name in ("sum_share", "product_share", "counts_share"):
         value = settings[name]
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
