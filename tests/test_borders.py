@@ -23,7 +23,7 @@ ROOMS = [
     "report",
     "cli",
 ]
-MODULES = ("errors", "synthesizer", "data.tables", "gate.gate", "fitting.loop")
+MODULES = ("errors", "estimators", "synthesizer", "data.tables", "gate.gate", "fitting.loop")
 CORE = {
     "privacy.noise": "import opendp.mod\nimport randomgen\n",
     "gate.marginals": "import opendp.extras.mbi\n",

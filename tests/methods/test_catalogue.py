@@ -42,7 +42,7 @@ def test_a_certificate_gives_back_the_method():
     assert method_of(certificate(method.to_json())) == method
 
 
-@pytest.mark.parametrize("broken", [{"frequencies": 0}, {"nonsense": 1}, {"length_scale": 3.0, "hidden": None}])
+@pytest.mark.parametrize("broken", [{"frequencies": 0}, {"nonsense": 1}, {"length_scale": 3.0, "hidden": 3}])
 def test_broken_settings_are_a_broken_model(broken):
     with pytest.raises(ModelError, match="settings of dp-merf"):
         method_of(certificate(broken))

@@ -210,3 +210,17 @@ def test_a_boolean_label_and_missing_values_take_part():
     label = np.array(sample["y"].to_pylist())
     assert missing[label].mean() < 0.2
     assert missing[~label].mean() > 0.8
+
+
+def test_the_error_bound_falls_with_the_order_and_rises_with_the_noise():
+    schema = Schema(COLUMNS)
+    few, many = (DPHP(length_scale=0.05, order=order) for order in (3, 25))
+    budget = Budget(epsilon=1.0)
+    (low,), (high,) = (method.error_bounds(schema, budget, 10_000) for method in (few, many))
+    assert low.chosen.approximation > 30 * high.chosen.approximation
+    assert low.chosen.dim == 2 * 4 + 3
+    assert low.chosen.noise < high.chosen.noise
+    assert low.least.total <= min(low.chosen.total, high.chosen.total)
+    (poor,) = few.error_bounds(schema, budget, 300)
+    assert poor.least.value < low.least.value
+    assert DPHP().error_bounds(Schema(COLUMNS[2:]), budget, 100) == ()

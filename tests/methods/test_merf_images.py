@@ -61,7 +61,7 @@ def test_settings_go_through_json():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"generator": "diffusion"}, "generator='diffusion' is not known; choose one of table, convolutional"),
+        ({"generator": "diffusion"}, "generator='diffusion' is not known; choose one of mixture, table, convolutional"),
         ({"generator": "convolutional"}, r"image=None must be \(height, width, channels\)"),
         ({"generator": "convolutional", "image": (28, 28)}, r"image=\(28, 28\) must be"),
         ({"generator": "fully-connected", "image": (28, 0, 1)}, r"image=\(28, 0, 1\) must be"),

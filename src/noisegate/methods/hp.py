@@ -40,8 +40,10 @@ from noisegate.methods.hp_settings import check_memory, check_numbers, defaults_
 from noisegate.methods.matched import matched_fitting, matched_synthesizer
 from noisegate.methods.merf_images import TABLES, Generator, check_image_schema, read_shape
 from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.approximation_bounds import truncation_error
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Question
 from noisegate.privacy.release import Release
+from noisegate.privacy.trade_off import ErrorBound, error_bound
 from noisegate.schema import Layout, Schema
 from noisegate.schema.pixels import ImageShape
 
@@ -202,6 +204,30 @@ class DPHP(Fitted):
             for name, feature_map in maps.items()
         ]
         return Plan(questions=tuple(questions)).calibrate(budget)
+
+    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[ErrorBound, ...]:
+        """Returns the bound on the sum kernel, by the order of its series; one-hot kernels and counts are exact.
+
+        There is none for images, whose features are those of a kernel less its value at the background.
+        """
+        features = self.maps(schema)[SUM]
+        numeric = len(schema.layout.numeric)
+        if self.image is not None or not numeric or not isinstance(features, Products):
+            return ()
+        kernel = Kernel(length_scale=self.length_scale, order=self.order, kept=self.kept, moved=self.moved)
+        series = kernel.series()
+        exact = features.dim - sum(features.tables[column].width for (column,) in features.groups if column < numeric)
+        bound = error_bound(
+            self.plan(schema, budget).release(SUM),
+            records=records,
+            setting="order",
+            value=series.order,
+            candidates=range(1, 100),
+            dimension=lambda order: numeric * (order + 1) + exact,
+            approximation=lambda order: truncation_error(1 - min(1.0, replace(series, order=order).kept)),
+            source="DP-HP, section 3.1, with the tail of the series in full",
+        )
+        return (bound,)
 
     def ask(self, gate: Gate) -> Release:
         """Returns the release: the one time that private records are used."""

@@ -36,9 +36,9 @@ class Defaults:
 
 
 _IMAGE_FIT: Mapping[str, Any] = {
-    "steps": 3000,
+    "steps": 1500,
     "batch": 200,
-    "learning_rate": 2e-3,
+    "learning_rate": 5e-3,
     "averaging": 0.998,
     "stop_at_noise": False,
     "check_every": 500,
