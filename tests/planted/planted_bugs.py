@@ -836,7 +836,7 @@ def copy(folder: Path) -> None:
     shutil.copytree(ROOT / "src", folder / "src", ignore=ignored)
     for room in ("privacy", "features", "gate", "data", "methods"):
         shutil.copytree(ROOT / "tests" / room, folder / "tests" / room, ignore=ignored)
-    for file in ("conftest.py", "test_model_folder.py"):
+    for file in ("conftest.py", "test_estimators.py", "test_model_folder.py"):
         shutil.copy(ROOT / "tests" / file, folder / "tests")
     shutil.copy(ROOT / "pyproject.toml", folder)
     (folder / "planted_witness.py").write_text(WITNESS, encoding="utf-8")

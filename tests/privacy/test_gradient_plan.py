@@ -11,7 +11,7 @@ from noisegate.privacy import accounting, gradient_plan
 from noisegate.privacy.accounting import sampler_slack
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.convolution import reached
-from noisegate.privacy.events import Sampler
+from noisegate.privacy.events import SampledGaussianEvent, Sampler
 from noisegate.privacy.gradient_plan import RATES, GradientPlan
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Budget, Question
@@ -152,3 +152,17 @@ def test_a_plan_is_described_with_its_batch_and_noise():
     assert found["records_a_step"] == pytest.approx(600)
     assert found["steps"] == 200
     assert calibrated().describe(None)["records_a_step"] is None
+
+
+def test_a_convolved_draw_is_charged_its_distance_on_every_coordinate_of_every_step():
+    event = SampledGaussianEvent(
+        name="gradients",
+        rate=0.5,
+        steps=7,
+        sensitivity=4.0,
+        noise_std=1e6,
+        coordinates=11,
+        sampler=Sampler.CONVOLVED_GAUSSIAN,
+    )
+    assert sampler_slack([event], 0.0)[1] / (2 * 77 * 2.0**-277) == pytest.approx(1)
+    assert sampler_slack([event], 0.0)[0] > 0
