@@ -16,13 +16,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.features.labels import Counts
 from noisegate.features.pooled import PooledProducts
 from noisegate.features.products import Group, Products
-from noisegate.generators.image_network import ImageNetwork
-from noisegate.methods.fitted import Fitted
+from noisegate.methods.generator_choice import TABLES, Generator, check_image_schema, read_shape
 from noisegate.methods.hp_design import (
     Kernel,
     ProductKind,
@@ -37,8 +36,7 @@ from noisegate.methods.hp_design import (
     weighted,
 )
 from noisegate.methods.hp_settings import check_memory, check_numbers, defaults_of
-from noisegate.methods.matched import matched_fitting, matched_synthesizer
-from noisegate.methods.merf_images import TABLES, Generator, check_image_schema, read_shape
+from noisegate.methods.matched import COUNTS, Matched
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.approximation_bounds import truncation_error
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Question
@@ -48,17 +46,15 @@ from noisegate.schema import Layout, Schema
 from noisegate.schema.pixels import ImageShape
 
 if TYPE_CHECKING:
-    from noisegate.fitting.loop import FitSettings, Fitting
     from noisegate.gate.gate import Gate
-    from noisegate.synthesizer import Synthesizer
 
-SUM, PRODUCT, COUNTS = "sum", "product", "counts"
+SUM, PRODUCT = "sum", "product"
 # Stands for the default of the generator (`methods.hp_settings.DEFAULTS`) until a method is made.
 _OF_GENERATOR: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPHP(Fitted):
+class DPHP(Matched):
     """Settings of DP-HP; none of them depends on private data.
 
     Where a default is not given, it is that of the generator, in `noisegate.methods.hp_settings.DEFAULTS`.
@@ -236,45 +232,10 @@ class DPHP(Fitted):
             plan, self._asked(gate.schema, gate.budget), method=self.name, public={"settings": self.to_json()}
         )
 
-    def check_fit(self, device: str) -> None:
-        """Finds what would stop the fit, before any budget is spent.
-
-        Raises:
-            OptionError: if the device is not here or a fit option is unusable.
-        """
-        from noisegate.fitting.device import choose_device
-
-        choose_device(device)
-        self.fit_settings()
-
-    def fitting(self, release: Release, *, device: str = "auto") -> Fitting:
-        """Returns the fit of a release, ready to run, to save and to restore."""
-        return matched_fitting(self, release, device=device)
-
-    def synthesizer(self, release: Release, fitting: Fitting) -> Synthesizer:
-        """Returns the synthesizer that a fit has reached."""
-        return matched_synthesizer(release, fitting, counts=COUNTS)
-
-    def fit_settings(self) -> FitSettings:
-        """Returns how to fit: the defaults of the generator with `fit_options` on top."""
-        from noisegate.fitting.loop import FitSettings
-
-        try:
-            return replace(FitSettings(), **{**defaults_of(self.generator).fit, **self.fit_options})
-        except TypeError as error:
-            raise OptionError(f"fit_options={dict(self.fit_options)!r}: {error}") from None
-
-    def network(self) -> ImageNetwork | None:
-        """Returns the design of the image generator; None for a table."""
-        if self.generator == "mixture" or self.generator == "table":
-            return None
-        return ImageNetwork(
-            shape=read_shape(self.image),
-            kind=self.generator,
-            latent=self.latent,
-            hidden=self.hidden,
-            channels=self.channels,
-        )
+    @property
+    def fit_defaults(self) -> Mapping[str, Any]:
+        """What the generator's fit has otherwise than `noisegate.fitting.loop.FitSettings`."""
+        return defaults_of(self.generator).fit
 
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as a JSON object."""
@@ -283,18 +244,6 @@ class DPHP(Fitted):
         lists = {name: list(settings[name]) for name in ("hidden", "channels")}
         image = None if self.image is None else list(self.image)
         return settings | lists | {"image": image, "subsets": [list(subset) for subset in self.subsets]}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> DPHP:
-        """Returns the settings in a JSON object.
-
-        Raises:
-            ModelError: if a setting is missing or not known.
-        """
-        try:
-            return cls(**data)
-        except (TypeError, OptionError) as error:
-            raise ModelError(f"the settings of dp-hp in the certificate are broken: {error}") from None
 
     def _product_maps(self, layout: Layout, kernel: Kernel, scales: list[float | None]) -> dict[str, FeatureMap]:
         image = None if self.image is None else read_shape(self.image)

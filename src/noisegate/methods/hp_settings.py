@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 from noisegate.errors import OptionError
 from noisegate.features.hermite import check_order, rho_of
+from noisegate.methods.generator_choice import Generator, check_generator
 from noisegate.methods.hp_design import ProductKind
-from noisegate.methods.merf_images import Generator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +88,7 @@ def defaults_of(generator: Any) -> Defaults:
     Raises:
         OptionError: if there is no such generator.
     """
-    if generator not in get_args(Generator):
-        raise OptionError(f"generator={generator!r} is not known; choose one of {', '.join(get_args(Generator))}.")
+    check_generator(generator)
     return DEFAULTS[generator]
 
 

@@ -9,24 +9,23 @@ one more column); with one, sums are class-wise and noisy counts reweigh them (b
 columns add the polynomial kernel of section 4.3. What differs from the paper, and why, is in docs/choosing.md.
 
 A table of pixels (`noisegate.schema.pixel_schema`) may have an image generator instead, with defaults of its own
-(`methods.merf_images`). What is asked of the records is the same.
+(`methods.merf_settings`). What is asked of the records is the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import OptionError
 from noisegate.features.categorical import Levels
 from noisegate.features.feature_map import FeatureMap
 from noisegate.features.fourier import Kernel, draw
 from noisegate.features.labels import Counts
-from noisegate.generators.image_network import ImageNetwork
-from noisegate.methods.fitted import Fitted
-from noisegate.methods.matched import matched_fitting, matched_synthesizer
-from noisegate.methods.merf_images import TABLES, Generator, check_image_schema, defaults_of, read_shape
+from noisegate.methods.generator_choice import TABLES, Generator, check_image_schema, read_shape
+from noisegate.methods.matched import COUNTS, Matched
+from noisegate.methods.merf_settings import defaults_of
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.approximation_bounds import random_feature_error
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Question
@@ -35,23 +34,21 @@ from noisegate.privacy.trade_off import ErrorBound, error_bound
 from noisegate.schema import Schema
 
 if TYPE_CHECKING:
-    from noisegate.fitting.loop import FitSettings, Fitting
     from noisegate.gate.gate import Gate
-    from noisegate.synthesizer import Synthesizer
 
-FOURIER, LEVELS, COUNTS = "fourier", "levels", "counts"
+FOURIER, LEVELS = "fourier", "levels"
 PUBLIC_SEED = 0
-# Stands for the default of the generator (`methods.merf_images.DEFAULTS`) until a method is made.
+# Stands for the default of the generator (`methods.merf_settings.DEFAULTS`) until a method is made.
 _OF_GENERATOR: Any = None
 # What the error bound chooses from: steps of two figures, and no embedding longer than the gate can sum at ease.
 _FREQUENCIES = (*range(1, 10), *(figures * 10**power for power in range(5) for figures in range(10, 100)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPMERF(Fitted):
+class DPMERF(Matched):
     """Settings of DP-MERF; none of them depends on private data.
 
-    Where a default is not given, it is that of the generator, in `noisegate.methods.merf_images.DEFAULTS`.
+    Where a default is not given, it is that of the generator, in `noisegate.methods.merf_settings.DEFAULTS`.
 
     Attributes:
         generator: "table", the paper's kind of network, or "mixture" of products; for images as a table of pixels
@@ -184,33 +181,10 @@ class DPMERF(Fitted):
             plan, self._asked(gate.schema, gate.budget), method=self.name, public={"settings": self.to_json()}
         )
 
-    def check_fit(self, device: str) -> None:
-        """Finds what would stop the fit, before any budget is spent.
-
-        Raises:
-            OptionError: if the device is not here or a fit option is unusable.
-        """
-        from noisegate.fitting.device import choose_device
-
-        choose_device(device)
-        self.fit_settings()
-
-    def fitting(self, release: Release, *, device: str = "auto") -> Fitting:
-        """Returns the fit of a release, ready to run, to save and to restore."""
-        return matched_fitting(self, release, device=device, counts=COUNTS)
-
-    def synthesizer(self, release: Release, fitting: Fitting) -> Synthesizer:
-        """Returns the synthesizer that a fit has reached."""
-        return matched_synthesizer(release, fitting, counts=COUNTS)
-
-    def fit_settings(self) -> FitSettings:
-        """Returns how to fit: the defaults of the generator with `fit_options` on top."""
-        from noisegate.fitting.loop import FitSettings
-
-        try:
-            return replace(FitSettings(), **{**defaults_of(self.generator).fit, **self.fit_options})
-        except TypeError as error:
-            raise OptionError(f"fit_options={dict(self.fit_options)!r}: {error}") from None
+    @property
+    def fit_defaults(self) -> Mapping[str, Any]:
+        """What the generator's fit has otherwise than `noisegate.fitting.loop.FitSettings`."""
+        return defaults_of(self.generator).fit
 
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as a JSON object."""
@@ -223,30 +197,6 @@ class DPMERF(Fitted):
             "channels": list(self.channels),
             "image": None if self.image is None else list(self.image),
         }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> DPMERF:
-        """Returns the settings in a JSON object.
-
-        Raises:
-            ModelError: if a setting is missing or not known.
-        """
-        try:
-            return cls(**data)
-        except (TypeError, OptionError) as error:
-            raise ModelError(f"the settings of dp-merf in the certificate are broken: {error}") from None
-
-    def network(self) -> ImageNetwork | None:
-        """Returns the design of the image generator; None for a table."""
-        if self.generator == "mixture" or self.generator == "table":
-            return None
-        return ImageNetwork(
-            shape=read_shape(self.image),
-            kind=self.generator,
-            latent=self.latent,
-            hidden=self.hidden,
-            channels=self.channels,
-        )
 
     def _asked(self, schema: Schema, budget: Budget) -> dict[str, FeatureMap]:
         maps = self.maps(schema)
