@@ -22,6 +22,8 @@ DATA_OPTION = $(if $(NOISEGATE_TEST_DATA),--data="$(NOISEGATE_TEST_DATA)")
 
 # One thread per worker: the suite is parallel already, and sums must not depend on thread counts.
 export OMP_NUM_THREADS = 1
+# Tests start many processes: without byte code, each would spend seconds on compiling what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 # $(call check,what is checked,command,command that fixes it)
 define check
