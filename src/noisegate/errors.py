@@ -10,6 +10,7 @@
     │   ├── ModelError        a saved model is broken or was changed
     │   ├── LedgerError       the ledger is locked, unreachable, corrupt or tampered with
     │   ├── CalibrationError  no noise level can give the asked guarantee
+    │   ├── DivergedError     a training has left the finite numbers
     │   └── MissingExtraError an optional dependency is not installed
     └── BudgetRefusedError    the ledger refuses: the cap would be exceeded  exit code 3
 
@@ -54,6 +55,10 @@ class LedgerError(UserError):
 
 class CalibrationError(UserError):
     """No noise level can give the asked guarantee."""
+
+
+class DivergedError(UserError):
+    """A training has left the finite numbers; what was spent on it stays spent."""
 
 
 class LedgerWarning(UserWarning):

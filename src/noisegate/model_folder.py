@@ -179,6 +179,10 @@ def _check_events(release: Release, folder: Path) -> None:
         # Its size was chosen in the course of the run; the event states the largest, which is what was paid for.
         if isinstance(later, list) and name in later and name in events and size <= events[name].coordinates:
             sizes[name] = events[name].coordinates
+    for name, size in _trained(certificate).items():
+        # What was trained on the sums of an event: post-processing, of any size.
+        if name in events and sizes.get(name) == size:
+            sizes[name] = events[name].coordinates
     bound = GridBound(units=UNITS, nonnegative=True).of_unit(certificate.contributions or 1)
     least = bound.sensitivity(certificate.adjacency)
     if len(events) != len(summed) or {name: event.coordinates for name, event in events.items()} != sizes:
@@ -194,6 +198,13 @@ def _check_events(release: Release, folder: Path) -> None:
     for concentrated in certificate.events:
         if isinstance(concentrated, ZeroConcentratedEvent):
             _check_rho(concentrated, release, folder)
+
+
+def _trained(certificate: Certificate) -> dict[str, int]:
+    """Returns how many numbers were trained on the sums of each event, where they are not the event's own."""
+    gradients = certificate.public.get("gradients")
+    trained = {name: run.get("trained") for name, run in gradients.items()} if isinstance(gradients, dict) else {}
+    return {name: sum(math.prod(shape) for shape in shapes.values()) for name, shapes in trained.items() if shapes}
 
 
 def _check_rho(event: ZeroConcentratedEvent, release: Release, folder: Path) -> None:

@@ -213,7 +213,7 @@ def test_parameters_of_other_shapes_are_refused_and_use_up_nothing(parameters):
 
 def test_a_release_needs_a_step_and_parameters():
     with opened() as session:
-        with pytest.raises(OptionError, match="final parameters"):
+        with pytest.raises(OptionError, match="takes what was trained"):
             session.release()
         with pytest.raises(OptionError, match="no step was taken"):
             session.release(START)

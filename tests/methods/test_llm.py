@@ -101,9 +101,9 @@ def test_the_public_number_divides_the_sums_and_not_the_true_one(monkeypatch):
     seen = []
     original = llm._Training.__init__
 
-    def spy(self, method, plan, batch):
+    def spy(self, method, plan, batch, device):
         seen.append(batch)
-        original(self, method, plan, batch)
+        original(self, method, plan, batch, device)
 
     monkeypatch.setattr(llm._Training, "__init__", spy)
     TINY.ask(gate(rows=400, records=1000))
@@ -123,14 +123,14 @@ def test_a_release_gives_the_same_classifier_again(tmp_path):
 
 def test_steps_are_those_of_adam_with_a_rate_that_falls_each_quarter():
     plan = replace(TINY, steps=8).plan(SCHEMA, BUDGET)
-    training = llm._Training(replace(TINY, steps=8, decay=0.5), plan, 10.0)
+    training = llm._Training(replace(TINY, steps=8, decay=0.5), plan, 10.0, "cpu")
     weight = torch.nn.Parameter(training.weight.clone())
     adam = torch.optim.Adam([weight], lr=TINY.learning_rate)
     schedule = torch.optim.lr_scheduler.StepLR(adam, 2, gamma=0.5)
     random = torch.Generator().manual_seed(0)
     for _ in range(8):
         noisy = torch.randn(weight.shape, generator=random)
-        training.step(noisy)
+        training.step({"weight": noisy})
         weight.grad = noisy / 10.0
         adam.step()
         schedule.step()
@@ -139,7 +139,7 @@ def test_steps_are_those_of_adam_with_a_rate_that_falls_each_quarter():
 
 def test_the_seed_is_of_the_start_and_not_of_the_noise():
     plan = TINY.plan(SCHEMA, BUDGET)
-    one, same, other = (llm._Training(replace(TINY, seed=seed), plan, 1.0).weight for seed in (1, 1, 2))
+    one, same, other = (llm._Training(replace(TINY, seed=seed), plan, 1.0, "cpu").weight for seed in (1, 1, 2))
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
     first, second = (TINY.ask(gate()).values["weight"] for _ in range(2))

@@ -81,8 +81,9 @@ class GradientSession(Session):
         physical_batch: int | None = None,
     ) -> None:
         self._gradients: GradientSource = gradient_source(loss, plan.plan, physical_batch)
-        shapes = {name: list(shape) for name, shape in plan.plan.parameters.items()}
-        settings = {"norm": plan.plan.norm, "factored": plan.plan.factored, "parameters": shapes}
+        settings = {"norm": plan.plan.norm, "factored": plan.plan.factored, "parameters": _json(plan.plan.parameters)}
+        if plan.plan.trained is not None:
+            settings["trained"] = _json(plan.plan.trained)
         super().__init__(
             plan,
             source,
@@ -142,21 +143,24 @@ class GradientSession(Session):
             return self._unpacked(sums)
 
     def release(self, parameters: Mapping[str, Tensor] | None = None) -> Release:
-        """Returns the final parameters, and answers if any, with their certificate, and commits the reservation.
+        """Returns what was trained, and answers if any, with their certificate, and commits the reservation.
 
         Args:
-            parameters: What was trained on the sums that `step` returned.
+            parameters: What was trained on the sums that `step` returned: of the shapes of `plan.released`.
 
         Raises:
             OptionError: if they are missing or do not fit, a question is open, or it was called before.
         """
         if parameters is None:
-            raise OptionError("release() of a gradient run takes the final parameters.")
+            raise OptionError("release() of a gradient run takes what was trained.")
         plan = self._steps.plan
         arrays = {name: value.detach().cpu().numpy() for name, value in parameters.items()}
         with self._turn:
             if not self._begun:
-                raise OptionError("no step was taken, so there is nothing to release.")
+                if self._resumed is None:
+                    raise OptionError("no step was taken, so there is nothing to release.")
+                # All steps were taken before the interruption.
+                self._begin()
             self._values[plan.name] = plan.pack(arrays)
         released = super().release()
         if self._journal:
@@ -254,3 +258,7 @@ class GradientSession(Session):
         plan = self._steps.plan
         arrays = plan.unpack(sums.astype(np.float64) / plan.scale)
         return {name: torch.from_numpy(array).to(self._device) for name, array in arrays.items()}
+
+
+def _json(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
+    return {name: list(shape) for name, shape in shapes.items()}

@@ -13,7 +13,7 @@ maps with one (benchmarks/dp_llm).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -22,6 +22,8 @@ from noisegate.classifiers.inputs import Inputs, inputs_of
 from noisegate.classifiers.locally_linear import LocallyLinear, class_scores
 from noisegate.classifiers.projection import Projection, draw_projection
 from noisegate.errors import ModelError, OptionError, SchemaError
+from noisegate.methods.kept_training import Training
+from noisegate.methods.trained import Trained
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from noisegate.gate.gate import Gate
+    from noisegate.gate.losses import FactoredLoss
 
 WEIGHT = "weight"
 # Of Adam, as its authors and torch have them.
@@ -39,7 +42,7 @@ _POSITIVE = ("temperature", "norm", "learning_rate", "spread")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPLLM:
+class DPLLM(Trained):
     """Settings of DP-LLM; none of them depends on private data.
 
     Attributes:
@@ -101,39 +104,21 @@ class DPLLM:
         )
         return plan.calibrate(budget)
 
-    def ask(self, gate: Gate, *, report: Callable[[int], None] | None = None) -> Release:
-        """Returns the trained weights as a release: every step of the training uses the private records.
-
-        Args:
-            gate: Private records and a budget; with `records`, the number of records as far as the public knows.
-            report: Called with the number of steps done after each of them.
-
-        Raises:
-            UserError: if the schema or the gate is unusable for this method; nothing is spent.
-            BudgetRefusedError: if the ledger refuses.
-        """
-        if gate.records is None:
-            raise OptionError(
-                "records=None: sums of gradients are divided by the expected size of a sample, which takes a number of "
-                "records that is public, for instance a rounded one, as the true one is private. Give records=NUMBER."
-            )
+    def loss(self, schema: Schema) -> FactoredLoss:
+        """Returns the loss of one record: the cross-entropy of its label."""
         from noisegate.gate.losses import FactoredLoss
 
-        calibrated, inputs = self.plan(gate.schema, gate.budget), self._inputs(gate.schema)
-        projection, label = self._projection(inputs), gate.schema.layout.label
-        others = [j for j in range(len(gate.schema.layout.coded)) if j != label]
-        loss = FactoredLoss(
+        inputs = self._inputs(schema)
+        projection, label = self._projection(inputs), schema.layout.label
+        others = [j for j in range(len(schema.layout.coded)) if j != label]
+        return FactoredLoss(
             inputs=lambda numeric, codes: projection(inputs(numeric, codes[..., others])),
             loss=lambda answers, numeric, codes: self._loss(answers.reshape(self.maps, -1), codes[label]),
         )
-        public = {"settings": self.to_json()}
-        with gate.gradients(calibrated, loss, method=self.name, public=public) as session:
-            training = _Training(self, calibrated, calibrated.plan.rate * gate.records)
-            while session.steps_left:
-                training.step(session.step({WEIGHT: training.weight})[WEIGHT])
-                if report is not None:
-                    report(training.steps)
-            return session.release({WEIGHT: training.weight})
+
+    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> Training:
+        """Returns Adam on the maps' weights; see `Trained`."""
+        return _Training(self, plan, batch, device)
 
     def classifier(self, release: Release) -> LocallyLinear:
         """Returns the classifier in a release; post-processing, which costs no privacy.
@@ -157,27 +142,9 @@ class DPLLM:
             release=release,
         )
 
-    def fit(self, gate: Gate, *, report: Callable[[int], None] | None = None) -> LocallyLinear:
+    def fit(self, gate: Gate, *, report: Callable[[int], None] | None = None, device: str = "cpu") -> LocallyLinear:
         """Returns a classifier of the records behind `gate`; see `ask`."""
-        return self.classifier(self.ask(gate, report=report))
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the settings as a JSON object."""
-        settings = asdict(self)
-        settings.pop("name")
-        return settings
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> DPLLM:
-        """Returns the settings in a JSON object.
-
-        Raises:
-            ModelError: if a setting is missing or not known.
-        """
-        try:
-            return cls(**data)
-        except (TypeError, OptionError) as error:
-            raise ModelError(f"the settings of dp-llm in the certificate are broken: {error}") from None
+        return self.classifier(self.ask(gate, report=report, device=device))
 
     def _inputs(self, schema: Schema) -> Inputs:
         inputs = inputs_of(schema, centre=self.centre)
@@ -206,27 +173,48 @@ class _Training:
     Written out, as importing torch's optimisers takes longer than many a training.
     """
 
-    def __init__(self, method: DPLLM, plan: CalibratedGradientPlan, batch: float) -> None:
+    def __init__(self, method: DPLLM, plan: CalibratedGradientPlan, batch: float, device: str) -> None:
         import torch
 
         # Another stream than that of the projection, from the same seed.
         random = np.random.Generator(np.random.Philox(method.seed).jumped())
         start = random.standard_normal(plan.plan.parameters[WEIGHT], dtype=np.float32) * np.float32(method.spread)
         start[..., -1] = 0
-        self.weight = torch.from_numpy(start)
+        self.weight = torch.from_numpy(start).to(device)
         self.steps = 0
         self._method, self._batch = method, batch
         self._mean, self._square = torch.zeros_like(self.weight), torch.zeros_like(self.weight)
 
-    def step(self, noisy: Tensor) -> None:
+    def parameters(self) -> dict[str, Tensor]:
+        """Returns the weights."""
+        return {WEIGHT: self.weight}
+
+    def result(self) -> dict[str, Tensor]:
+        """Returns the weights."""
+        return {WEIGHT: self.weight}
+
+    def step(self, noisy: Mapping[str, Tensor]) -> None:
         """Takes a step against a noisy sum of gradients."""
-        gradient = noisy / self._batch
+        gradient = noisy[WEIGHT] / self._batch
         rate = self._method.learning_rate * self._method.decay ** (4 * self.steps // self._method.steps)
         self.steps += 1
         self._mean = _KEPT * self._mean + (1 - _KEPT) * gradient
         self._square = _KEPT_SQUARE * self._square + (1 - _KEPT_SQUARE) * gradient**2
         mean, square = self._mean / (1 - _KEPT**self.steps), self._square / (1 - _KEPT_SQUARE**self.steps)
         self.weight = self.weight - rate * mean / (square.sqrt() + _TINY)
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns the weights, Adam's moments, and the number of steps."""
+        import torch
+
+        return {WEIGHT: self.weight, "mean": self._mean, "square": self._square, "steps": torch.tensor(self.steps)}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Takes up the training where `state` was called."""
+        weight, mean, square = (tensors[name].to(self.weight.device) for name in (WEIGHT, "mean", "square"))
+        if weight.shape != self.weight.shape:
+            raise ValueError("weights of another shape")
+        self.weight, self._mean, self._square, self.steps = weight, mean, square, int(tensors["steps"])
 
 
 def _label(schema: Schema) -> CodedColumn:

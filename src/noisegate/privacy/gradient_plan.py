@@ -45,7 +45,9 @@ class GradientPlan:
         steps: How many steps are paid for.
         rate: Chance of each record to be in the sample of a step, rounded up to a multiple of 2⁻³².
         norm: L2 norm that each record's whole gradient is clipped to.
-        parameters: Shape of each parameter, in the order in which they are packed.
+        parameters: Shape of each parameter that gradients are taken of.
+        trained: Shape of what is trained on the sums and released, in the order in which it is packed; None where
+            that is the parameters.
         factored: Whether gradients come as products of two factors (`FactoredLoss`): one parameter, of shape (groups,
             outputs, inputs).
         questions: Ordinary questions at the same gate; the budget covers both together.
@@ -57,6 +59,7 @@ class GradientPlan:
     rate: float
     norm: float
     parameters: Mapping[str, tuple[int, ...]]
+    trained: Mapping[str, tuple[int, ...]] | None = None
     factored: bool = False
     questions: tuple[Question, ...] = ()
     share: float = 1.0
@@ -69,17 +72,26 @@ class GradientPlan:
                 raise OptionError(f"{name}={value!r} of gradients must be a number above 0 and at most {high:g}.")
         if any(question.name == self.name for question in self.questions):
             raise OptionError(f"a question and the gradients are both called {self.name!r}; rename one of them.")
-        if not self.parameters or any(size < 1 for shape in self.parameters.values() for size in shape):
-            raise OptionError(f"parameters={dict(self.parameters)!r}: at least one, and no size below 1.")
+        for option in ("parameters", "trained"):
+            shapes = getattr(self, option)
+            if shapes is None:
+                continue
+            if not shapes or any(size < 1 for shape in shapes.values() for size in shape):
+                raise OptionError(f"{option}={dict(shapes)!r}: at least one, and no size below 1.")
+            object.__setattr__(self, option, {name: tuple(shape) for name, shape in shapes.items()})
         if self.factored and [len(shape) for shape in self.parameters.values()] != [3]:
             raise OptionError("factored gradients have one parameter of shape (groups, outputs, inputs).")
         object.__setattr__(self, "rate", math.ceil(self.rate * RATES) / RATES)
-        object.__setattr__(self, "parameters", {name: tuple(shape) for name, shape in self.parameters.items()})
 
     @property
     def count(self) -> int:
         """How many numbers a gradient has."""
         return sum(math.prod(shape) for shape in self.parameters.values())
+
+    @property
+    def released(self) -> Mapping[str, tuple[int, ...]]:
+        """Shape of each array that is released in the end."""
+        return self.parameters if self.trained is None else self.trained
 
     @property
     def grid(self) -> Grid:
@@ -99,22 +111,27 @@ class GradientPlan:
         shrink = UNITS / FACTOR_UNITS
         return (Grid(norm=1.0).scale / shrink) * (self.grid.scale / shrink)
 
-    def pack(self, arrays: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
-        """Returns parameters as one column, (count, 1).
+    def check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Checks what is to be released.
 
         Raises:
             OptionError: if names or shapes are others than planned.
         """
-        shapes = {name: tuple(array.shape) for name, array in arrays.items()}
-        if shapes != self.parameters:
-            raise OptionError(f"parameters of shapes {shapes}, the plan has {dict(self.parameters)}.")
-        return np.concatenate([np.asarray(arrays[name], np.float64).reshape(-1, 1) for name in self.parameters])
+        if dict(shapes) != dict(self.released):
+            raise OptionError(f"what was trained has shapes {dict(shapes)}, the plan has {dict(self.released)}.")
+
+    def pack(self, arrays: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
+        """Returns what was trained as one column, (numbers, 1).
+
+        Raises:
+            OptionError: if names or shapes are others than planned.
+        """
+        self.check({name: tuple(array.shape) for name, array in arrays.items()})
+        return np.concatenate([np.asarray(arrays[name], np.float64).reshape(-1, 1) for name in self.released])
 
     def unpack(self, values: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.float32]]:
-        """Returns the parameters in a column that `pack` made, as float32."""
-        ends = np.cumsum([math.prod(shape) for shape in self.parameters.values()])
-        parts = np.split(values.reshape(-1).astype(np.float32), ends[:-1])
-        return {name: part.reshape(self.parameters[name]) for name, part in zip(self.parameters, parts, strict=True)}
+        """Returns a gradient's numbers, (count,), parameter by parameter, as float32."""
+        return unpacked(values, self.parameters)
 
     def calibrate(self, budget: Budget) -> CalibratedGradientPlan:
         """Returns the plan with about the least noise that keeps `budget`.
@@ -213,6 +230,15 @@ class CalibratedGradientPlan:
             "noise_norm_over_clipping_norm": loss,
             "sampler": self.event.sampler.value,
         }
+
+
+def unpacked(
+    values: npt.NDArray[np.float64], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, npt.NDArray[np.float32]]:
+    """Returns arrays of these shapes from numbers that stand one after the other, as float32."""
+    ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
+    parts = np.split(values.reshape(-1).astype(np.float32), ends[:-1])
+    return {name: part.reshape(shapes[name]) for name, part in zip(shapes, parts, strict=True)}
 
 
 def _questions(questions: tuple[Question, ...], budget: Budget, part: float) -> tuple[PlannedRelease, ...]:
