@@ -3,8 +3,8 @@
     python benchmarks/speed/pixel_release.py [--rows 60000] [--order 100] [--threads N] [--repeats 3] [--json FILE]
 
 The embedding is that of the paper: 784 pixels, Hermite features of order 100, 10 labels, 791,840 coordinates. Images
-are simulated digits (../simulated_digits.py). Beside it stands the least that any way of doing it must do: NumPy counts how
-often each of 256 intensities occurs in each pixel under each label (`bincount`), without checks, features or noise.
+are simulated digits (../simulated_digits.py). Beside it stands the least that any way of doing it must do: NumPy counts
+how often each of 256 intensities occurs in each pixel under each label (`bincount`), without checks, features or noise.
 Goals: less than 60 s and 4 GB for 60,000 images.
 """
 
