@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Sequence
 
 from noisegate.data.encode import CellProblem, TypeProblem
@@ -42,16 +43,18 @@ def check_header(found: Sequence[str], schema: Schema, name: str, *, show_names:
     Raises:
         DataError: naming the columns that are missing, repeated or unknown.
     """
-    if not any(column in found for column in schema.names) and not show_names:
+    # Sets and counts: a table of pixels has thousands of columns.
+    known, seen = set(schema.names) | set(schema.ignore), Counter(found)
+    if not any(column in seen for column in schema.names) and not show_names:
         raise DataError(
             f"{name}: none of the {len(found)} fields of the first line is a column of the schema; "
             f"expected a first line with the names {', '.join(schema.names)}, separated by commas"
         )
-    repeated = sorted({column for column in found if list(found).count(column) > 1 and column not in schema.ignore})
+    repeated = sorted(column for column, times in seen.items() if times > 1 and column not in schema.ignore)
     if repeated:
         raise DataError(f"{name}: more than one column is called {repeated[0]!r}; rename or remove all but one")
-    absent = [column for column in schema.names if column not in found]
-    extra = [column for column in found if column not in schema.names and column not in schema.ignore]
+    absent = [column for column in schema.names if column not in seen]
+    extra = [column for column in found if column not in known]
     if absent:
         raise DataError(
             f"{name}: column {_quoted(absent)} of the schema is not in the data{_near(absent[0], extra)}; "
