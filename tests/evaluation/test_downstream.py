@@ -1,10 +1,12 @@
+import json
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from noisegate.errors import DataError, OptionError
-from noisegate.evaluation import CAVEAT, downstream_scores, twelve
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate.evaluation import CAVEAT, NetworkOptions, Training, downstream_scores, twelve
+from noisegate.schema import Boolean, Categorical, Continuous, ImageShape, Integer, Schema, pixel_schema
 
 FEATURES = (
     Continuous(name="x", lower=-4.0, upper=4.0, missing=True),
@@ -157,8 +159,75 @@ def test_the_twelve_survive_a_training_table_with_one_class():
     assert len(report.notes) == 12
 
 
+IMAGES = pixel_schema(8, 8, labels=(3, 5))
+BRIEF = NetworkOptions(repeats=2, training=Training(epochs=30, device="cpu"))
+
+
+def digits(seed, rows=60):
+    """The upper half is brighter for a 3, the lower half for a 5."""
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, 2, rows)
+    bright = np.where(np.arange(8)[None, :] // 4 == labels[:, None], 150, 50)[:, :, None]
+    pixels = np.clip(bright + generator.normal(0, 30, (rows, 8, 8)), 0, 255).astype(int).reshape(rows, 64)
+    return pa.table(
+        {name: pixels[:, place] for place, name in enumerate(IMAGES.names[:-1])} | {"label": 3 + 2 * labels}
+    )
+
+
+def test_networks_score_images():
+    told = []
+    report = downstream_scores(
+        digits(0),
+        digits(1),
+        IMAGES,
+        classifiers="MLP",
+        networks=BRIEF,
+        jobs=1,
+        progress=lambda *said: told.append(said[1:]),
+    )
+    assert list(report.models) == ["MLP"]
+    assert report.models["MLP"].roc_auc > 0.95
+    assert report.averaging == "positive class 5"
+    assert told[-1] == (2, 2)
+    form = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    assert form["caveat"] == CAVEAT
+    assert form["classifiers"]["list"] == "networks"
+    assert form["classifiers"]["image"] == [8, 8, 1]
+    assert form["standard_deviation"] is None  # one network
+    assert set(form["standard_deviation_over_starts"]) == {"MLP"}
+
+
+def test_networks_leave_out_rows_without_a_label_but_need_every_pixel():
+    test = digits(1)
+    labels = test.column_names.index("label")
+    unlabelled = test.set_column(labels, "label", [pa.array([None, *test["label"].to_pylist()[1:]])])
+    report = downstream_scores(digits(0), unlabelled, IMAGES, classifiers="mlp", networks=BRIEF, jobs=1)
+    assert report.notes == ("1 rows of the test table have no known 'label' and were left out",)
+    holes = test.set_column(3, "pixel_0_3", [pa.array([None, *test["pixel_0_3"].to_pylist()[1:]])])
+    with pytest.raises(DataError, match="'pixel_0_3' of the test table"):
+        downstream_scores(digits(0), holes, IMAGES, classifiers="mlp", networks=BRIEF)
+
+
+def test_networks_refuse_what_is_no_image():
+    with pytest.raises(OptionError, match="'c' is categorical, no intensity"):
+        downstream_scores(people(1), people(0), SCHEMA, classifiers="networks")
+    with pytest.raises(OptionError, match="image 4 x 4 x 1 has 16"):
+        downstream_scores(
+            digits(0),
+            digits(1),
+            IMAGES,
+            classifiers="mlp",
+            networks=NetworkOptions(image=ImageShape(height=4, width=4)),
+        )
+
+
+def test_an_unknown_network_in_a_list_is_named():
+    with pytest.raises(OptionError, match=r"network 'bert' is not known; expected some of convnet, lenet"):
+        downstream_scores(digits(0), digits(1), IMAGES, classifiers="mlp,bert")
+
+
 def test_an_unknown_choice_of_classifiers_is_refused():
-    with pytest.raises(OptionError, match="'thirteen'; expected 'three' or 'twelve'"):
+    with pytest.raises(OptionError, match="'thirteen'; expected 'three', 'twelve', 'networks' or"):
         downstream_scores(people(1), people(0), SCHEMA, classifiers="thirteen")
 
 

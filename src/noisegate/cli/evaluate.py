@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from noisegate.cli.arguments import Json, SchemaOption, require_schema
 from noisegate.cli.console import ERR, OUT, print_json, steps
 from noisegate.cli.writing import new_file
+from noisegate.errors import OptionError
+
+if TYPE_CHECKING:
+    from noisegate.evaluation.choice import Choice
+    from noisegate.evaluation.networks_report import NetworkOptions
 
 
 def evaluate(
@@ -22,10 +27,34 @@ def evaluate(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the classifiers and of the choice of triples.")] = 0,
     classifiers: Annotated[
-        str, typer.Option("--classifiers", help="three, or twelve: those of the papers, slower.")
+        str,
+        typer.Option(
+            "--classifiers",
+            help="three; twelve: those of the papers, slower; for images networks, or some of them: convnet, lenet, "
+            "alexnet, vgg11, resnet18, mlp.",
+        ),
     ] = "three",
     jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, help="With twelve: how many run side by side. Default: every core.")
+        int | None,
+        typer.Option("--jobs", min=1, help="Of twelve or networks: how many run side by side. Default: every core."),
+    ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(
+            "--image", metavar="H,W,C", help="With networks: shape of the images, where column names do not tell it."
+        ),
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option("--repeats", help="With networks: fresh starts of each. Default: 3.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", help="With networks. Default: 300, or 1000 with --augment.")
+    ] = None,
+    augment: Annotated[
+        bool | None, typer.Option("--augment", help="With networks: train on shifted, scaled and turned images.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="With networks: auto (default), cpu, cuda or mps.")
     ] = None,
     picture: Annotated[Path | None, typer.Option("--picture", help="Write a comparison picture to this PNG.")] = None,
     show_values: Annotated[bool, typer.Option("--show-values", help="Let errors quote private values.")] = False,
@@ -39,17 +68,22 @@ def evaluate(
     """
     from noisegate.data.frames import read_table
     from noisegate.evaluation import evaluate as measure
-    from noisegate.evaluation.downstream import COUNTS, known_classifiers
+    from noisegate.evaluation.choice import read_choice
+    from noisegate.evaluation.images import find_pixels
     from noisegate.schema import Schema
 
-    chosen = known_classifiers(classifiers)
+    choice = read_choice(classifiers)
+    given = {"image": image, "repeats": repeats, "epochs": epochs, "augment": augment, "device": device}
+    options = _network_options(choice, {name: value for name, value in given.items() if value is not None})
     known = Schema.from_toml(require_schema(schema))
-    with new_file(picture, "--picture") if picture else nullcontext() as image:
+    if choice.networks:
+        find_pixels(known, options.image)
+    with new_file(picture, "--picture") if picture else nullcontext() as drawing:
         with ERR.status("Reading"):
             made = read_table(synthetic, known, show_values=show_values)
             held_out = read_table(test, known, show_values=show_values)
             used = read_table(train, known, show_values=show_values) if train else None
-        total = COUNTS[chosen] * (1 if used is None else 2)
+        total = choice.count(options.repeats) * (1 if used is None else 2)
         with steps("Training classifiers and counting marginals", total) as update:
             report = measure(
                 made,
@@ -57,15 +91,33 @@ def evaluate(
                 known,
                 used,
                 seed=seed,
-                classifiers=chosen,
+                classifiers=classifiers,
+                networks=options,
                 jobs=jobs,
                 progress=lambda name, done, _: update(done, name),
             )
-        if image:
+        if drawing:
             from noisegate.report import comparison_picture
 
-            comparison_picture(made, held_out if used is None else used, known, image)
+            comparison_picture(made, held_out if used is None else used, known, drawing)
     if as_json:
         print_json(report.to_json())
     else:
         OUT.print(report.render())
+
+
+def _network_options(choice: Choice, given: dict[str, Any]) -> NetworkOptions:
+    """What was said about the networks; an error where no network is trained."""
+    from noisegate.evaluation.image_training import Training, device_name
+    from noisegate.evaluation.images import read_image
+    from noisegate.evaluation.networks_report import REPEATS, NetworkOptions
+
+    if given and not choice.networks:
+        name = next(iter(given))
+        raise OptionError(f"--{name} is for networks; add --classifiers networks, or leave it out")
+    if not choice.networks:
+        return NetworkOptions()
+    training = Training(**{name: given[name] for name in ("epochs", "augment", "device") if name in given})
+    device_name(training)
+    shape = read_image(given["image"]) if "image" in given else None
+    return NetworkOptions(image=shape, repeats=given.get("repeats", REPEATS), training=training)

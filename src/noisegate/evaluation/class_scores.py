@@ -28,7 +28,7 @@ def class_scores(classifier: Any, features: np.ndarray, found: np.ndarray, class
     """
     if hasattr(classifier, "predict_joint_log_proba"):
         # In float64: sums over hundreds of features are large, and float32 would tie rows again.
-        given = _log_odds(np.asarray(classifier.predict_joint_log_proba(features.astype(np.float64))))
+        given = log_odds(np.asarray(classifier.predict_joint_log_proba(features.astype(np.float64))))
     elif hasattr(classifier, "predict_proba"):
         given = np.asarray(classifier.predict_proba(features), dtype=np.float64)
     else:
@@ -43,8 +43,15 @@ def class_scores(classifier: Any, features: np.ndarray, found: np.ndarray, class
     return scores
 
 
-def _log_odds(joint: np.ndarray) -> np.ndarray:
-    """Log of p / (1 - p) from unnormalised log-probabilities, without forming p."""
+def log_odds(joint: np.ndarray) -> np.ndarray:
+    """Give log of p / (1 - p) without forming p, which would round to 0 and 1.
+
+    Args:
+        joint: unnormalised log-probabilities, float64, one row per record and one column per class, at least two.
+
+    Returns:
+        The same shape.
+    """
     columns = range(joint.shape[1])
     rest = [np.logaddexp.reduce(np.delete(joint, column, axis=1), axis=1) for column in columns]
     odds: np.ndarray = joint - np.column_stack(rest)

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from noisegate.errors import DataError, OptionError
+from noisegate.errors import DataError
 from noisegate.evaluation.caveat import CAVEAT
+from noisegate.evaluation.choice import COUNTS, Choice, read_choice
+from noisegate.evaluation.images import find_pixels
 from noisegate.evaluation.matrix import prepare
+from noisegate.evaluation.networks_protocol import network_scores
+from noisegate.evaluation.networks_report import NetworkList, NetworkOptions
 from noisegate.evaluation.protocol import Progress, twelve_scores
 from noisegate.evaluation.reading import read_levels
 from noisegate.evaluation.scores import Scores, score
 from noisegate.evaluation.training import LabelledRows
 from noisegate.evaluation.twelve import Twelve
 from noisegate.schema import CodedColumn, NumericColumn, Schema
-
-Classifiers = Literal["three", "twelve"]
-"""Which classifiers: the three that serve tables best, or the twelve of the papers."""
-
-COUNTS: Mapping[Classifiers, int] = {"three": 3, "twelve": 12}
-"""How many classifiers each choice trains."""
 
 
 class Classifier(Protocol):
@@ -43,16 +41,18 @@ class DownstreamReport:
     Attributes:
         label: the column that was predicted.
         averaging: which class or classes the scores are of, in words.
-        models: scores per model.
+        models: scores per model; of a network, the mean over its fresh starts.
         notes: what was unusual, in words; empty when nothing was.
-        protocol: the list of the twelve classifiers; None when three were trained.
+        protocol: the list of the twelve classifiers or of the networks; None when three were trained.
+        spread: the standard deviation over the fresh starts per network; empty for all that is trained once.
     """
 
     label: str
     averaging: str
     models: Mapping[str, Scores]
     notes: tuple[str, ...] = ()
-    protocol: Twelve | None = None
+    protocol: Twelve | NetworkList | None = None
+    spread: Mapping[str, Scores] = field(default_factory=dict)
 
     @property
     def mean(self) -> Scores:
@@ -60,9 +60,9 @@ class DownstreamReport:
         return Scores.mean(list(self.models.values()))
 
     @property
-    def deviation(self) -> Scores:
-        """The standard deviation over the models."""
-        return Scores.deviation(list(self.models.values()))
+    def deviation(self) -> Scores | None:
+        """The standard deviation over the models; None for one model."""
+        return Scores.deviation(list(self.models.values())) if len(self.models) > 1 else None
 
     def to_json(self) -> dict[str, object]:
         """The figures as JSON values, with the sentence that they are outside the guarantee."""
@@ -72,8 +72,9 @@ class DownstreamReport:
             "averaging": self.averaging,
             "classifiers": self.protocol.to_json() if self.protocol else {"list": "three"},
             "mean": self.mean.to_json(),
-            "standard_deviation": self.deviation.to_json(),
+            "standard_deviation": self.deviation.to_json() if self.deviation else None,
             "models": {name: scores.to_json() for name, scores in self.models.items()},
+            "standard_deviation_over_starts": {name: scores.to_json() for name, scores in self.spread.items()},
             "notes": list(self.notes),
         }
 
@@ -109,34 +110,38 @@ def downstream_scores(
     schema: Schema,
     *,
     seed: int = 0,
-    classifiers: Classifiers = "three",
+    classifiers: str = "three",
+    networks: NetworkOptions | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> DownstreamReport:
     """Train classifiers on one table and score them on another.
 
     "three" are logistic regression, a random forest and gradient-boosted trees (XGBoost), 100 trees each. "twelve" are
-    those of the papers, in the settings for tables of :mod:`~noisegate.evaluation.twelve`. With two classes the
-    positive one is the last level of the label. Rows whose label is missing or outside its levels are left out.
+    those of the papers, in the settings for tables of :mod:`~noisegate.evaluation.twelve`. "networks", or some of them
+    by name, are the image classifiers of PSG (:mod:`~noisegate.evaluation.networks`), for tables of pixels. With two
+    classes the positive one is the last level of the label. Rows whose label is missing or outside its levels are left
+    out.
 
     Args:
         synthetic: the table to train on.
         test: the real table to score on.
         schema: columns and label.
         seed: of the models; the same seed gives the same scores.
-        classifiers: "three" or "twelve".
-        jobs: for "twelve": processes; default: the cores that may be used.
+        classifiers: "three", "twelve", "networks", or names of networks separated by commas, as in "convnet,mlp".
+        networks: for networks: the shape of the images, fresh starts, epochs, device; None for the defaults.
+        jobs: for "twelve" and networks: processes; default: the cores that may be used.
         progress: told after each classifier: its name, how many are done, and how many there will be.
 
     Returns:
         Scores per model. A training table with fewer than two classes gives every row the same score, and a note.
 
     Raises:
-        DataError: no model can be scored (no label with levels, fewer than two classes in the test table), or a table
-            lacks a column.
-        OptionError: ``classifiers`` is neither choice, or ``jobs`` is below 1.
+        DataError: no model can be scored (no label with levels, fewer than two classes in the test table), a table
+            lacks a column, or a pixel is missing.
+        OptionError: ``classifiers`` is no such choice, ``jobs`` is below 1, or the columns are no images.
     """
-    known_classifiers(classifiers)
+    choice = read_choice(classifiers)
     if reason := unscorable(test, schema):
         raise DataError(f"no downstream scores: {reason}")
     column = schema.label_column
@@ -144,44 +149,84 @@ def downstream_scores(
     train_rows, train_labels = _labelled(synthetic, column, schema)
     test_rows, test_labels = _labelled(test, column, schema)
     notes = _dropped(column, {"training": (synthetic, train_rows), "test": (test, test_rows)})
-    averaging, classes = _averaging(column.levels), len(column.levels)
-    preparation = prepare(train_rows, schema, column.name)
-    train, held_out = (
-        LabelledRows(features=preparation.matrix(rows), labels=labels)
-        for rows, labels in ((train_rows, train_labels), (test_rows, test_labels))
-    )
-    if classifiers == "twelve":
-        scored = twelve_scores(
-            train, held_out, classes=classes, variant="tables", seed=seed, jobs=jobs, progress=progress
-        )
-        models, notes, protocol = scored.models, notes + scored.notes, scored.protocol
+    scored: _Scored
+    if choice.family == "networks":
+        options = networks or NetworkOptions()
+        both = (train_rows, train_labels), (test_rows, test_labels)
+        scored = _networks(both, column, schema, choice, options, seed, jobs, progress)
     else:
-        models, note = _three(train, held_out, column, seed, progress)
-        notes, protocol = notes + note, None
-    return DownstreamReport(label=column.name, averaging=averaging, models=models, notes=notes, protocol=protocol)
+        preparation = prepare(train_rows, schema, column.name)
+        train, held_out = (
+            LabelledRows(features=preparation.matrix(rows), labels=labels)
+            for rows, labels in ((train_rows, train_labels), (test_rows, test_labels))
+        )
+        scored = (
+            _twelve(train, held_out, column, seed, jobs, progress)
+            if choice.family == "twelve"
+            else _three(train, held_out, column, seed, progress)
+        )
+    return DownstreamReport(
+        label=column.name,
+        averaging=_averaging(column.levels),
+        models=scored.models,
+        notes=notes + scored.notes,
+        protocol=scored.protocol,
+        spread=scored.spread,
+    )
 
 
-def known_classifiers(choice: str) -> Classifiers:
-    """Read a choice of classifiers.
+@dataclass(frozen=True, kw_only=True)
+class _Scored:
+    """What a family of classifiers came to."""
 
-    Args:
-        choice: "three" or "twelve".
+    models: Mapping[str, Scores]
+    notes: tuple[str, ...]
+    protocol: Twelve | NetworkList | None = None
+    spread: Mapping[str, Scores] = field(default_factory=dict)
 
-    Returns:
-        The same.
 
-    Raises:
-        OptionError: it is neither.
-    """
-    for known in COUNTS:
-        if choice == known:
-            return known
-    raise OptionError(f"classifiers is {choice!r}; expected {' or '.join(map(repr, COUNTS))}")
+def _networks(
+    tables: tuple[tuple[pa.Table, np.ndarray], tuple[pa.Table, np.ndarray]],
+    column: CodedColumn,
+    schema: Schema,
+    choice: Choice,
+    options: NetworkOptions,
+    seed: int,
+    jobs: int | None,
+    progress: Progress | None,
+) -> _Scored:
+    """Scores of networks, trained on the first table with its labels and tested on the second."""
+    pixels = find_pixels(schema, options.image)
+    train, test = (
+        LabelledRows(features=pixels.read(rows, schema, what), labels=labels)
+        for what, (rows, labels) in zip(("training", "test"), tables, strict=True)
+    )
+    report = network_scores(
+        train,
+        test,
+        shape=pixels.shape,
+        classes=len(column.levels),
+        networks=choice.networks,
+        repeats=options.repeats,
+        training=options.training,
+        seed=seed,
+        jobs=jobs,
+        progress=progress,
+    )
+    return _Scored(models=report.models, notes=report.notes, protocol=report.protocol, spread=report.spread)
+
+
+def _twelve(
+    train: LabelledRows, test: LabelledRows, column: CodedColumn, seed: int, jobs: int | None, progress: Progress | None
+) -> _Scored:
+    classes = len(column.levels)
+    report = twelve_scores(train, test, classes=classes, variant="tables", seed=seed, jobs=jobs, progress=progress)
+    return _Scored(models=report.models, notes=report.notes, protocol=report.protocol)
 
 
 def _three(
     train: LabelledRows, test: LabelledRows, column: CodedColumn, seed: int, progress: Progress | None
-) -> tuple[dict[str, Scores], tuple[str, ...]]:
+) -> _Scored:
     """Scores of the three classifiers, and a note where the training rows have fewer than two classes."""
     levels = column.levels
     found = np.unique(train.labels)
@@ -197,7 +242,7 @@ def _three(
         models[name] = score(test.labels, given)
         if progress is not None:
             progress(name, len(models), COUNTS["three"])
-    return models, note
+    return _Scored(models=models, notes=note)
 
 
 def _classifiers(seed: int) -> dict[str, Classifier]:

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from noisegate.evaluation.caveat import CAVEAT
-from noisegate.evaluation.downstream import (
-    COUNTS,
-    Classifiers,
-    DownstreamReport,
-    downstream_scores,
-    known_classifiers,
-    unscorable,
-)
+from noisegate.evaluation.choice import read_choice
+from noisegate.evaluation.downstream import DownstreamReport, downstream_scores, unscorable
+from noisegate.evaluation.images import find_pixels
 from noisegate.evaluation.marginals import MarginalReport, marginal_distances
+from noisegate.evaluation.networks_report import NetworkOptions
 from noisegate.evaluation.protocol import Progress
 from noisegate.evaluation.scores import Scores
 from noisegate.schema import Schema
@@ -99,7 +95,8 @@ def evaluate(
     schema: Schema,
     train: pa.Table | None = None,
     seed: int = 0,
-    classifiers: Classifiers = "three",
+    classifiers: str = "three",
+    networks: NetworkOptions | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
@@ -112,8 +109,10 @@ def evaluate(
         train: the real records that it was made from. Given, marginals are compared with them, and the report also
             says how the real training table does: the ceiling of the scores and the floor of the distances.
         seed: of the models and of the draw of 3-way marginals.
-        classifiers: "three", or the "twelve" of the papers, which take minutes on a large table.
-        jobs: for "twelve": processes; default: the cores that may be used.
+        classifiers: "three", or the "twelve" of the papers, which take minutes on a large table; for tables of pixels
+            "networks", or some of them separated by commas, as in "convnet,mlp".
+        networks: for networks: the shape of the images, fresh starts, epochs, device; None for the defaults.
+        jobs: for "twelve" and networks: processes; default: the cores that may be used.
         progress: told after each classifier: its name, how many are done, and how many there will be with those of the
             ceiling.
 
@@ -122,9 +121,12 @@ def evaluate(
 
     Raises:
         DataError: a table has no rows or lacks a column.
-        OptionError: ``classifiers`` is neither choice, or ``jobs`` is below 1.
+        OptionError: ``classifiers`` is no such choice, ``jobs`` is below 1, or the columns are no images.
     """
-    known_classifiers(classifiers)
+    choice, options = read_choice(classifiers), networks or NetworkOptions()
+    if choice.networks:
+        find_pixels(schema, options.image)
+    count = choice.count(options.repeats)
     reference = test if train is None else train
     reason = unscorable(test, schema)
     trained = [None if reason else synthetic, None if reason else train]
@@ -137,8 +139,9 @@ def evaluate(
             schema,
             seed=seed,
             classifiers=classifiers,
+            networks=options,
             jobs=jobs,
-            progress=_offset(progress, turn * COUNTS[classifiers], (2 - trained.count(None)) * COUNTS[classifiers]),
+            progress=_offset(progress, turn * count, (2 - trained.count(None)) * count),
         )
         for turn, table in enumerate(trained)
     )
@@ -176,8 +179,12 @@ def _downstream_table(downstream: DownstreamReport, ceiling: DownstreamReport | 
             continue
         for model, scores in scored.models.items():
             page.add_row(what, model, *_figures(scores))
-        page.add_row(what, "mean of the models", *_figures(scored.mean), style="bold")
-        page.add_row(what, "± over the models", *_figures(scored.deviation), end_section=True)
+            if model in scored.spread:
+                page.add_row(what, "± over its starts", *_figures(scored.spread[model]), style="dim")
+        if scored.deviation is not None:
+            page.add_row(what, "mean of the models", *_figures(scored.mean), style="bold")
+            page.add_row(what, "± over the models", *_figures(scored.deviation))
+        page.add_section()
     return page
 
 
