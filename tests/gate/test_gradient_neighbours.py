@@ -64,6 +64,21 @@ def factored_source(rows=8):
     return gradient_source(loss, plan, rows), plan, {"w": torch.zeros(2, 3, 20)}
 
 
+def linear_source(rows=8):
+    """Inputs of a linear layer are rows of one table and slopes of another; a plain parameter shares the row."""
+    width, outputs = 20, 3
+    inputs = torch.from_numpy(hostile()[:, :width])
+    slopes = torch.from_numpy(hostile()[:, : outputs + 2])
+    plan = GradientPlan(name="g", steps=1, rate=0.5, norm=NORM, parameters={"b": (2,), "w": (3, 20)})
+
+    def loss(parameters, numeric, codes):
+        found = torch.nn.functional.linear(inputs[codes[:1]], parameters["w"])[0]
+        slope = slopes[codes[1:]][0]
+        return (found * slope[:outputs]).sum() + (parameters["b"] * slope[outputs:]).sum()
+
+    return gradient_source(loss, plan, rows), plan, {"b": torch.zeros(2), "w": torch.zeros(3, 20)}
+
+
 def total(made, codes):
     """The exact sum over records, in blocks of the fixed shape, as the session adds them."""
     source, plan, parameters = made
@@ -85,7 +100,7 @@ KINDS = len(hostile())
 REST = [(which, (which * 5) % KINDS) for which in range(KINDS)]
 
 
-@pytest.mark.parametrize("make", [plain_source, factored_source])
+@pytest.mark.parametrize("make", [plain_source, factored_source, linear_source])
 @pytest.mark.parametrize("place", [0, 7, 8, KINDS])
 def test_adding_removing_or_changing_a_record(make, place):
     made = make()
@@ -102,12 +117,12 @@ def test_adding_removing_or_changing_a_record(make, place):
     assert max(squared(a - b) for a in some for b in some) <= 4 * units**2
 
 
-@pytest.mark.parametrize("make", [plain_source, factored_source])
+@pytest.mark.parametrize("make", [plain_source, factored_source, linear_source])
 def test_a_gradient_that_is_no_number_adds_nothing(make):
     made = make()
     for which in range(KINDS - 3, KINDS):
         assert not total(made, [(which, 9)]).any()
-        if make is factored_source:
+        if make is not plain_source:
             assert not total(made, [(9, which)]).any()
 
 
@@ -121,13 +136,20 @@ def test_a_gradient_on_the_bound_is_kept_and_one_beyond_is_scaled_down():
     assert single[0] / scale == pytest.approx(NORM, rel=0.002)
 
 
-@pytest.mark.parametrize("make", [plain_source, factored_source])
+@pytest.mark.parametrize("make", [plain_source, factored_source, linear_source])
 def test_what_a_record_adds_does_not_depend_on_neighbours_or_places(make):
     made, random = make(), np.random.default_rng(0)
     alone = sum(total(made, [pair]) for pair in REST)
     for _ in range(3):
         assert np.array_equal(total(made, random.permutation(REST)), alone)
     assert np.array_equal(total(make(rows=3), REST), alone)
+
+
+def test_the_weight_of_a_linear_layer_is_summed_as_products_of_whole_numbers():
+    source, plan, parameters = linear_source()
+    found = total((source, plan, parameters), [(5, 10)])
+    assert source._products == ("w",)
+    assert np.linalg.matrix_rank(found[2:].reshape(3, 20).astype(float)) == 1
 
 
 def test_factored_sums_are_exact_integers_of_the_bound_of_each_factor():

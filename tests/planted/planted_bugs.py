@@ -83,6 +83,7 @@ T_DISCRETE = f"{T_ACCOUNTING}::test_the_discrete_gaussian_is_charged_as_one_with
 T_ROUNDED = f"{T_ACCOUNTING}::test_the_rounded_gaussian_is_charged_its_distance_on_every_coordinate"
 
 GRADIENTS, POISSON, JOURNAL, LOSSES = "gate/gradients.py", "gate/poisson.py", "gate/journal.py", "gate/losses.py"
+CLIPPED_ROWS = "gate/clipped_rows.py"
 PER_EXAMPLE, GRADIENT_PLAN, CONVOLUTION = "gate/per_example.py", "privacy/gradient_plan.py", "privacy/convolution.py"
 T_GRADIENTS, T_JOURNAL, T_POISSON = "gate/test_gradients.py", "gate/test_gradient_journal.py", "gate/test_poisson.py"
 T_GRADIENT_NEIGHBOURS, T_GRADIENT_PLAN = "gate/test_gradient_neighbours.py", "privacy/test_gradient_plan.py"
@@ -695,12 +696,25 @@ BUGS = (
     ),
     # Gradients.
     one(
-        "gradients-not-clipped",
+        "factors-not-clipped",
         GRID,
         "result[rows] = _clip_rows(",
         "result[rows] = self.scale * (",
         T_GRADIENT_NEIGHBOURS,
     ),
+    one("gradients-not-clipped", CLIPPED_ROWS, "grid.norm, bounds)", "grid.norm, grid.norm)", T_GRADIENT_NEIGHBOURS),
+    one(
+        "gradients-nan-kept", CLIPPED_ROWS, "np.where(finite, factors, np.float32(0))", "factors", T_GRADIENT_NEIGHBOURS
+    ),
+    one("clipped-part-by-part", PER_EXAMPLE, "(whole, *scaled)", "(whole,)", T_GRADIENT_NEIGHBOURS),
+    one(
+        "half-factor-not-shrunk",
+        PER_EXAMPLE,
+        "second = np.trunc(slopes * (_HALF_UNITS",
+        "second = np.trunc(slopes * (2 * _HALF_UNITS",
+        T_GRADIENT_NEIGHBOURS,
+    ),
+    one("boundaries-compared-once", CONVOLUTION, "for _ in range(_COMPARED):", "for _ in range(1):", T_CONVOLUTION),
     one("rows-refused-too-early", GRID, "(UNITS + math.sqrt(scaled.shape[1])) ** 2", "UNITS**2 / 2", T_GRID),
     one("fixed-batches-paid-as-poisson", GRADIENTS, "poisson_sample(len(numeric), plan.rate)", _FIXED, T_POISSON_USED),
     one("sample-larger-than-paid", POISSON, "int(rate * RATES)", "int(1.5 * rate * RATES)", T_POISSON),

@@ -53,6 +53,17 @@ def test_a_word_between_two_boundaries_decides_alone():
     assert table.numbers(words[3:], never).tolist() == [1, 0]
 
 
+def test_boundaries_below_a_word_are_counted_as_by_a_binary_search():
+    table = gaussian_table()
+    edges = np.arange(2**18, dtype=np.uint64) << np.uint64(46)
+    near = [array + np.uint64(step) for array in (table.words, edges) for step in (0, 1, 2**64 - 1)]
+    random = np.frombuffer(np.random.default_rng(0).bytes(8 * 500_000), dtype=np.uint64)
+    words = np.concatenate([*near, random, np.array([0, 2**64 - 1], dtype=np.uint64)])
+    assert np.array_equal(table._places(words), np.searchsorted(table.words, words, side="left"))
+    # The tails are crowded, the middle is not: both ways are taken.
+    assert 0 < table._guide[1].sum() < 2**17
+
+
 def test_a_word_that_equals_a_boundary_is_continued():
     table = gaussian_table()
     place = REACH + 5  # the boundary between 5 and 6

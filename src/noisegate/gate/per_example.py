@@ -3,7 +3,10 @@
 Memory is bounded by the block, whatever the Poisson sample. Guarantee G-20 (gradients on the grid): what a record adds
 to a sum is an integer vector of norm at most `GradientPlan.units`, and a function of that record and of public values.
 
-* `RecordGradients` takes the gradient of each record by itself (`torch.func`), and puts it through `Grid.quantise`.
+* `RecordGradients` takes the gradient of each record by itself (`captured`), clips it whole, and rounds it toward zero
+  (`clipped_rows`). Where the gradient of a weight is one product d ⊗ x at each record, as in a linear layer, |x|·d
+  takes its place in the row that is clipped. With q the integers of that part, U the direction of x and D =
+  trunc(q/2¹¹), both rounded toward zero, |U| ≤ 2¹¹, so the record adds D ⊗ U of norm |D||U| ≤ |q|.
 * `FactoredGradients`: for a layer that is linear in its parameter the gradient is x ⊗ d for each group. With x = |x|·u,
   the directions u and the concatenated |x|·d are quantised, and both rounded toward zero to 2¹² units. The norm of the
   whole integer gradient is then at most 2¹²·2¹², since its square is Σ |U_g|²|D_g|² ≤ 2²⁴ Σ |D_g|² ≤ 2⁴⁸. Products of
@@ -15,6 +18,7 @@ A record whose gradient is not finite adds the zero vector.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
+from noisegate.gate.captured import agrees, by_torch, captured
+from noisegate.gate.clipped_rows import add_clipped, clip_factors, clipped
 from noisegate.gate.independence import check_row_independence
 from noisegate.gate.losses import FactoredLoss, RecordLoss
 from noisegate.privacy.gradient_plan import FACTOR_UNITS, GradientPlan
@@ -36,8 +42,10 @@ Arrays = tuple[npt.NDArray[np.float32], ...]
 
 # Small, for the last block of a step is padded.
 _MOST_ROWS = 64
-# Gradients of a block hold at most this many numbers, 128 MiB, several times over.
-_MOST_NUMBERS = 2**25
+# Gradients of a block hold about this many numbers, 40 MB, several times over; larger ones were slower too.
+_MOST_NUMBERS = 10**7
+# Norm bound of each of the two factors of a weight's gradient, so that their product stays within `UNITS`.
+_HALF_UNITS = 2**11
 
 
 class GradientSource(Protocol):
@@ -65,20 +73,45 @@ class RecordGradients:
 
     def __init__(self, loss: RecordLoss, plan: GradientPlan, rows: int | None = None) -> None:
         self._loss, self._plan = loss, plan
-        self.rows = rows or max(1, min(_MOST_ROWS, _MOST_NUMBERS // plan.count))
+        fitting = max(1, min(_MOST_ROWS, _MOST_NUMBERS // plan.count))
+        # Kernels round by place the least in blocks of a multiple of 16.
+        self.rows = rows or (fitting if fitting < 16 else fitting // 16 * 16)
+        self._seen_through: bool | None = None
+        self._products: tuple[str, ...] = ()
 
     def vectors(self, parameters: Parameters, numeric: Tensor, codes: Tensor) -> Arrays:
-        """Returns gradients, (rows, count)."""
+        """Returns gradients, (rows, numbers), but those that are products: their two factors each."""
         import torch
-        from torch.func import grad, vmap
 
-        gradients = vmap(grad(self._loss), in_dims=(None, 0, 0), randomness="error")(dict(parameters), numeric, codes)
-        flat = [gradients[name].reshape(len(numeric), -1) for name in self._plan.parameters]
-        return (torch.cat(flat, dim=1).to("cpu", torch.float32).numpy(),)
+        if self._seen_through is None:
+            self._seen_through = agrees(self._loss, parameters, numeric, codes)
+        take = captured if self._seen_through else by_torch
+        found = take(self._loss, parameters, numeric, codes)
+        self._products = tuple(name for name in self._plan.parameters if name in found.products)
+        flat = [found.whole[name].reshape(len(numeric), -1) for name in self._plan.parameters if name in found.whole]
+        whole = torch.cat(flat, dim=1) if flat else numeric.new_zeros(len(numeric), 0)
+        factors = [part for name in self._products for part in found.products[name]]
+        return tuple(part.to("cpu", torch.float32).numpy() for part in (whole, *factors))
 
     def add(self, sums: npt.NDArray[np.int64], vectors: Arrays) -> None:
         """Adds gradients, clipped and rounded."""
-        sums += self._plan.grid.quantise(vectors[0]).sum(axis=0, dtype=np.int64)
+        whole, inputs, slopes = vectors[0], vectors[1::2], vectors[2::2]
+        norms = [_norms(given.astype(np.float64)) for given in inputs]
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = [(slope * norm).astype(np.float32) for slope, norm in zip(slopes, norms, strict=True)]
+        factors = clip_factors((whole, *scaled), self._plan.grid)
+        products = dict(zip(self._products, zip(inputs, norms, scaled, strict=True), strict=True))
+        done = start = 0
+        for name, shape in self._plan.parameters.items():
+            size = math.prod(shape)
+            total = sums[start : start + size]
+            if name in products:
+                given, norm, slope = products[name]
+                total += _product(given, norm, clipped(slope, factors))
+            else:
+                add_clipped(total, whole[:, done : done + size], factors)
+                done += size
+            start += size
 
 
 class FactoredGradients:
@@ -98,7 +131,7 @@ class FactoredGradients:
     def vectors(self, parameters: Parameters, numeric: Tensor, codes: Tensor) -> Arrays:
         """Returns inputs, (rows, groups, inputs), and gradients of the outputs, (rows, groups, outputs)."""
         import torch
-        from torch.func import grad, vmap
+        from torch.func import vmap
 
         groups, outputs, width = self._shape
         inputs = vmap(self._loss.inputs, randomness="error")(numeric, codes).to(torch.float32)
@@ -106,16 +139,19 @@ class FactoredGradients:
             raise OptionError(f"inputs of shape {tuple(inputs.shape[1:])}, the plan has {(groups, width)}.")
         # One product for each group, with the records as rows.
         found = torch.stack([inputs[:, g] @ parameters[self._name][g].T for g in range(groups)], dim=1)
-        slopes = vmap(grad(self._loss.loss), randomness="error")(found, numeric, codes)
+        # One backward pass through the sum: losses are mapped over records, so each depends on its own outputs alone.
+        # (`torch.func.grad` would give the same, and import torch's compiler first.)
+        found.requires_grad_()
+        total = vmap(self._loss.loss, randomness="error")(found, numeric, codes).sum()
+        (slopes,) = torch.autograd.grad(total, found)
         return inputs.cpu().numpy(), slopes.reshape(-1, groups, outputs).to("cpu", torch.float32).numpy()
 
     def add(self, sums: npt.NDArray[np.int64], vectors: Arrays) -> None:
         """Adds products of factors, clipped and rounded."""
         groups, outputs, width = self._shape
         inputs, slopes = (part.astype(np.float64) for part in vectors)
-        # Bits of a record alone: norms are sums along its own row.
+        norms = _norms(inputs)
         with np.errstate(over="ignore", invalid="ignore"):
-            norms = np.sqrt(np.square(inputs).sum(axis=2, keepdims=True))
             directions = inputs / np.where(norms > 0, norms, 1.0)
             weighted = slopes * norms
         first = _coarse(Grid(norm=1.0), directions.reshape(-1, width)).reshape(-1, groups, width)
@@ -128,6 +164,25 @@ def _coarse(grid: Grid, vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.floa
     """Returns integer rows of norm at most `FACTOR_UNITS`, as float64: rounding toward zero twice."""
     coarse: npt.NDArray[np.float64] = np.trunc(grid.quantise(vectors) * (FACTOR_UNITS / UNITS))
     return coarse
+
+
+def _norms(inputs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Returns the norm of each record's inputs: bits of a record alone, as they are sums along its own row."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms: npt.NDArray[np.float64] = np.sqrt(np.square(inputs).sum(axis=-1, keepdims=True))
+    return norms
+
+
+def _product(
+    inputs: npt.NDArray[np.float32], norms: npt.NDArray[np.float64], slopes: npt.NDArray[np.int32]
+) -> npt.NDArray[np.int64]:
+    """Returns Σ over records of slopes ⊗ directions of the inputs, each rounded to `_HALF_UNITS`; exact."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        directions = inputs / np.where(norms > 0, norms, 1.0)
+    first = np.trunc(Grid(norm=1.0).quantise(directions) * (_HALF_UNITS / UNITS))
+    second = np.trunc(slopes * (_HALF_UNITS / UNITS))
+    total: npt.NDArray[np.float64] = second.T @ first
+    return total.astype(np.int64).reshape(-1)
 
 
 def gradient_source(loss: RecordLoss | FactoredLoss, plan: GradientPlan, rows: int | None) -> GradientSource:

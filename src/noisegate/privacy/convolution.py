@@ -18,7 +18,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,8 @@ NARROWEST = 16 * WIDTH
 # c times this is at most the width of what stands before, so that the two together are smooth (G-18).
 _SMOOTH = 2.1
 _BITS, _WORD = 384, 64
+# Bits of a word that are looked up, and boundaries that words of the same such bits are then compared with.
+_LEADING, _COMPARED = 18, 2
 # Beyond 20 standard deviations the discrete Gaussian has a mass below 2⁻²⁸⁶.
 _REACH = 20 * WIDTH
 
@@ -58,10 +60,33 @@ class GaussianTable:
             words: Uniform 64-bit words, (n,).
             more: Returns 320 further uniform bits.
         """
-        places = np.searchsorted(self.words, words, side="left")
+        places = self._places(words)
         for tie in np.flatnonzero(self.words.take(places, mode="clip") == words):
             places[tie] = bisect_right(self.boundaries, (int(words[tie]) << (_BITS - _WORD)) | more())
         return (places - _REACH).astype(np.int64)
+
+    def _places(self, words: Words) -> npt.NDArray[np.int64]:
+        """Returns how many boundaries are below each word: what a binary search gives, in a third of the time.
+
+        The leading bits of a word tell how many boundaries are below all words with these bits. Where at most two more
+        boundaries share them, two comparisons decide; elsewhere, in the tails, the search does.
+        """
+        starts, crowded, padded = self._guide
+        leading = (words >> np.uint64(_WORD - _LEADING)).astype(np.int64)
+        places = starts[leading]
+        for _ in range(_COMPARED):
+            places += padded[places] < words
+        rest = np.flatnonzero(crowded[leading])
+        places[rest] = np.searchsorted(self.words, words[rest], side="left")
+        return places
+
+    @cached_property
+    def _guide(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], Words]:
+        edges = np.arange(2**_LEADING, dtype=np.uint64) << np.uint64(_WORD - _LEADING)
+        starts = np.searchsorted(self.words, edges, side="left").astype(np.int64)
+        crowded = np.diff(np.append(starts, len(self.words))) > _COMPARED
+        # Above all words, so that no comparison goes beyond the last boundary.
+        return starts, crowded, np.append(self.words, np.full(_COMPARED, 2**_WORD - 1, dtype=np.uint64))
 
 
 @cache

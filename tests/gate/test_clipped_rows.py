@@ -1,0 +1,73 @@
+"""Guarantee G-20: rows are clipped onto the integer ball exactly, whatever they are, each as a function of itself."""
+
+import numpy as np
+import pytest
+
+from noisegate.gate.clipped_rows import add_clipped, clip_factors, clipped
+from noisegate.privacy.grid import UNITS, Grid
+
+LARGEST = np.finfo(np.float32).max
+
+
+def rows(length):
+    random = np.random.default_rng(length)
+    ordinary = random.normal(size=(4, length))
+    on = ordinary[0] / np.linalg.norm(ordinary[0])
+    single = np.eye(1, length)[0]
+    heavy = random.normal(size=length) ** 9
+    made = [*ordinary, on, on * (1 + 2.0**-11), on * (1 + 2.0**-9), on / 100, heavy, single, single * LARGEST]
+    made += [np.full(length, LARGEST), np.full(length, 1e-44), single * 1e-30, np.zeros(length)]
+    return np.array(made).astype(np.float32)
+
+
+def squared(row):
+    return sum(int(value) ** 2 for value in row)
+
+
+@pytest.mark.parametrize("norm", [1e-30, 1e-4, 1.0, 37.0, 1e30])
+@pytest.mark.parametrize("length", [1, 2, 40, 5000, 70_000])
+def test_no_row_is_longer_than_the_bound(norm, length):
+    made = rows(length) if norm == 1.0 else rows(length)[[0, 4, 5, 6, 9]] * np.float32(norm)
+    found = clipped(made, clip_factors((made,), Grid(norm=norm)))
+    assert max(squared(row) for row in found) <= UNITS**2
+
+
+@pytest.mark.parametrize("length", [1, 40, 5000])
+def test_rows_are_what_the_grid_gives_but_for_a_little_length(length):
+    made, grid = rows(length), Grid(norm=1.0)
+    found, right = clipped(made, clip_factors((made,), grid)), grid.quantise(made)
+    assert np.array_equal(found[[4, 7, 12, 13, 14]], right[[4, 7, 12, 13, 14]])
+    # Clipped rows lose √D/2ᵏ of their length at most, and rounding moves a coordinate by one.
+    assert np.abs(found - right).max() <= 0.004 * UNITS
+    lengths = np.linalg.norm(found[[6, 9, 10]].astype(float), axis=1)
+    assert (lengths > 0.995 * UNITS).all()
+
+
+def test_a_row_that_is_not_finite_adds_nothing():
+    made = rows(40)[:4]
+    spoiled = made.copy()
+    spoiled[0, 3], spoiled[2, 0], spoiled[3, 39] = np.nan, np.inf, -np.inf
+    factors = clip_factors((spoiled,), Grid(norm=1.0))
+    assert (factors > 0).tolist() == [False, True, False, False]
+    total = np.zeros(40, dtype=np.int64)
+    add_clipped(total, spoiled, factors)
+    assert np.array_equal(total, clipped(made, clip_factors((made,), Grid(norm=1.0)))[1])
+    assert not clipped(spoiled, factors)[[0, 2, 3]].any()
+
+
+def test_parts_are_clipped_as_one_row_and_summed_exactly():
+    made, grid = rows(5000), Grid(norm=1.0)
+    whole = clipped(made, clip_factors((made,), grid))
+    parts = np.split(made, [1, 1, 3000], axis=1)
+    factors = clip_factors(parts, grid)
+    totals = [np.full(part.shape[1], 7, dtype=np.int64) for part in parts]
+    for total, part in zip(totals, parts, strict=True):
+        add_clipped(total, part, factors)
+    assert np.array_equal(np.concatenate(totals), whole.sum(axis=0, dtype=np.int64) + 7)
+
+
+def test_a_row_does_not_depend_on_the_others():
+    made, grid = rows(5000), Grid(norm=1.0)
+    together = clip_factors((made,), grid)
+    alone = [clip_factors((made[row : row + 1],), grid)[0] for row in range(len(made))]
+    assert together.tobytes() == np.array(alone).tobytes()
