@@ -703,9 +703,6 @@ BUGS = (
         T_GRADIENT_NEIGHBOURS,
     ),
     one("gradients-not-clipped", CLIPPED_ROWS, "grid.norm, bounds)", "grid.norm, grid.norm)", T_GRADIENT_NEIGHBOURS),
-    one(
-        "gradients-nan-kept", CLIPPED_ROWS, "np.where(finite, factors, np.float32(0))", "factors", T_GRADIENT_NEIGHBOURS
-    ),
     one("clipped-part-by-part", PER_EXAMPLE, "(whole, *scaled)", "(whole,)", T_GRADIENT_NEIGHBOURS),
     one(
         "half-factor-not-shrunk",
