@@ -21,6 +21,7 @@ PUBLIC = [
     "LocallyLinearMaps",
     "NoisegateError",
     "Pairwise",
+    "PrivateSetGeneration",
     "Release",
     "Schema",
     "Synthesizer",

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from noisegate.estimators import LocallyLinearMaps as LocallyLinearMaps
     from noisegate.gate.discovery import discover_schema as discover_schema
     from noisegate.gate.gate import Gate as Gate
+    from noisegate.methods.gan import DPCGAN as DPCGAN
+    from noisegate.methods.gan import DPGAN as DPGAN
     from noisegate.methods.hp import DPHP as DPHP
     from noisegate.methods.merf import DPMERF as DPMERF
     from noisegate.methods.pairwise import Pairwise as Pairwise
+    from noisegate.methods.psg import PrivateSetGeneration as PrivateSetGeneration
     from noisegate.privacy.adjacency import Adjacency as Adjacency
     from noisegate.privacy.certificate import Certificate as Certificate
     from noisegate.privacy.ledger import Ledger as Ledger
@@ -35,6 +38,8 @@ _HOMES = {
     "Budget": "noisegate.privacy.plan",
     "BudgetRefusedError": "noisegate.errors",
     "Certificate": "noisegate.privacy.certificate",
+    "DPCGAN": "noisegate.methods.gan",
+    "DPGAN": "noisegate.methods.gan",
     "DPHP": "noisegate.methods.hp",
     "DPMERF": "noisegate.methods.merf",
     "Gate": "noisegate.gate.gate",
@@ -42,6 +47,7 @@ _HOMES = {
     "LocallyLinearMaps": "noisegate.estimators",
     "NoisegateError": "noisegate.errors",
     "Pairwise": "noisegate.methods.pairwise",
+    "PrivateSetGeneration": "noisegate.methods.psg",
     "Release": "noisegate.privacy.release",
     "Schema": "noisegate.schema",
     "Synthesizer": "noisegate.synthesizer",

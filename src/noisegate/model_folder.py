@@ -6,7 +6,7 @@
       certificate.json       what was asked, with what noise, and (ε, δ)
       certificate.md         the same in plain words
       release.safetensors    the noisy sums; their hashes stand in the certificate
-      generator.safetensors  the fitted model of records
+      generator.safetensors  the fitted model of records, or the classifier
       model.json             how to rebuild it, the hash of each file, the digest of the certificate
 """
 
@@ -40,6 +40,8 @@ from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release
 FORMAT = 1
 MODEL_FILE, GENERATOR_FILE, PAGE_FILE = "model.json", "generator.safetensors", "certificate.md"
 HASHED = (CERTIFICATE_FILE, PAGE_FILE, VALUES_FILE, GENERATOR_FILE)
+CLASSIFIER = "locally-linear"
+"""What `model.json` calls a classifier, which draws no records."""
 
 Tensors = Mapping[str, npt.NDArray[Any]]
 
@@ -103,7 +105,7 @@ def write_model(folder: Path, *, release: Release, tensors: Tensors, model: Mapp
     Args:
         folder: A folder that does not exist yet.
         release: What left the gate.
-        tensors: The fitted model of records.
+        tensors: The fitted model of records, or the classifier.
         model: How to rebuild it, a JSON object.
 
     Raises:

@@ -14,7 +14,7 @@ import numpy as np
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.generators.record_model import ConditionalModel, RecordModel, model_class
 from noisegate.generators.rejection import Accept, accepted_batches
-from noisegate.model_folder import read_model, write_model
+from noisegate.model_folder import CLASSIFIER, read_model, write_model
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable, Region, Schema, decode
@@ -112,9 +112,14 @@ class Synthesizer:
         """Returns the synthesizer that `save` wrote, after checking every hash.
 
         Raises:
-            ModelError: if the folder is missing, broken or was changed.
+            ModelError: if the folder is missing, broken or was changed, or holds a classifier.
         """
         release, tensors, description = read_model(Path(folder))
+        if description.get("kind") == CLASSIFIER:
+            raise ModelError(
+                f"{folder} holds a classifier, which draws no records: ask it with `noisegate explain` and `noisegate "
+                "predict`, or with LocallyLinear.load."
+            )
         try:
             model = model_class(description["kind"]).from_saved(release.schema, tensors, description)
             fit = dict(description["fit"])

@@ -4,7 +4,8 @@ import pytest
 
 from noisegate import DPMERF
 from noisegate.errors import ModelError, OptionError
-from noisegate.methods.catalogue import make_method, method_named, method_of
+from noisegate.methods.catalogue import make_any, make_method, method_named, method_of
+from noisegate.methods.llm import DPLLM
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.certificate import Certificate
 
@@ -30,6 +31,17 @@ def test_a_method_is_found_by_its_name():
 def test_an_unknown_method_is_refused_with_the_choices(name):
     with pytest.raises(OptionError, match=r"method='.*' is not known.*dp-merf"):
         method_named(name)
+
+
+def test_a_classifier_is_no_maker_of_records():
+    assert make_any("dp-llm", {"maps": 3}) == DPLLM(maps=3)
+    assert make_any("dp-merf", {"frequencies": 7}) == DPMERF(frequencies=7)
+    for make in (method_named, lambda name: make_method(name, {})):
+        with pytest.raises(OptionError, match=r"method='dp-llm' trains a classifier .*noisegate fit --method dp-llm"):
+            make("dp-llm")
+    with pytest.raises(OptionError, match=r"frequencies=7: dp-llm has no such setting; it has maps"):
+        make_any("dp-llm", {"frequencies": 7})
+    assert method_of(certificate(DPLLM(maps=3).to_json(), "dp-llm")) == DPLLM(maps=3)
 
 
 def test_an_unknown_setting_is_refused_with_the_choices():

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.classifiers.inputs import Inputs
-from noisegate.errors import OptionError
+from noisegate.classifiers.inputs import Inputs, inputs_of
+from noisegate.errors import ModelError, OptionError
+from noisegate.model_folder import CLASSIFIER, read_model, write_model
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable
@@ -126,6 +128,45 @@ class LocallyLinear:
         if label not in self.classes:
             raise OptionError(f"label={label!r} is no class; choose one of {list(self.classes)}.")
         return np.asarray(self.weights[:, self.classes.index(label)] * self.inputs.slopes)
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes the classifier into the new folder `folder`: safetensors and JSON, no pickle. See `model_folder`.
+
+        Raises:
+            ModelError: if the folder exists or cannot be written.
+        """
+        model = {"kind": CLASSIFIER, "temperature": self.temperature, "centre": self.inputs.centre}
+        tensors = {"weights": self.weights, "bias": self.bias}
+        return write_model(Path(folder), release=self.release, tensors=tensors, model=model)
+
+    @staticmethod
+    def load(folder: str | Path) -> LocallyLinear:
+        """Returns the classifier that `save` wrote, after checking every hash.
+
+        Raises:
+            ModelError: if the folder is missing, broken or was changed, or holds no classifier.
+        """
+        release, tensors, description = read_model(Path(folder))
+        if description.get("kind") != CLASSIFIER:
+            raise ModelError(
+                f"{folder} holds a model of records, which predicts no label: `noisegate sample` and Synthesizer.load "
+                "take it."
+            )
+        layout = release.schema.layout
+        try:
+            inputs = inputs_of(release.schema, centre=float(description["centre"]))
+            classes = () if layout.label is None else layout.coded[layout.label].levels
+            weights, bias = (np.asarray(tensors[name], np.float32) for name in ("weights", "bias"))
+            if not classes or bias.ndim != 2 or weights.shape != (len(bias), len(classes), len(inputs.names)):
+                raise ValueError(f"weights of shape {weights.shape} do not fit the schema")
+            if bias.shape != weights.shape[:2]:
+                raise ValueError(f"biases of shape {bias.shape} do not fit the weights")
+            temperature = float(description["temperature"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"{folder}: the classifier cannot be rebuilt: {error}") from None
+        return LocallyLinear(
+            weights=weights, bias=bias, temperature=temperature, classes=classes, inputs=inputs, release=release
+        )
 
     def _answers(self, records: EncodedTable) -> Iterator[Tensor]:
         """Yields g for some records after the other, (rows, maps, classes)."""

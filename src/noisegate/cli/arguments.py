@@ -40,7 +40,8 @@ Method = Annotated[
     str,
     typer.Option(
         "--method",
-        help="How to make synthetic records: auto (says what it chose), or one by name: aim, dp-merf, mst, pairwise.",
+        help="How to make synthetic records: auto (says what it chose), or one by name: aim, dp-cgan, dp-gan, dp-hp, "
+        "dp-merf, mst, pairwise, psg. dp-llm trains a classifier that explains itself.",
     ),
 ]
 Settings = Annotated[

@@ -1,10 +1,15 @@
-"""`noisegate fit`: spend the budget once, then fit as long as it takes."""
+"""`noisegate fit`: spend the budget once, then fit as long as it takes.
+
+A method that trains on gradients spends it step by step, with the records at hand; see `training`.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -26,21 +31,26 @@ from noisegate.cli.arguments import (
     require_schema,
 )
 from noisegate.cli.console import OUT, closeness, print_json, say, steps, warn
-from noisegate.cli.plan import describe, reason_of, show, warn_about_delta
+from noisegate.cli.plan import coordinates, reason_of, show, warn_about_delta
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
+    from noisegate.cli.run import Run
     from noisegate.cli.unfinished import Unfinished
     from noisegate.fitting.loop import FitState
+    from noisegate.methods.catalogue import AnyMethod
     from noisegate.methods.method import Method as MethodKind
     from noisegate.privacy.release import Release
-    from noisegate.synthesizer import Synthesizer
+    from noisegate.synthesizer import FitSummary
 
 CHECKPOINT_SECONDS = 20.0
+_KEPT = ("delta", "adjacency", "records", "unit", "unit_column", "contributions", "dataset", "ledger")
+_DATA = "DATA, the private records,"
 _T = TypeVar("_T")
 
 
 def fit(
+    context: typer.Context,
     out: Annotated[Path, typer.Option("--out", "-o", help="Model folder to make.")],
     data: Annotated[
         str | None, typer.Argument(help="Private records: a CSV or Parquet file, or a folder of them.")
@@ -62,7 +72,12 @@ def fit(
     device: Annotated[str, typer.Option("--device", help="Where to fit: auto, cpu, cuda or mps.")] = "auto",
     settings: Settings = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted fit; reads no data, costs nothing.")
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with an interrupted fit; costs nothing. Reads no data, but for a training whose steps are not "
+            "done: that needs DATA again.",
+        ),
     ] = False,
     show_values: Annotated[bool, typer.Option("--show-values", help="Let errors quote private values.")] = False,
     as_json: Json = False,
@@ -72,38 +87,55 @@ def fit(
     Example: `noisegate fit patients.csv --schema schema.toml --epsilon 1 --out model --dataset clinic-2026`
     """
     from noisegate.cli.interrupts import held
+    from noisegate.cli.training import taken_up
     from noisegate.cli.unfinished import Unfinished
 
     started = time.monotonic()
     unfinished = Unfinished(out)
     with held() as may_stop:
-        if resume:
+        if resume and not unfinished.training:
             release, chosen = unfinished.reopen()
-            chosen.check_fit(device)
+            _check_device(chosen, device)
             say(f"Going on with {out}: nothing is read or spent.")
         else:
-            chosen, release = _ask(
+            run = taken_up(unfinished, data, _typed(context), ledger) if resume else _new_run(context.params)
+            chosen, shown = run.method, None if as_json else method
+            release = _ask(
                 unfinished,
-                _required(data, "DATA, the private records,"),
-                method,
-                {"seed": seed, **read_settings(settings)},
+                run,
+                _required(data, _DATA),
                 device,
                 may_stop,
-                quiet=as_json,
-                schema=require_schema(schema),
-                epsilon=_required(epsilon, "--epsilon"),
-                delta=delta,
-                adjacency=adjacency,
-                records=records,
-                unit=unit,
-                unit_column=unit_column,
-                contributions=contributions,
-                dataset=dataset,
-                ledger=ledger,
+                shown=shown,
                 show_values=show_values,
+                going_on=resume,
             )
-        synthesizer = _finish(unfinished, chosen, release, device, may_stop)
-    _report(synthesizer, out, time.monotonic() - started, as_json)
+        summary = _finish(unfinished, chosen, release, device, may_stop)
+    _report(release, summary, out, time.monotonic() - started, as_json)
+
+
+def _new_run(options: Mapping[str, Any]) -> Run:
+    """Returns what the options ask for."""
+    from noisegate.cli.run import Run
+    from noisegate.methods.catalogue import make_any
+    from noisegate.schema import Schema
+
+    _required(options["data"], _DATA)
+    path, epsilon = require_schema(options["schema"]), _required(options["epsilon"], "--epsilon")
+    settings = {"seed": options["seed"], **read_settings(options["settings"])}
+    method = make_any(options["method"], settings)
+    schema = Schema.from_toml(path)
+    return Run(method=method, schema=schema, epsilon=epsilon, **{name: options[name] for name in _KEPT})
+
+
+def _typed(context: typer.Context) -> dict[str, Any]:
+    """Returns the options that stand on the command line, and not those that have their defaults."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {
+        name: read_settings(value) if name == "settings" else value
+        for name, value in context.params.items()
+        if getattr(sources[name], "name", None) == "COMMANDLINE"
+    }
 
 
 def _required(value: _T | None, what: str) -> _T:
@@ -114,60 +146,85 @@ def _required(value: _T | None, what: str) -> _T:
     return value
 
 
+def _check_device(chosen: AnyMethod, device: str) -> None:
+    """Finds what would stop the fit, before any budget is spent."""
+    from noisegate.methods.llm import DPLLM
+
+    if not isinstance(chosen, DPLLM):
+        chosen.check_fit(device)
+        return
+    from noisegate.fitting.device import choose_device
+
+    choose_device(device)
+
+
 def _ask(
     unfinished: Unfinished,
+    run: Run,
     data: str,
-    method: str,
-    settings: dict[str, Any],
     device: str,
     may_stop: Callable[[], None],
     *,
-    quiet: bool,
-    schema: Path,
-    dataset: str | None,
-    ledger: str | None,
-    **budget: Any,
-) -> tuple[MethodKind, Release]:
-    """Reads the records once; returns the method, and the release, which is on disk by then."""
-    from noisegate.gate.gate import Gate
-    from noisegate.methods.catalogue import make_method
-    from noisegate.privacy.ledger import Ledger
-    from noisegate.schema import Schema
+    shown: str | None,
+    show_values: bool,
+    going_on: bool,
+) -> Release:
+    """Reads the records; returns the release, which is on disk by then.
+
+    `shown` is what the method was called, so that the plan is shown, and why it is this one; None to show nothing.
+    """
+    from noisegate.cli.training import train
+    from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 
     def count(done: int) -> None:
         may_stop()
         # Rounded: the exact number is private, and screens are recorded.
         progress(0, f"over {done - done % 10_000:,}")
 
-    chosen = make_method(method, settings)
-    chosen.check_fit(device)
-    gate = Gate(
-        data,
-        schema=Schema.from_toml(schema),
-        ledger=Ledger(ledger) if dataset is not None else None,
-        dataset=dataset,
-        progress=count,
-        **budget,
-    )
+    chosen = run.method
+    _check_device(chosen, device)
+    gate = run.gate(data, show_values=show_values, progress=count)
     plan = chosen.plan(gate.schema, gate.budget)
-    with unfinished.prepared(describe(plan, None)["coordinates"]):
-        if not quiet:
-            why = reason_of(method, chosen, gate.schema, gate.budget.epsilon)
+    with nullcontext() if going_on else unfinished.prepared(coordinates(plan)):
+        if shown is not None:
+            why = reason_of(shown, chosen, gate.schema, gate.budget.epsilon)
             if why:
                 say(why)
             show(plan, gate.records)
         warn_about_delta(gate.budget.delta, gate.records)
-        if dataset is None:
+        if run.dataset is None:
             warn("no --dataset: the cost is booked nowhere. Costs of several runs on the same records add up.")
-        with steps("Reading records", None) as progress:
-            release = chosen.ask(gate)
+        if isinstance(plan, CalibratedGradientPlan):
+            with steps("Training", plan.plan.steps) as progress:
+                told: dict[str, Any] = {"device": device, "may_stop": may_stop, "progress": progress}
+                release = train(unfinished, run, gate, plan, data=data, **told)
+        else:
+            with steps("Reading records", None) as progress:
+                release = chosen.ask(gate)
         unfinished.keep(release)
-    return chosen, release
+    return release
 
 
 def _finish(
+    unfinished: Unfinished, chosen: AnyMethod, release: Release, device: str, may_stop: Callable[[], None]
+) -> FitSummary | None:
+    """Fits and saves; returns how the fit ended. A classifier is in its release, and there is nothing to fit."""
+    from noisegate.methods.llm import DPLLM
+
+    if not isinstance(chosen, DPLLM):
+        return _fit(unfinished, chosen, release, device, may_stop)
+    try:
+        chosen.classifier(release).save(unfinished.out)
+    except BaseException:
+        _say_what_is_kept(unfinished, "Stopped before the classifier was written.")
+        raise
+    unfinished.remove()
+    return None
+
+
+def _fit(
     unfinished: Unfinished, chosen: MethodKind, release: Release, device: str, may_stop: Callable[[], None]
-) -> Synthesizer:
+) -> FitSummary:
     """Fits and saves; whatever stops it, the budget is not lost."""
     fitting = chosen.fitting(release, device=device)
     unfinished.restore(fitting)
@@ -189,30 +246,30 @@ def _finish(
             synthesizer.save(unfinished.out)
         except BaseException:
             unfinished.checkpoint(fitting)
-            if unfinished.resumable:
-                say(f"Stopped at step {fitting.step}. The budget is spent and the release is kept; go on with:")
-                say(f"  noisegate fit --resume --out {unfinished.out}")
+            _say_what_is_kept(unfinished, f"Stopped at step {fitting.step}.")
             raise
     unfinished.remove()
-    return synthesizer
+    return synthesizer.summary
 
 
-def _report(synthesizer: Synthesizer, out: Path, seconds: float, as_json: bool) -> None:
-    certificate, summary = synthesizer.certificate, synthesizer.summary
-    counts = synthesizer.release.values.get("counts")
+def _say_what_is_kept(unfinished: Unfinished, stopped: str) -> None:
+    if unfinished.resumable:
+        say(f"{stopped} The budget is spent and the release is kept; go on with:")
+        say(f"  noisegate fit --resume --out {unfinished.out}")
+
+
+def _report(release: Release, summary: FitSummary | None, out: Path, seconds: float, as_json: bool) -> None:
+    certificate, counts = release.certificate, release.values.get("counts")
     records = certificate.public.get("records") or (None if counts is None else max(float(counts.sum()), 1.0))
     if certificate.public.get("records") is None:
         warn_about_delta(certificate.delta, records)
+    discrepancy = summary.discrepancy if summary is not None and math.isfinite(summary.discrepancy) else None
     if as_json:
         print_json(
             {
                 "model": str(out),
                 "seconds": seconds,
-                "fit": {
-                    "step": summary.step,
-                    "steps": summary.steps,
-                    "discrepancy": summary.discrepancy if math.isfinite(summary.discrepancy) else None,
-                },
+                "fit": None if summary is None else {**asdict(summary), "discrepancy": discrepancy},
                 "noisy_records": records,
                 "certificate": certificate.to_json(),
             }
@@ -222,13 +279,11 @@ def _report(synthesizer: Synthesizer, out: Path, seconds: float, as_json: bool) 
         f"[green]Done[/green] in {seconds:.0f} s: epsilon = {certificate.epsilon:g}, delta = {certificate.delta:g}, "
         f"{certificate.adjacency.value}."
         + (
-            f" The distance to the release is {summary.discrepancy:.2f} times what its noise explains, after "
+            f" The distance to the release is {discrepancy:.2f} times what its noise explains, after "
             f"{summary.step} steps."
-            if math.isfinite(summary.discrepancy)
+            if summary is not None and discrepancy is not None
             else ""
         )
     )
-    OUT.print(
-        f"Model and certificate: {out}, {out / 'certificate.md'}. "
-        f"Next: noisegate sample {out} -n 10000 -o synthetic.csv"
-    )
+    following = f"explain {out}" if summary is None else f"sample {out} -n 10000 -o synthetic.csv"
+    OUT.print(f"Model and certificate: {out}, {out / 'certificate.md'}. Next: noisegate {following}")

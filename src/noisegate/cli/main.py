@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from noisegate._version import __version__
-from noisegate.cli import demo, evaluate, fit, ledger, plan, sample, schema, verify
+from noisegate.cli import demo, evaluate, explain, fit, ledger, plan, predict, sample, schema, verify
 from noisegate.cli.ending import end
 
-VERBS = ("demo", "schema", "plan", "fit", "sample", "evaluate", "verify", "ledger")
+VERBS = ("demo", "schema", "plan", "fit", "sample", "evaluate", "explain", "predict", "verify", "ledger")
 
 
 class _InOrder(typer.core.TyperGroup):
@@ -27,7 +27,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Differentially private synthetic tables, with a certificate that anyone can check.\n\n"
     "The order of work: `schema` describes the columns, `plan` shows the price, `fit` spends it once, `sample` makes "
-    "records, `evaluate` looks at them, `verify` checks the certificate. `ledger` keeps the books over many runs.\n\n"
+    "records, `evaluate` looks at them, `verify` checks the certificate. `ledger` keeps the books over many runs. "
+    "After `fit --method dp-llm`, which trains a classifier, `explain` shows what it answers to, and `predict` asks "
+    "it.\n\n"
     "Exit codes: 0 done, 2 the request cannot be met as it stands, 3 the ledger refuses.",
 )
 app.add_typer(schema.app, name="schema")
@@ -35,6 +37,8 @@ app.command("plan")(plan.plan)
 app.command("fit")(fit.fit)
 app.command("sample")(sample.sample)
 app.command("evaluate")(evaluate.evaluate)
+app.command("explain")(explain.explain)
+app.command("predict")(predict.predict)
 app.command("verify")(verify.verify)
 app.add_typer(ledger.app, name="ledger")
 app.command("demo")(demo.demo)

@@ -26,9 +26,9 @@ from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.units import RECORD, unit_text, used
 
 if TYPE_CHECKING:
-    from noisegate.methods.method import Method as MethodKind
+    from noisegate.methods.catalogue import AnyMethod
     from noisegate.methods.method import MethodPlan
-    from noisegate.privacy.plan import Question
+    from noisegate.privacy.plan import PlannedRelease, Question
     from noisegate.privacy.trade_off import ErrorBound
     from noisegate.schema import Schema
 
@@ -51,7 +51,7 @@ def plan(
 
     Example: `noisegate plan --schema schema.toml --epsilon 1 --records 30000`
     """
-    from noisegate.methods.catalogue import make_method
+    from noisegate.methods.catalogue import make_any
     from noisegate.methods.method import ErrorBounded
     from noisegate.privacy.plan import Budget
     from noisegate.schema import Schema
@@ -66,7 +66,7 @@ def plan(
         contributions=contributions,
     )
     known = Schema.from_toml(require_schema(schema))
-    chosen = make_method(method, read_settings(settings))
+    chosen = make_any(method, read_settings(settings))
     calibrated = chosen.plan(known, budget)
     warn_about_delta(delta, records)
     why = reason_of(method, chosen, known, epsilon)
@@ -82,7 +82,7 @@ def plan(
         OUT.print(bound_text(bound))
 
 
-def reason_of(asked: str, chosen: MethodKind, schema: Schema, epsilon: float) -> str | None:
+def reason_of(asked: str, chosen: AnyMethod, schema: Schema, epsilon: float) -> str | None:
     """Returns what `auto` does with a table, and why; None for a method that was named."""
     from noisegate.methods.automatic import AUTO, reason
     from noisegate.methods.pairwise import Pairwise
@@ -99,36 +99,29 @@ def warn_about_delta(delta: float, records: float | None) -> None:
         )
 
 
+def coordinates(plan: MethodPlan) -> int:
+    """Returns about how many numbers will be released."""
+    from noisegate.privacy.gradient_plan import CalibratedGradientPlan
+
+    if isinstance(plan, CalibratedGradientPlan):
+        sizes = (math.prod(shape) for shape in plan.plan.released.values())
+        return sum(sizes) + sum(release.question.coordinates for release in plan.releases)
+    return int(describe(plan, None)["coordinates"])
+
+
 def describe(plan: MethodPlan, records: int | None) -> dict[str, Any]:
     """Returns a plan as a JSON object."""
+    from noisegate.privacy.gradient_plan import CalibratedGradientPlan
     from noisegate.privacy.marginal_plan import MarginalPlan
     from noisegate.privacy.plan import CalibratedPlan
 
     if isinstance(plan, MarginalPlan):
         return plan.describe(records)
+    if isinstance(plan, CalibratedGradientPlan):
+        return plan.describe(records) | {"releases": [_describe_release(one, records) for one in plan.releases]}
     if not isinstance(plan, CalibratedPlan):
         raise TypeError(f"no description of a {type(plan).__name__}")
-    releases = []
-    for release in plan.releases:
-        question = release.question
-        noise_norm = release.noise_std_natural * math.sqrt(question.coordinates)
-        releases.append(
-            {
-                "name": question.name,
-                "dim": question.dim,
-                "columns": question.columns,
-                "adaptive": question.adaptive,
-                "norm": question.norm,
-                "sensitivity": release.sensitivity / question.grid.scale,
-                "sensitivity_grid": release.sensitivity,
-                "noise_std": release.noise_std_natural,
-                "noise_std_grid": release.noise_std,
-                "noise_multiplier": release.event.noise_multiplier,
-                "sampler": release.sampler.value,
-                "signal_to_noise": None if records is None else records * question.norm / noise_norm,
-            }
-        )
-    coordinates = sum(release.question.coordinates for release in plan.releases)
+    numbers = sum(release.question.coordinates for release in plan.releases)
     per_record = sum(_seconds_per_record(release.question) for release in plan.releases)
     return {
         "epsilon": plan.budget.epsilon,
@@ -136,11 +129,30 @@ def describe(plan: MethodPlan, records: int | None) -> dict[str, Any]:
         "adjacency": plan.budget.adjacency.value,
         "unit": plan.budget.unit,
         "contributions": plan.budget.contributions,
-        "releases": releases,
-        "coordinates": coordinates,
+        "releases": [_describe_release(release, records) for release in plan.releases],
+        "coordinates": numbers,
         # Rough: about 1e5 draws a second on one core, and two int64 sums a thread beside 300 MB of libraries.
-        "seconds_at_the_gate": None if records is None else records * per_record + coordinates / 1e5,
-        "megabytes_at_the_gate": 300 + coordinates * 8 * 8 / 1e6,
+        "seconds_at_the_gate": None if records is None else records * per_record + numbers / 1e5,
+        "megabytes_at_the_gate": 300 + numbers * 8 * 8 / 1e6,
+    }
+
+
+def _describe_release(release: PlannedRelease, records: int | None) -> dict[str, Any]:
+    question = release.question
+    noise_norm = release.noise_std_natural * math.sqrt(question.coordinates)
+    return {
+        "name": question.name,
+        "dim": question.dim,
+        "columns": question.columns,
+        "adaptive": question.adaptive,
+        "norm": question.norm,
+        "sensitivity": release.sensitivity / question.grid.scale,
+        "sensitivity_grid": release.sensitivity,
+        "noise_std": release.noise_std_natural,
+        "noise_std_grid": release.noise_std,
+        "noise_multiplier": release.event.noise_multiplier,
+        "sampler": release.sampler.value,
+        "signal_to_noise": None if records is None else records * question.norm / noise_norm,
     }
 
 
@@ -151,10 +163,25 @@ def _seconds_per_record(question: Question) -> float:
 
 def show(plan: MethodPlan, records: int | None) -> None:
     """Prints a plan for people."""
-    data = describe(plan, records)
+    data, budget = describe(plan, records), plan.budget
     if "rho" in data:
         _show_marginals(data)
         return
+    title = f"ε = {budget.epsilon:g}, δ = {budget.delta:g}, {budget.adjacency.value}"
+    if budget.contributions is not None:
+        title += f", one unit = {used(budget.unit, budget.contributions)}"
+    if "steps" in data:
+        _show_steps(title, data)
+        return
+    _show_questions(title, data["releases"])
+    if records is not None:
+        OUT.print(
+            f"About {data['seconds_at_the_gate']:.0f} s and {data['megabytes_at_the_gate']:.0f} MB at the gate for "
+            f"{records:,} records; fitting comes on top and costs no privacy."
+        )
+
+
+def _show_questions(title: str, releases: list[dict[str, Any]]) -> None:
     rows = [
         [
             release["name"],
@@ -162,27 +189,42 @@ def show(plan: MethodPlan, records: int | None) -> None:
             f"{release['sensitivity']:.4g}",
             f"{release['noise_std']:.4g}",
             f"{release['noise_multiplier']:.4g}",
-            "-" if records is None else f"{release['signal_to_noise']:.3g}",
+            "-" if release["signal_to_noise"] is None else f"{release['signal_to_noise']:.3g}",
             release["sampler"],
         ]
-        for release in data["releases"]
+        for release in releases
     ]
     headings = {"question": "left", "numbers": "right", "sensitivity": "right", "noise": "right"}
     headings |= {"multiple": "right", "signal": "right", "sampler": "left"}
-    budget = plan.budget
-    title = f"ε = {budget.epsilon:g}, δ = {budget.delta:g}, {budget.adjacency.value}"
-    if budget.contributions is not None:
-        title += f", one unit = {used(budget.unit, budget.contributions)}"
     OUT.print(table(title, headings, rows))
     OUT.print(
         "noise: standard deviation of each number; multiple: noise / sensitivity; "
         "signal: norm of the sum / norm of its noise, at most."
     )
-    if records is not None:
-        OUT.print(
-            f"About {data['seconds_at_the_gate']:.0f} s and {data['megabytes_at_the_gate']:.0f} MB at the gate for "
-            f"{records:,} records; fitting comes on top and costs no privacy."
-        )
+
+
+def _show_steps(title: str, data: dict[str, Any]) -> None:
+    """Prints a plan of gradients."""
+    rows = [
+        ["steps", f"{data['steps']:,}", "noisy sums of gradients, one after the other"],
+        ["rate", f"{data['rate']:.4g}", "chance of a record to be in the sample of a step"],
+    ]
+    if data["records_a_step"] is not None:
+        rows.append(["records a step", f"{data['records_a_step']:,.0f}", "expected; how many they are stays private"])
+    rows += [
+        ["clipping norm", f"{data['clipping_norm']:.4g}", "the gradient of a record is shortened to it"],
+        ["numbers", f"{data['parameters']:,}", "in a gradient"],
+        ["noise multiplier", f"{data['noise_multiplier']:.4g}", "noise on each number of a sum / clipping norm"],
+    ]
+    if data["noise_norm_over_clipping_norm"] is not None:
+        ratio = f"{data['noise_norm_over_clipping_norm']:.3g}"
+        rows.append(["noise / gradient", ratio, "norms, of the mean of a step's gradients, at least"])
+    OUT.print(table(title, {"training": "left", "": "right", "what it is": "left"}, rows))
+    if data["releases"]:
+        _show_questions("Asked beside it, within the same ε", data["releases"])
+    if data["records_a_step"] is None:
+        OUT.print("A fit needs --records: sums are divided by the expected number of records of a step.")
+    OUT.print("Every step uses the records, which are read once and kept in memory. An interrupted training can go on.")
 
 
 def describe_bound(bound: ErrorBound) -> dict[str, Any]:

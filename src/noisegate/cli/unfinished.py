@@ -1,4 +1,12 @@
-"""A fit on its way: what left the gate is written down at once, so that no crash and no Ctrl-C wastes the budget."""
+"""A fit on its way: what left the gate is written down at once, so that no crash and no Ctrl-C wastes the budget.
+
+What lies in OUT.partial says how far it came:
+
+* ``room`` alone: the records are being read, and nothing has left the gate.
+* ``room``, ``training.json`` and ``steps.journal``: a method that trains on gradients has begun its steps; it needs the
+  records to go on. ``training.safetensors`` is the state of the training.
+* no ``room``: the release is whole. The fit goes on without records, from ``checkpoint.safetensors`` if it is there.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noisegate.cli.console import warn
+from noisegate.cli.run import RUN_FILE
 from noisegate.errors import ModelError
+from noisegate.methods.kept_training import JOURNAL_FILE, STATE_FILE
 from noisegate.model_folder import check_new
 from noisegate.privacy.release import Release
 
 if TYPE_CHECKING:
-    from noisegate.methods.method import Fit, Method
+    from noisegate.methods.catalogue import AnyMethod
+    from noisegate.methods.method import Fit
 
 _STATE, _ROOM = "checkpoint.safetensors", "room"
 
@@ -34,7 +45,7 @@ class Unfinished:
     def prepared(self, coordinates: int) -> Iterator[None]:
         """Makes the folder, with room for a release of so many numbers, before any budget is spent.
 
-        If the block fails before `keep`, the folder goes away again.
+        If the block fails before `keep`, the folder goes away again, unless steps of a training were begun in it.
 
         Raises:
             ModelError: if the model or an unfinished fit exists, or there is no room.
@@ -43,9 +54,9 @@ class Unfinished:
         if self.folder.exists():
             raise ModelError(
                 f"{self._nothing_kept()} Remove it if no other fit is at work there, or choose another --out."
-                if (self.folder / _ROOM).exists()
+                if not (self.resumable or self.training)
                 else f"{self.folder} holds an unfinished fit whose budget is spent; go on with "
-                f"`noisegate fit --resume --out {self.out}`, or remove it first."
+                f"`noisegate fit --resume {'DATA ' * self.training}--out {self.out}`, or remove it first."
             )
         try:
             self.folder.mkdir()
@@ -60,7 +71,7 @@ class Unfinished:
         try:
             yield
         finally:
-            if (self.folder / _ROOM).exists():
+            if (self.folder / _ROOM).exists() and not self.training:
                 shutil.rmtree(self.folder, ignore_errors=True)
 
     def keep(self, release: Release) -> None:
@@ -74,6 +85,8 @@ class Unfinished:
             (self.folder / _ROOM).write_bytes(b"")
             release.save(self.folder)
             (self.folder / _ROOM).unlink()
+            for name in (STATE_FILE, RUN_FILE):
+                (self.folder / name).unlink(missing_ok=True)
         except (OSError, SafetensorError) as error:
             warn(f"{self.folder} cannot be written: {error}. Do not interrupt this fit, it could not be resumed.")
 
@@ -82,7 +95,18 @@ class Unfinished:
         """Whether a release lies in the folder."""
         return self.folder.is_dir() and not (self.folder / _ROOM).exists()
 
-    def reopen(self) -> tuple[Release, Method]:
+    @property
+    def training(self) -> bool:
+        """Whether steps of a training were begun in the folder, and their release is not there yet."""
+        return (self.folder / _ROOM).exists() and (self.folder / JOURNAL_FILE).exists()
+
+    @property
+    def steps_begun(self) -> int:
+        """How many steps of a training were begun."""
+        marks = (self.folder / JOURNAL_FILE).read_bytes().partition(b"\n")[2]
+        return marks.count(b".")
+
+    def reopen(self) -> tuple[Release, AnyMethod]:
         """Returns the release of an interrupted fit, and the method with its settings.
 
         Raises:
@@ -137,4 +161,6 @@ class Unfinished:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _nothing_kept(self) -> str:
+        if (self.folder / RUN_FILE).exists():
+            return f"{self.folder} is of a training that has begun no step, or was killed right after its last one."
         return f"{self.folder} is of a fit that is reading records, or was killed before anything left the gate."

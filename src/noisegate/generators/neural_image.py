@@ -27,11 +27,13 @@ class NeuralImage:
 
     Attributes:
         generator: The fitted network, on the CPU, in evaluation mode.
-        weights: Share of each label, (labels,).
+        weights: Share of each label, (labels,); one 1 without a label.
+        labelled: Whether the schema has a label.
     """
 
     generator: ImageGenerator
     weights: npt.NDArray[np.float64]
+    labelled: bool = True
 
     kind: ClassVar[str] = "image-generator"
 
@@ -43,7 +45,8 @@ class NeuralImage:
             for start in range(0, rows, _BLOCK):
                 block = labels[start : start + _BLOCK]
                 pixels[start : start + _BLOCK] = self.generator(self.generator.noise(len(block), random), block)
-        return EncodedTable(pixels, labels.numpy().astype(np.int32)[:, None])
+        codes = labels.numpy().astype(np.int32)[:, None]
+        return EncodedTable(pixels, codes if self.labelled else codes[:, :0])
 
     def tensors(self) -> dict[str, Array]:
         """Returns the weights of the network and the shares of the labels."""
@@ -78,11 +81,12 @@ class NeuralImage:
             channels=tuple(description["channels"]),
         )
         layout, weights = schema.layout, tensors["weights"].astype(np.float64)
-        if network.shape.size != len(layout.numeric) or [column.size for column in layout.coded] != [len(weights)]:
+        labels = [column.size for column in layout.coded]
+        if network.shape.size != len(layout.numeric) or (labels or [1]) != [len(weights)]:
             raise ValueError(f"images of {network.shape} with {len(weights)} labels do not fit the schema")
         generator = build_image_generator(network, len(weights), seed=0)
         fitted = {
             name.removeprefix(_PREFIX): torch.from_numpy(value) for name, value in tensors.items() if name != "weights"
         }
         generator.load_state_dict(fitted)
-        return cls(generator=generator.requires_grad_(False).eval(), weights=weights)
+        return cls(generator=generator.requires_grad_(False).eval(), weights=weights, labelled=bool(labels))

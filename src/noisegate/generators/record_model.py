@@ -74,6 +74,7 @@ MODELS = {
     "table-generator": "noisegate.generators.neural:NeuralTable",
     "mixture": "noisegate.generators.mixture:Mixture",
     "graphical": "noisegate.generators.graphical:GraphicalModel",
+    "point-set": "noisegate.generators.point_set:PointSet",
 }
 """Where the class of each kind is defined, as "module:class"."""
 

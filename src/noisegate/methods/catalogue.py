@@ -4,49 +4,99 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeAlias
 
 from noisegate.errors import OptionError
 from noisegate.methods.automatic import AUTO
+from noisegate.methods.gan import DPCGAN, DPGAN
 from noisegate.methods.graphical import AIM, MST
 from noisegate.methods.hp import DPHP
+from noisegate.methods.llm import DPLLM
 from noisegate.methods.merf import DPMERF
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import Pairwise
+from noisegate.methods.psg import PrivateSetGeneration
 from noisegate.privacy.certificate import Certificate
 
-METHODS: dict[str, type[Method]] = {"aim": AIM, "dp-hp": DPHP, "dp-merf": DPMERF, "mst": MST, "pairwise": Pairwise}
+METHODS: dict[str, type[Method]] = {
+    "aim": AIM,
+    "dp-cgan": DPCGAN,
+    "dp-gan": DPGAN,
+    "dp-hp": DPHP,
+    "dp-merf": DPMERF,
+    "mst": MST,
+    "pairwise": Pairwise,
+    "psg": PrivateSetGeneration,
+}
+"""Those that make synthetic records."""
+
+CLASSIFIERS: dict[str, type[DPLLM]] = {"dp-llm": DPLLM}
+"""Those that train a classifier, which draws no records."""
+
+AnyMethod: TypeAlias = Method | DPLLM
 
 
 def method_named(name: str) -> type[Method]:
-    """Returns the method called `name`; "auto" is the one that does best where nothing else is known.
+    """Returns the method called `name`, which makes records; "auto" is the one that does best where nothing is known.
 
     Raises:
         OptionError: if there is none.
     """
+    if name in CLASSIFIERS:
+        raise OptionError(
+            f"method={name!r} trains a classifier and makes no records; take noisegate.LocallyLinearMaps or "
+            f"`noisegate fit --method {name}` for it, or another method for records."
+        )
     if name == AUTO:
         return Pairwise
     if name not in METHODS:
-        raise OptionError(f"method={name!r} is not known; choose one of {', '.join([AUTO, *sorted(METHODS)])}.")
+        known = [AUTO, *sorted([*METHODS, *CLASSIFIERS])]
+        raise OptionError(f"method={name!r} is not known; choose one of {', '.join(known)}.")
     return METHODS[name]
 
 
 def make_method(name: str, settings: Mapping[str, Any]) -> Method:
-    """Returns the method called `name` with some of its settings changed.
+    """Returns the method called `name`, which makes records, with some of its settings changed.
 
     Raises:
         OptionError: if there is no such method or setting, or a value is unusable.
     """
     method = method_named(name)
+    _check_settings(name, method, settings)
+    return method(**settings)
+
+
+def make_any(name: str, settings: Mapping[str, Any]) -> AnyMethod:
+    """Returns the method called `name`, whatever it makes, with some of its settings changed.
+
+    Raises:
+        OptionError: if there is no such method or setting, or a value is unusable.
+    """
+    if name not in CLASSIFIERS:
+        return make_method(name, settings)
+    _check_settings(name, CLASSIFIERS[name], settings)
+    return CLASSIFIERS[name](**settings)
+
+
+def method_of(certificate: Certificate) -> AnyMethod:
+    """Returns the method, with its settings, that a certificate speaks of."""
+    return method_from(certificate.method, certificate.public.get("settings", {}))
+
+
+def method_from(name: str, settings: Mapping[str, Any]) -> AnyMethod:
+    """Returns the method called `name` with the settings that its `to_json` gave.
+
+    Raises:
+        OptionError: if there is no such method.
+        ModelError: if a setting is missing or not known.
+    """
+    return (CLASSIFIERS[name] if name in CLASSIFIERS else method_named(name)).from_json(settings)
+
+
+def _check_settings(name: str, method: type[AnyMethod], settings: Mapping[str, Any]) -> None:
     known = [field.name for field in fields(method) if field.init]
     for setting in settings:
         if setting not in known:
             raise OptionError(
                 f"{setting}={settings[setting]!r}: {name} has no such setting; it has {', '.join(known)}."
             )
-    return method(**settings)
-
-
-def method_of(certificate: Certificate) -> Method:
-    """Returns the method, with its settings, that a certificate speaks of."""
-    return method_named(certificate.method).from_json(certificate.public.get("settings", {}))

@@ -38,14 +38,14 @@ def read_shape(image: Any) -> ImageShape:
         ) from None
 
 
-def check_image_schema(schema: Schema, shape: ImageShape) -> None:
-    """Checks that records are labelled images of `shape`.
+def check_image_schema(schema: Schema, shape: ImageShape, *, labelled: bool = True) -> None:
+    """Checks that records are images of `shape`, with a label if they must have one.
 
     Raises:
         OptionError: if they are not.
     """
     layout, cure = schema.layout, "describe the images with noisegate.schema.pixel_schema(...)"
-    if layout.label is None:
+    if labelled and layout.label is None:
         raise OptionError(f"image={shape} needs a label with levels, the schema has none; {cure}.")
     others = [column.name for column in layout.coded if column.name != schema.label]
     if others:

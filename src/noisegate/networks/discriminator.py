@@ -41,9 +41,7 @@ class Discriminator(nn.Module):
         return scores[:, 0] + (scores[:, 1:] * rows[:, inputs:]).sum(dim=1)
 
 
-def build_image_discriminator(
-    shape: ImageShape, classes: int, *, channels: Sequence[int], seed: int
-) -> Discriminator:
+def build_image_discriminator(shape: ImageShape, classes: int, *, channels: Sequence[int], seed: int) -> Discriminator:
     """Returns a discriminator of images with fresh weights, in float32 on the CPU: that of DCGAN, normalised nowhere.
 
     Args:

@@ -1,0 +1,45 @@
+import pytest
+import torch
+
+from noisegate.fitting.adam import Adam
+
+
+def gradients(count):
+    random = torch.Generator().manual_seed(0)
+    return [{"w": torch.randn(3, generator=random), "b": torch.randn((), generator=random)} for _ in range(count)]
+
+
+def test_steps_are_those_of_torchs_adam():
+    mine = {"w": torch.ones(3), "b": torch.zeros(())}
+    theirs = {name: torch.nn.Parameter(value.clone()) for name, value in mine.items()}
+    adam = Adam(mine, learning_rate=0.1, kept=0.5, kept_square=0.9)
+    right = torch.optim.Adam(list(theirs.values()), lr=0.1, betas=(0.5, 0.9))
+    for given in gradients(5):
+        adam.step(given)
+        for name, value in theirs.items():
+            value.grad = given[name]
+        right.step()
+    assert all(torch.allclose(mine[name], theirs[name], atol=1e-6) for name in mine)
+
+
+def test_a_kept_state_goes_on_with_the_same_bits():
+    whole, parts = {"w": torch.ones(3), "b": torch.zeros(())}, {"w": torch.ones(3), "b": torch.zeros(())}
+    one, first = Adam(whole, learning_rate=0.1), Adam(parts, learning_rate=0.1)
+    given = gradients(6)
+    for gradient in given:
+        one.step(gradient)
+    for gradient in given[:3]:
+        first.step(gradient)
+    second = Adam(parts, learning_rate=0.1)
+    second.restore({name: value.clone() for name, value in first.state().items()})
+    for gradient in given[3:]:
+        second.step(gradient)
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+def test_the_state_of_other_parameters_is_refused():
+    state = Adam({"w": torch.ones(3)}, learning_rate=0.1).state()
+    with pytest.raises(ValueError, match="another shape"):
+        Adam({"w": torch.ones(4)}, learning_rate=0.1).restore(state)
+    with pytest.raises(KeyError):
+        Adam({"v": torch.ones(3)}, learning_rate=0.1).restore(state)

@@ -1,0 +1,325 @@
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from noisegate import DPCGAN, DPGAN, Budget, Gate, Ledger, Release, Synthesizer
+from noisegate.errors import CalibrationError, ModelError, OptionError, SchemaError
+from noisegate.gate.gradients import GradientSession
+from noisegate.methods import gan_training
+from noisegate.methods.catalogue import make_method, method_of
+from noisegate.methods.gan_training import LABELS
+from noisegate.methods.kept_training import STATE_FILE
+from noisegate.privacy import gradient_plan
+from noisegate.privacy.events import SampledGaussianEvent
+from noisegate.privacy.grid import UNITS
+from noisegate.schema import Categorical, Continuous, Integer, Schema
+from noisegate.schema.pixels import pixel_schema
+
+COLUMNS = (
+    Integer(name="u", lower=0, upper=10),
+    Integer(name="v", lower=0, upper=10, missing=True),
+    Categorical(name="c", levels=("r", "g")),
+    Categorical(name="y", levels=("a", "b")),
+)
+SCHEMA = Schema(COLUMNS, label="y")
+PIXELS = pixel_schema(8, 8, labels=("left", "right"))
+BUDGET = Budget(epsilon=100.0)
+SMALL = {"hidden": (16,), "latent": 4, "batch": 64, "rate": 0.05, "discriminator_hidden": (16,)}
+FAST = {**SMALL, "steps": 210, "discriminator_steps": 3, "discriminator_rate": 5e-3, "generator_rate": 1e-2}
+TINY = DPCGAN(**SMALL, steps=6, discriminator_steps=2)
+DRAWINGS = {"image": (8, 8, 1), "hidden": (16,), "latent": 4, "batch": 64, "channels": (8, 4)}
+FAST_DRAWINGS = {**DRAWINGS, "discriminator_channels": (8, 16), "rate": 0.05, "steps": 120, "discriminator_steps": 2}
+
+
+def table(rows=600, share=0.75, seed=0):
+    """Two clusters: "a" has large u, small v and "r"; "b" the other way round; v is missing in one of ten."""
+    random = np.random.default_rng(seed)
+    a = random.random(rows) < share
+    near, far = random.integers(0, 3, rows), random.integers(8, 11, rows)
+    v = pa.array(np.where(a, near, far), mask=random.random(rows) < 0.1)
+    columns = {"u": np.where(a, far, near), "v": v, "c": np.where(a, "r", "g"), "y": np.where(a, "a", "b")}
+    return pa.table(columns)
+
+
+def drawings(rows=600, seed=0):
+    """Images of which the half that the label names is bright."""
+    random = np.random.default_rng(seed)
+    right = random.random(rows) < 0.5
+    images = random.integers(0, 30, (rows, 8, 8))
+    images[~right, :, :4] += 200
+    images[right, :, 4:] += 200
+    pixels = dict(zip(PIXELS.names, images.reshape(rows, -1).T, strict=False))
+    return pa.table({**pixels, "label": np.where(right, "right", "left")})
+
+
+def gate(data=None, schema=SCHEMA, **options):
+    return Gate(table() if data is None else data, schema=schema, **{"epsilon": 100.0, "records": 600, **options})
+
+
+def exchanged(data, label):
+    one, other = SCHEMA.columns[-1].levels if label == "y" else PIXELS.columns[-1].levels
+    labels = [other if value == one else one for value in data[label].to_pylist()]
+    return data.set_column(data.schema.get_field_index(label), label, pa.array(labels))
+
+
+def apart(sample):
+    """Returns the mean of u and the share of "r" among "a", less those among "b"."""
+    rows = sample.to_pandas()
+    u, red = rows.u.groupby(rows.y).mean(), (rows.c == "r").groupby(rows.y).mean()
+    return u["a"] - u["b"], red["a"] - red["b"]
+
+
+def fixed_sums(monkeypatch):
+    """Lets every step hand out sums that follow from its number alone."""
+
+    def unpacked(self, sums):
+        random = torch.Generator().manual_seed(self._begun_steps)
+        shapes = self._steps.plan.parameters
+        return {name: torch.randn(shape, generator=random) for name, shape in shapes.items()}
+
+    monkeypatch.setattr(GradientSession, "_unpacked", unpacked)
+
+
+@pytest.mark.parametrize("method", [DPGAN, DPCGAN])
+def test_two_clusters_are_found_with_the_labels_that_they_have(method):
+    """Two-sided: with the labels exchanged, what is made for each is exchanged too."""
+    sign = 1 if method is DPGAN else -1
+    found = method(**FAST).fit(gate(exchanged(table(), "y") if sign < 0 else table())).sample(1000, seed=0)
+    u, red = apart(found)
+    assert sign * u > 3
+    assert sign * red > 0.5
+    share = np.mean(np.array(found["y"].to_pylist()) == "a")
+    # DP-GAN learns that three in four are "a"; DP-CGAN was told nothing, and takes equal shares.
+    assert abs(share - 0.5) < 0.08 if method is DPCGAN else share > 0.55
+
+
+def test_a_cluster_that_is_not_there_is_not_made():
+    found = DPGAN(**FAST).fit(gate(table(share=0.0))).sample(1000, seed=0).to_pandas()
+    assert found.u.mean() < 4
+    assert (found.c == "r").mean() < 0.3
+    assert (found.y == "a").mean() < 0.4
+
+
+def halves(sample, label):
+    rows = sample.to_pandas()
+    images = rows[rows.label == label].drop(columns="label").to_numpy().reshape(-1, 8, 8)
+    return images[:, :, :4].mean() - images[:, :, 4:].mean()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_images_are_found_with_the_labels_that_they_have(sign):
+    method = DPCGAN(**FAST_DRAWINGS, discriminator_rate=4e-3, generator_rate=3e-3)
+    data = drawings() if sign > 0 else exchanged(drawings(), "label")
+    found = method.fit(gate(data, PIXELS)).sample(200, seed=0)
+    assert sign * halves(found, "left") > 60
+    assert sign * halves(found, "right") < -60
+
+
+def test_what_is_accounted_is_what_runs(monkeypatch):
+    moves, steps = [], []
+    original = gan_training.AdversarialTraining._move_generator
+    monkeypatch.setattr(
+        gan_training.AdversarialTraining,
+        "_move_generator",
+        lambda self, random: (moves.append(self.steps), original(self, random)),
+    )
+    release = replace(TINY, steps=7).ask(gate(epsilon=20.0), report=steps.append)
+    assert steps == [1, 2, 3, 4, 5, 6, 7]
+    assert moves == [2, 4, 6]
+    (event,) = release.certificate.events
+    assert isinstance(event, SampledGaussianEvent)
+    # 5 inputs (u, v, v is missing, c twice), 16 features, a score and one for each label.
+    assert (event.steps, event.coordinates) == (7, 5 * 16 + 16 + 16 * 3 + 3)
+    assert abs(event.rate - 0.05) < 1e-9
+    assert 19.0 < release.certificate.check() <= 20.0
+    assert release.certificate.public["settings"] == replace(TINY, steps=7).to_json()
+
+
+def test_gradients_at_records_are_those_of_the_discriminator_alone():
+    asked = TINY.plan(SCHEMA, BUDGET).plan
+    discriminator, generator = TINY.discriminator(SCHEMA), TINY.generator(SCHEMA)
+    assert asked.parameters == {name: tuple(value.shape) for name, value in discriminator.named_parameters()}
+    assert asked.released == {name: tuple(value.shape) for name, value in generator.state_dict().items()}
+    record = torch.tensor([0.2, float("nan")]), torch.tensor([1, 0])
+    row = torch.tensor([[2 * 0.2 - 1, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0]])
+    expected = torch.nn.functional.softplus(-discriminator(row))[0]
+    assert torch.isclose(TINY.loss(SCHEMA)(dict(discriminator.named_parameters()), *record), expected)
+
+
+def test_the_generator_learns_of_records_by_the_sums_alone(monkeypatch):
+    """With the same sums, other records give the same generator, bit for bit; with other sums they do not."""
+    one, other = (TINY.ask(gate(table(share=share))).values["generator"] for share in (0.75, 0.0))
+    assert not np.array_equal(one, other)
+    fixed_sums(monkeypatch)
+    one, other = (TINY.ask(gate(table(share=share))).values["generator"] for share in (0.75, 0.0))
+    assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("method", "data", "schema"),
+    [
+        (DPGAN(**SMALL, steps=8, discriminator_steps=2), table, SCHEMA),
+        (DPCGAN(**DRAWINGS, steps=8, discriminator_steps=2), drawings, PIXELS),
+    ],
+)
+def test_a_run_that_is_taken_up_again_gives_the_same_bits(method, data, schema, monkeypatch, tmp_path):
+    fixed_sums(monkeypatch)
+    whole = method.ask(gate(data(), schema)).values["generator"]
+
+    def stop(done):
+        if done == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        method.ask(gate(data(), schema), folder=tmp_path, report=stop)
+    assert (tmp_path / STATE_FILE).exists()
+    done = []
+    again = method.ask(gate(data(), schema), folder=tmp_path, report=done.append).values["generator"]
+    assert done == [6, 7, 8]
+    assert np.array_equal(whole, again)
+
+
+def test_both_halves_of_the_gradient_are_means_of_clipped_ones():
+    plan = replace(TINY, norm=0.01).plan(SCHEMA, BUDGET)
+    training = replace(TINY, norm=0.01).training(SCHEMA, plan, 60.0, "cpu")
+    rows = training._generated(torch.Generator().manual_seed(0))
+    expected = {name: torch.zeros_like(value) for name, value in training.parameters().items()}
+    weights = dict(training._discriminator.named_parameters())
+    for row in rows:
+        loss = torch.nn.functional.softplus(training._discriminator(row[None]))[0]
+        slopes = torch.autograd.grad(loss, list(weights.values()))
+        length = torch.stack([slope.square().sum() for slope in slopes]).sum().sqrt()
+        assert length > 0.01
+        for name, slope in zip(weights, slopes, strict=True):
+            expected[name] += slope * (0.01 / length) / len(rows)
+    found = training._slopes(rows)
+    assert all(torch.allclose(found[name], expected[name], atol=1e-7) for name in expected)
+    seen = []
+    training._first.step = seen.append
+    noisy = {name: torch.full_like(value, 6.0) for name, value in expected.items()}
+    training.step(noisy)
+    made = training._slopes(training._generated(training._rules.random(0, 0)))
+    assert all(torch.allclose(seen[0][name], 0.1 + made[name]) for name in made)
+
+
+def test_a_label_that_fools_the_discriminator_gets_a_larger_share():
+    method = DPGAN(**SMALL, steps=6, discriminator_steps=2, generator_rate=0.1)
+    training = method.training(SCHEMA, method.plan(SCHEMA, BUDGET), 60.0, "cpu")
+    with torch.no_grad():
+        for value in training._adversary.values():
+            value.zero_()
+        training._adversary["scores.bias"].copy_(torch.tensor([0.0, -3.0, 3.0]))
+    for step in range(5):
+        training._move_generator(training._rules.random(1, step))
+    shares = training.result()[LABELS].softmax(dim=0)
+    assert shares[1] > 0.65
+
+
+def test_a_saved_synthesizer_draws_the_same(tmp_path):
+    for place, (method, data, schema) in enumerate(
+        [
+            (DPGAN(**SMALL, steps=2, discriminator_steps=1), table(), SCHEMA),
+            (DPCGAN(**DRAWINGS, steps=2, discriminator_steps=1), drawings(), PIXELS),
+        ]
+    ):
+        synthesizer = method.fit(gate(data, schema))
+        folder = synthesizer.save(tmp_path / str(place))
+        assert Synthesizer.load(folder).sample(50, seed=1).equals(synthesizer.sample(50, seed=1))
+        release = Release.load(folder)
+        assert method_of(release.certificate) == method
+        assert method.fit_release(release).sample(50, seed=1).equals(synthesizer.sample(50, seed=1))
+        with pytest.raises(ModelError, match="made by another method or settings"):
+            replace(method, latent=5).fit_release(release)
+
+
+def test_without_a_label_whole_records_are_made(tmp_path):
+    """Tables with no label or a numeric one, and images alone."""
+    images = Schema(PIXELS.columns[:-1])
+    numeric = Schema((*COLUMNS[:3], Continuous(name="y", lower=0.0, upper=1.0)), label="y")
+    with_y = table().set_column(3, "y", pa.array(np.linspace(0, 1, 600)))
+    for place, (schema, data, settings) in enumerate(
+        [
+            (Schema(COLUMNS), table(), SMALL),
+            (numeric, with_y, SMALL),
+            (images, drawings().drop_columns("label"), DRAWINGS),
+        ]
+    ):
+        synthesizer = DPGAN(**settings, steps=2, discriminator_steps=1).fit(gate(data, schema))
+        sample = synthesizer.sample(30, seed=0)
+        assert sample.column_names == list(schema.names)
+        again = Synthesizer.load(synthesizer.save(tmp_path / str(place))).sample(30, seed=0)
+        assert again.equals(sample)
+
+
+def test_label_shares_are_kept_to():
+    method = replace(TINY, label_shares=(0.1, 0.9))
+    found = method.fit(gate()).sample(2000, seed=0)
+    assert abs(np.mean(np.array(found["y"].to_pylist()) == "b") - 0.9) < 0.04
+    assert method_of(method.ask(gate()).certificate) == method
+    # The discriminator is shown them in training too.
+    training = method.training(SCHEMA, method.plan(SCHEMA, BUDGET), 60.0, "cpu")
+    shown = torch.cat([training._generated(torch.Generator().manual_seed(seed)) for seed in range(20)])
+    assert abs(float(shown[:, -1].mean()) - 0.9) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("method", "schema", "error", "match"),
+    [
+        (TINY, Schema(COLUMNS), SchemaError, "dp-cgan is given labels: .* or use dp-gan"),
+        (TINY, Schema(COLUMNS[3:], label="y"), SchemaError, "no column besides the label"),
+        (replace(TINY, label_shares=(0.2, 0.3, 0.5)), SCHEMA, OptionError, "has 3 numbers, the label 'y' 2 codes"),
+        (DPGAN(**{**DRAWINGS, "image": (4, 8, 1)}), PIXELS, OptionError, "image=4 x 8 x 1 has 32 intensities"),
+        (DPGAN(**DRAWINGS), SCHEMA, OptionError, "column 'c' is neither a pixel nor the label"),
+        (DPGAN(**DRAWINGS, discriminator_channels=(2, 2, 2, 2)), PIXELS, OptionError, "cannot be halved 4 times"),
+    ],
+)
+def test_what_does_not_fit_is_found_before_anything_is_spent(method, schema, error, match, tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("d", epsilon=200.0, delta=1e-4)
+    data = drawings() if schema is PIXELS else table().select(list(schema.names))
+    with pytest.raises(error, match=match):
+        method.fit(gate(data, schema, ledger=ledger, dataset="d"))
+    assert len(ledger.history("d")) == 1
+
+
+def test_a_budget_that_no_noise_can_keep_is_refused(monkeypatch):
+    monkeypatch.setattr(gradient_plan.accounting, "MAXIMUM_STD", 2.0 * UNITS)
+    with pytest.raises(CalibrationError, match=r"epsilon=0\.01"):
+        replace(TINY, rate=1.0).plan(SCHEMA, Budget(epsilon=0.01))
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("discriminator_steps", value) for value in (0, -1, True, 2.0, 2001)),
+        *(("steps", value) for value in (0, "many")),
+        *(("latent", value) for value in (0, 1.5)),
+        ("batch", 0),
+        *(("norm", value) for value in (0.0, float("nan"), "long")),
+        *(("rate", value) for value in (0.0, 1.5, True)),
+        ("discriminator_rate", -1.0),
+        ("generator_rate", 0),
+        ("seed", -1),
+        ("hidden", (0,)),
+        ("hidden", 3),
+        ("discriminator_hidden", ("wide",)),
+        ("discriminator_channels", (0,)),
+        ("image", (8, 8)),
+        ("image", (9, 8, 1)),
+        *(("label_shares", value) for value in ((0.5, 0.6), (1.0, 0.0), ("a", "b"), 3)),
+    ],
+)
+def test_unusable_settings_are_named(option, value):
+    with pytest.raises(OptionError, match=f"{option}="):
+        DPCGAN(**{option: value})
+    with pytest.raises(ModelError, match="settings of dp-cgan"):
+        DPCGAN.from_json({option: value})
+
+
+def test_settings_survive_json_and_the_catalogue():
+    for method in (DPGAN(**DRAWINGS), replace(TINY, label_shares=(0.25, 0.75))):
+        assert type(method).from_json(method.to_json()) == method
+        assert make_method(method.name, method.to_json()) == method

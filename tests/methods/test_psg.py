@@ -1,0 +1,312 @@
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from noisegate import Budget, Gate, Ledger, PrivateSetGeneration, Synthesizer
+from noisegate.classifiers.inputs import inputs_of
+from noisegate.errors import CalibrationError, DivergedError, ModelError, OptionError, SchemaError
+from noisegate.fitting.synthetic_set import FreeRecords
+from noisegate.gate import gradients
+from noisegate.methods.catalogue import method_named
+from noisegate.methods.finished import Finished
+from noisegate.methods.kept_training import STATE_FILE
+from noisegate.methods.psg import PAPER
+from noisegate.methods.psg_records import records_of
+from noisegate.methods.psg_training import Schedule, SetTraining
+from noisegate.model_folder import verify_model
+from noisegate.networks.convnet import build_convnet
+from noisegate.privacy import accounting
+from noisegate.privacy.grid import UNITS
+from noisegate.schema import Boolean, Categorical, Continuous, Schema
+from noisegate.schema.pixels import ImageShape, pixel_schema
+
+SHAPE = ImageShape(height=8, width=8)
+PIXELS = pixel_schema(8, 8, labels=("across", "down"))
+IMAGES = PrivateSetGeneration(
+    samples_per_class=3, image=(8, 8, 1), width=8, depth=2, steps=30, rate=0.06, norm=1.0, epochs=5, learning_rate=1.0
+)
+MIXED = Schema(
+    (
+        Continuous(name="u", lower=-5.0, upper=5.0),
+        Continuous(name="v", lower=0.0, upper=1.0, missing=True),
+        Categorical(name="c", levels=("r", "g", "b")),
+        Boolean(name="y"),
+    ),
+    label="y",
+)
+TABLE = PrivateSetGeneration(
+    samples_per_class=4, hidden=(6,), steps=7, rate=0.1, norm=1.0, batches=2, outer=2, epochs=2, centre=0.5
+)
+
+
+def stripes(rows, seed, *, shuffled=False):
+    """Stripes across or down in noise; intensities from 0 to 255."""
+    random = np.random.default_rng(seed)
+    down, images = random.integers(0, 2, rows), random.integers(0, 120, (rows, 8, 8))
+    across = (np.arange(8) % 4 < 2)[:, None] * np.ones(8)
+    images = images + 135 * np.where(down[:, None, None] == 1, across.T, across)
+    labels = random.permutation(down) if shuffled else down
+    return images.reshape(rows, -1).astype(np.int64), labels
+
+
+def pixel_table(rows=600, seed=0, **options):
+    images, labels = stripes(rows, seed, **options)
+    columns = [pa.array(column) for column in images.T]
+    return pa.table([*columns, pa.array(np.array(["across", "down"])[labels])], names=list(PIXELS.names))
+
+
+def mixed_table(rows=200):
+    random = np.random.default_rng(0)
+    v = pa.array(random.random(rows), mask=random.random(rows) < 0.3)
+    return pa.table(
+        {"u": random.random(rows), "v": v, "c": random.choice(["r", "g", "b"], rows), "y": random.random(rows) < 0.5}
+    )
+
+
+def gate(table=None, schema=MIXED, **options):
+    table = mixed_table() if table is None else table
+    return Gate(table, schema=schema, **{"epsilon": 20.0, "records": table.num_rows, **options})
+
+
+def judged(table):
+    """Accuracy on fresh images of a network that is trained on a synthetic table alone."""
+    made = torch.tensor(np.stack([table[name].to_numpy() for name in PIXELS.names[:-1]], axis=1) / 255)
+    labels = torch.tensor([name == "down" for name in table["label"].to_pylist()]).long()
+    network = build_convnet(SHAPE, 2, width=8, depth=2, seed=11)
+    descent = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(60):
+        descent.zero_grad()
+        torch.nn.functional.cross_entropy(network(made.float().reshape(-1, 1, 8, 8)), labels).backward()
+        descent.step()
+    images, right = stripes(500, 1)
+    with torch.no_grad():
+        found = network(torch.tensor(images / 255).float().reshape(-1, 1, 8, 8)).argmax(dim=1).numpy()
+    return (found == right).mean()
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_set_teaches_an_easy_task_and_with_shuffled_labels_does_not(shuffled, monkeypatch):
+    """Samples and noise follow from a seed here: a set that learnt nothing is right or wrong by chance."""
+    random = np.random.default_rng(0)
+
+    def noise(sums, *, noise_std, sampler):
+        return sums + np.rint(noise_std * random.standard_normal(len(sums))).astype(np.int64)
+
+    monkeypatch.setattr(gradients.noise, "add_noise", noise)
+    monkeypatch.setattr(gradients, "poisson_sample", lambda rows, rate: np.flatnonzero(random.random(rows) < rate))
+    asked = gate(pixel_table(1000, shuffled=shuffled), PIXELS, epsilon=50.0)
+    score = judged(IMAGES.fit(asked, device="cpu").sample(6, seed=0))
+    assert score < 0.75 if shuffled else score > 0.9
+
+
+def test_what_is_accounted_is_what_runs():
+    done = []
+    release = TABLE.ask(gate(), report=done.append)
+    assert done == list(range(1, 8))
+    (event,) = release.certificate.events
+    # 6 inputs to 6 hidden ones to 2 classes, with biases.
+    assert (event.steps, event.rate, event.coordinates) == (7, pytest.approx(0.1), 6 * 6 + 6 + 6 * 2 + 2)
+    assert 19.5 < release.certificate.check() <= 20.0
+    assert release.certificate.public["settings"] == TABLE.to_json()
+    assert release.certificate.public["gradients"]["set"]["trained"] == {"set": [8, 6]}
+
+
+@pytest.mark.parametrize(
+    ("steps", "networks", "trained"), [(12, [0, 6], [2, 4, 8, 10]), (13, [0, 6, 12], [2, 4, 8, 10])]
+)
+def test_networks_are_trained_between_steps_and_drawn_anew_each_run(steps, networks, trained, monkeypatch):
+    schedule = Schedule(batches=2, outer=3, epochs=1, learning_rate=0.1, seed=0)
+    seen = {"networks": [], "trained": []}
+    inputs = inputs_of(PIXELS, centre=0.0)
+    made = FreeRecords(inputs, 4, spread=1.0, learning_rate=0.1, momentum=0.5, seed=0)
+    training = None
+
+    def build(seed):
+        seen["networks"].append(0 if training is None else training.steps)
+        return torch.nn.Linear(64, 2)
+
+    monkeypatch.setattr(SetTraining, "_train_network", lambda self: seen["trained"].append(self.steps))
+    training = SetTraining(schedule, steps, made, torch.arange(4) % 2, build)
+    for _ in range(steps):
+        training.step({name: torch.ones_like(value) for name, value in training.parameters().items()})
+    assert seen == {"networks": networks, "trained": trained}
+
+
+def test_every_network_and_every_order_has_a_seed_of_its_own():
+    schedule = Schedule(batches=1, outer=1, epochs=1, learning_rate=0.1, seed=0)
+    seeds = {schedule.drawn(kind, number) for kind in range(2) for number in range(500)}
+    assert len(seeds) == 1000
+    assert not seeds & {replace(schedule, seed=1).drawn(0, number) for number in range(500)}
+
+
+@pytest.mark.parametrize("stop", [3, 4, 5])
+def test_a_run_that_is_taken_up_again_gives_the_same_bits(tmp_path, monkeypatch, stop):
+    """With samples and noise that follow from the step; 4 steps are a run, so one stop is where a network is drawn."""
+    drawn = []
+
+    def noise(sums, **options):
+        drawn.append(len(sums))
+        random = np.random.default_rng(len(drawn))
+        return sums + random.integers(-(2**20), 2**20, len(sums))
+
+    monkeypatch.setattr(gradients.noise, "add_noise", noise)
+    monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: np.arange(len(drawn), 40))
+    whole = TABLE.ask(gate())
+    drawn.clear()
+
+    def interrupt(done):
+        if done == stop:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        TABLE.ask(gate(), folder=tmp_path, report=interrupt)
+    assert (tmp_path / STATE_FILE).exists()
+    again = TABLE.ask(gate(), folder=tmp_path)
+    assert len(drawn) == 7
+    assert np.array_equal(whole.values["set"], again.values["set"])
+
+
+def test_a_table_becomes_a_balanced_set_that_is_saved_and_drawn_from(tmp_path):
+    steps = []
+    synthesizer = TABLE.fit(gate(), device="cpu", report=lambda state: steps.append((state.step, state.steps)))
+    assert steps == [(step, 7) for step in range(1, 8)]
+    table = synthesizer.sample(8, seed=0)
+    assert sorted(table["y"].to_pylist()) == [False] * 4 + [True] * 4
+    assert table.schema.names == ["u", "v", "c", "y"]
+    assert len(set(table["u"].to_pylist())) > 4
+    folder = synthesizer.save(tmp_path / "model")
+    assert verify_model(folder).certificate.method == "psg"
+    assert Synthesizer.load(folder).sample(20, seed=1).equals(synthesizer.sample(20, seed=1))
+    assert all(Synthesizer.load(folder).sample(9, where={"y": True})["y"].to_pylist())
+
+
+def test_a_release_gives_the_same_set_again():
+    release = TABLE.ask(gate())
+    one, other = (TABLE.fit_release(release).sample(8, seed=0) for _ in range(2))
+    assert one.equals(other)
+    assert isinstance(TABLE.fitting(release), Finished)
+    with pytest.raises(ModelError, match="no set of 10 records of 6 numbers"):
+        replace(TABLE, samples_per_class=5).fit_release(release)
+
+
+def test_what_a_network_was_shown_becomes_the_most_probable_record():
+    inputs = inputs_of(MIXED, centre=0.25)
+    shown = np.array(
+        [
+            # u, v times its chance to be there, the chance that it is not, and shares of r, g, b.
+            [-0.5, 0.6, 0.2, 0.2, 0.5, 0.3],
+            [1.5, 0.1, 0.9, 0.6, 0.2, 0.2],
+        ]
+    )
+    records = records_of(shown, inputs, MIXED, 1)
+    assert np.allclose(records.numeric, [[0.0, 0.25 + 0.75 / 2], [1.0, np.nan]], equal_nan=True)
+    assert records.codes.tolist() == [[1, 0], [0, 1]]
+
+
+def test_images_of_a_prior_come_from_one_network():
+    method = replace(IMAGES, prior=True, steps=4, learning_rate=0.01)
+    synthesizer = method.fit(gate(pixel_table(100), PIXELS), device="cpu")
+    assert synthesizer.sample(6).num_rows == 6
+    start, _ = (IMAGES.training(PIXELS, IMAGES.plan(PIXELS, Budget(epsilon=20.0)), 1.0, "cpu").result(), None)
+    assert start["set"].std() > 0.3
+    made = method.training(PIXELS, method.plan(PIXELS, Budget(epsilon=20.0)), 1.0, "cpu").result()["set"]
+    # A network that was not trained makes much the same dark image everywhere.
+    assert made.std() < 0.1
+
+
+def test_the_loss_of_a_record_is_the_cross_entropy_of_its_label():
+    network = IMAGES.network(PIXELS, 0)
+    images, labels = stripes(5, 0)
+    positions = torch.tensor(images / 255).float()
+    loss = IMAGES.loss(PIXELS)
+    expected = torch.nn.functional.cross_entropy(network(2 * positions), torch.tensor(labels), reduction="none")
+    for row in range(5):
+        found = loss(dict(network.named_parameters()), positions[row], torch.tensor([labels[row]]))
+        assert torch.isclose(found, expected[row], atol=1e-5)
+
+
+def test_a_training_that_leaves_the_finite_numbers_says_so():
+    with pytest.raises(DivergedError, match="step 1: 'set' is not finite"):
+        made = TABLE.training(MIXED, TABLE.plan(MIXED, Budget(epsilon=20.0)), 1.0, "cpu")
+        made.step({name: torch.full_like(value, float("nan")) for name, value in made.parameters().items()})
+
+
+def test_the_seed_is_of_the_start_and_not_of_the_noise():
+    plan = TABLE.plan(MIXED, Budget(epsilon=20.0))
+    one, same, other = (
+        replace(TABLE, seed=seed).training(MIXED, plan, 1.0, "cpu").result()["set"] for seed in (1, 1, 2)
+    )
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    first, second = (TABLE.ask(gate()).values["set"] for _ in range(2))
+    assert not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("schema", "settings", "error", "match"),
+    [
+        (Schema(MIXED.columns), {}, SchemaError, "name a column with levels as the label"),
+        (Schema(MIXED.columns, label="u"), {}, SchemaError, "name a column with levels as the label"),
+        (Schema((MIXED.columns[0], Categorical(name="y", levels=("a",))), label="y"), {}, SchemaError, "two levels"),
+        (Schema((MIXED.columns[0], Boolean(name="y", missing=True)), label="y"), {}, SchemaError, "not be missing"),
+        (Schema((Boolean(name="y"),), label="y"), {}, SchemaError, "no column besides the label"),
+        (MIXED, {"image": (8, 8, 1)}, OptionError, "neither a pixel nor the label"),
+        (pixel_schema(8, 4, labels=(0, 1)), {"image": (8, 8, 1)}, OptionError, "has 64 intensities, the schema 32"),
+        (MIXED, {"samples_per_class": 10**7}, OptionError, "samples_per_class=10000000: a set of 20,000,000 records"),
+        # With the noise limited to half the clipping norm, below.
+        (MIXED, {"steps": 3}, CalibrationError, "too little for 3 steps"),
+    ],
+)
+def test_what_cannot_work_is_found_before_anything_is_spent(tmp_path, schema, settings, error, match, monkeypatch):
+    monkeypatch.setattr(accounting, "MAXIMUM_STD", float(UNITS))
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("d", epsilon=30.0, delta=1e-4)
+    data = tmp_path / "none.csv"
+    data.write_text(",".join(schema.names) + "\n")
+    asked = Gate(data, schema=schema, epsilon=0.01, records=100, ledger=ledger, dataset="d")
+    with pytest.raises(error, match=match):
+        replace(TABLE, **settings).fit(asked, device="cpu")
+    assert len(ledger.history("d")) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("samples_per_class", value) for value in (0, -1, True, 2.0, "10")),
+        *((option, 0) for option in ("width", "depth", "steps", "batches", "outer")),
+        ("epochs", -1),
+        *(("norm", value) for value in (0.0, float("nan"), "small")),
+        ("learning_rate", 0.0),
+        ("network_rate", -1.0),
+        ("spread", 0.0),
+        ("rate", 0.0),
+        ("rate", 1.5),
+        ("momentum", -0.1),
+        ("centre", 1.1),
+        ("seed", -1),
+        ("prior", "yes"),
+        ("hidden", (3, 0)),
+        ("hidden", 3),
+        ("image", (28, 28)),
+    ],
+)
+def test_unusable_settings_are_named(option, value):
+    with pytest.raises(OptionError, match=f"{option}="):
+        PrivateSetGeneration(**{option: value})
+    with pytest.raises(ModelError, match="settings of psg"):
+        PrivateSetGeneration.from_json({option: value})
+
+
+@pytest.mark.parametrize("image", [None, (6, 8, 1), (8, 6, 3)])
+def test_a_prior_needs_images_that_its_network_can_make(image):
+    with pytest.raises(OptionError, match=r"prior=True needs images whose sides are multiples of 4"):
+        PrivateSetGeneration(prior=True, image=image)
+
+
+def test_settings_survive_json_and_those_of_the_paper_are_settings():
+    for method in (TABLE, IMAGES, PrivateSetGeneration(image=(28, 28, 1), **PAPER)):
+        assert PrivateSetGeneration.from_json(method.to_json()) == method
+    assert method_named("psg") is PrivateSetGeneration
