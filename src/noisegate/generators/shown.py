@@ -77,4 +77,5 @@ def _place(drawn: Tensor, cells: Cells, random: torch.Generator) -> Tensor:
     ends = np.stack([cells.low, cells.high]).astype(np.float32)[:, :, None]
     low, high = torch.from_numpy(ends).to(drawn.device)
     uniform = torch.rand(drawn.shape[1], generator=random).to(drawn.device)
-    return (drawn[: len(low)] * (2 * (low + uniform * (high - low)) - 1)).sum(dim=0)
+    placed: Tensor = (drawn[: len(low)] * (2 * (low + uniform * (high - low)) - 1)).sum(dim=0)
+    return placed
