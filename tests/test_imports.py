@@ -14,6 +14,8 @@ PUBLIC = [
     "Budget",
     "BudgetRefusedError",
     "Certificate",
+    "DPCGAN",
+    "DPGAN",
     "DPHP",
     "DPMERF",
     "Gate",
