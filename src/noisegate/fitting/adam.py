@@ -31,16 +31,17 @@ class Adam:
         self._squares = {name: torch.zeros_like(value) for name, value in self._parameters.items()}
         self._rate, self._kept, self._kept_square, self._steps = learning_rate, kept, kept_square, 0
 
-    def step(self, gradients: Mapping[str, Tensor]) -> None:
-        """Takes a step against gradients, one for each parameter."""
+    def step(self, gradients: Mapping[str, Tensor], *, scale: float = 1.0) -> None:
+        """Takes a step against gradients, one for each parameter; `scale` is of the learning rate at this step."""
         self._steps += 1
+        rate = self._rate * scale
         warm, warm_square = 1 - self._kept**self._steps, 1 - self._kept_square**self._steps
         with torch.no_grad():
             for name, value in self._parameters.items():
                 mean, square, gradient = self._means[name], self._squares[name], gradients[name]
                 mean.mul_(self._kept).add_(gradient, alpha=1 - self._kept)
                 square.mul_(self._kept_square).add_(gradient.square(), alpha=1 - self._kept_square)
-                value.sub_(self._rate * (mean / warm) / ((square / warm_square).sqrt() + _TINY))
+                value.sub_(rate * (mean / warm) / ((square / warm_square).sqrt() + _TINY))
 
     def state(self) -> dict[str, Tensor]:
         """Returns both moments of each parameter, and the number of steps."""

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.methods.fitted import Fitted
+from noisegate.methods.from_json import method_from_json
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
@@ -133,10 +134,7 @@ class Marginals(Fitted):
         Raises:
             ModelError: if a setting is missing or not known.
         """
-        try:
-            return cls(**data)
-        except (TypeError, OptionError) as error:
-            raise ModelError(f"the settings of {cls.__name__} in the certificate are broken: {error}") from None
+        return method_from_json(cls, data)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from noisegate.gate.losses import FactoredLoss
 
 WEIGHT = "weight"
-# Of Adam, as its authors and torch have them.
-_KEPT, _KEPT_SQUARE, _TINY = 0.9, 0.999, 1e-8
 _POSITIVE = ("temperature", "norm", "learning_rate", "spread")
 
 
@@ -168,13 +166,12 @@ class DPLLM(Trained):
 
 
 class _Training:
-    """Adam on noisy gradients (Kingma, Ba 2015, algorithm 1): the public half of a step.
-
-    Written out, as importing torch's optimisers takes longer than many a training.
-    """
+    """Adam on noisy gradients: the public half of a step."""
 
     def __init__(self, method: DPLLM, plan: CalibratedGradientPlan, batch: float, device: str) -> None:
         import torch
+
+        from noisegate.fitting.adam import Adam
 
         # Another stream than that of the projection, from the same seed.
         random = np.random.Generator(np.random.Philox(method.seed).jumped())
@@ -183,7 +180,7 @@ class _Training:
         self.weight = torch.from_numpy(start).to(device)
         self.steps = 0
         self._method, self._batch = method, batch
-        self._mean, self._square = torch.zeros_like(self.weight), torch.zeros_like(self.weight)
+        self._adam = Adam(self.parameters(), learning_rate=method.learning_rate)
 
     def parameters(self) -> dict[str, Tensor]:
         """Returns the weights."""
@@ -195,26 +192,21 @@ class _Training:
 
     def step(self, noisy: Mapping[str, Tensor]) -> None:
         """Takes a step against a noisy sum of gradients."""
-        gradient = noisy[WEIGHT] / self._batch
-        rate = self._method.learning_rate * self._method.decay ** (4 * self.steps // self._method.steps)
+        quarter = 4 * self.steps // self._method.steps
+        self._adam.step({WEIGHT: noisy[WEIGHT] / self._batch}, scale=self._method.decay**quarter)
         self.steps += 1
-        self._mean = _KEPT * self._mean + (1 - _KEPT) * gradient
-        self._square = _KEPT_SQUARE * self._square + (1 - _KEPT_SQUARE) * gradient**2
-        mean, square = self._mean / (1 - _KEPT**self.steps), self._square / (1 - _KEPT_SQUARE**self.steps)
-        self.weight = self.weight - rate * mean / (square.sqrt() + _TINY)
 
     def state(self) -> dict[str, Tensor]:
         """Returns the weights, Adam's moments, and the number of steps."""
         import torch
 
-        return {WEIGHT: self.weight, "mean": self._mean, "square": self._square, "steps": torch.tensor(self.steps)}
+        return {**self.parameters(), **self._adam.state(), "steps": torch.tensor(self.steps)}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Takes up the training where `state` was called."""
-        weight, mean, square = (tensors[name].to(self.weight.device) for name in (WEIGHT, "mean", "square"))
-        if weight.shape != self.weight.shape:
-            raise ValueError("weights of another shape")
-        self.weight, self._mean, self._square, self.steps = weight, mean, square, int(tensors["steps"])
+        self._adam.restore(tensors)
+        self.weight.copy_(tensors[WEIGHT])
+        self.steps = int(tensors["steps"])
 
 
 def _label(schema: Schema) -> CodedColumn:

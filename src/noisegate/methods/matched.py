@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.generators.image_network import ImageNetwork
 from noisegate.methods.fitted import Fitted
+from noisegate.methods.from_json import method_from_json
 from noisegate.methods.generator_choice import Generator as Choice
 from noisegate.methods.generator_choice import read_shape
 from noisegate.privacy.release import Release
@@ -136,8 +137,4 @@ class Matched(Fitted, ABC):
         Raises:
             ModelError: if a setting is missing or not known.
         """
-        try:
-            return cls(**data)
-        except (TypeError, OptionError) as error:
-            name = cls.__dataclass_fields__["name"].default  # type: ignore[attr-defined]
-            raise ModelError(f"the settings of {name} in the certificate are broken: {error}") from None
+        return method_from_json(cls, data)

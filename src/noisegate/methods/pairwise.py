@@ -16,8 +16,9 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import OptionError
 from noisegate.methods.fitted import Fitted
+from noisegate.methods.from_json import method_from_json
 from noisegate.methods.pairwise_design import (
     COARSE,
     COUNTS,
@@ -206,10 +207,7 @@ class Pairwise(Fitted):
         Raises:
             ModelError: if a setting is missing or not known.
         """
-        try:
-            return cls(**data)
-        except (TypeError, OptionError) as error:
-            raise ModelError(f"the settings of pairwise in the certificate are broken: {error}") from None
+        return method_from_json(cls, data)
 
 
 def cells_for(columns: int, epsilon: float) -> int:

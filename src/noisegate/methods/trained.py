@@ -13,7 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import OptionError
+from noisegate.methods.from_json import method_from_json
 from noisegate.methods.kept_training import KeptTraining, Training, check_finite
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 from noisegate.privacy.plan import Budget
@@ -117,8 +118,4 @@ class Trained(ABC):
         Raises:
             ModelError: if a setting is missing or not known.
         """
-        try:
-            return cls(**data)
-        except (TypeError, OptionError) as error:
-            name = cls.__dataclass_fields__["name"].default  # type: ignore[attr-defined]
-            raise ModelError(f"the settings of {name} in the certificate are broken: {error}") from None
+        return method_from_json(cls, data)
