@@ -11,7 +11,7 @@ would touch two stages.
     python examples/continual_learning.py --data DIR [--samples-per-class 10] [--epsilon 10] [--steps 1000]
 
 DIR holds mnist/train.parquet and mnist/test.parquet, with columns image (a structure whose `bytes` are a PNG) and
-label. A stage of 1,000 steps takes about ten minutes on two cores.
+label. A step takes about a second of one core.
 """
 
 from __future__ import annotations

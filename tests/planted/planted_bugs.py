@@ -711,6 +711,23 @@ BUGS = (
         "second = np.trunc(slopes * (2 * _HALF_UNITS",
         T_GRADIENT_NEIGHBOURS,
     ),
+    one(
+        "explained-cells-told-unasked",
+        "cli/explaining.py",
+        ".to_pylist() if show_values else None",
+        ".to_pylist()",
+        "cli/test_explain.py",
+    ),
+    one(
+        "password-of-a-ledger-kept",
+        "cli/run.py",
+        "None if place is None or place.path is None else str(place.path)",
+        "self.ledger",
+        "cli/test_training.py",
+    ),
+    one(
+        "cost-so-far-told-too-small", "cli/training.py", "min(most, total)", "min(done, total)", "cli/test_training.py"
+    ),
     one("boundaries-compared-once", CONVOLUTION, "for _ in range(_COMPARED):", "for _ in range(1):", T_CONVOLUTION),
     one("rows-refused-too-early", GRID, "(UNITS + math.sqrt(scaled.shape[1])) ** 2", "UNITS**2 / 2", T_GRID),
     one("fixed-batches-paid-as-poisson", GRADIENTS, "poisson_sample(len(numeric), plan.rate)", _FIXED, T_POISSON_USED),

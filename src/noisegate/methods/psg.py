@@ -64,6 +64,8 @@ _POSITIVE = ("norm", "network_rate", "learning_rate", "spread")
 # Of the network that makes images where `prior` is set: that of DP-MERF's convolutional generator, a little wider.
 _LATENT, _HIDDEN, _CHANNELS = 10, (200,), (32, 16)
 _START, _PRIOR = 2, 3
+# Stands for a default that depends on `prior`, until a method is made.
+_OF_PRIOR: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +87,7 @@ class PrivateSetGeneration(TrainedSynthesizer):
         outer: How often that is done before a fresh network takes its place (T).
         epochs: Passes over the set in one training of the network (J); may be 0.
         network_rate: Learning rate of these trainings.
-        learning_rate: Of the set, or with `prior` of Adam on the weights of the network that makes it.
+        learning_rate: Of the set, 1 by default; with `prior` of Adam on the weights of the network that makes it, 0.01.
         momentum: Of the set.
         spread: Standard deviation of the set at its start, in units of half a column's range.
         centre: The position between the bounds of a numeric column that counts as nothing: 0.5 where nothing is known,
@@ -99,14 +101,14 @@ class PrivateSetGeneration(TrainedSynthesizer):
     depth: int = 3
     hidden: tuple[int, ...] = (128, 128)
     prior: bool = False
-    steps: int = 2000
+    steps: int = 700
     rate: float = 256 / 60_000
     norm: float = 0.1
     batches: int = 10
     outer: int = 10
     epochs: int = 10
     network_rate: float = 0.01
-    learning_rate: float = 0.1
+    learning_rate: float = _OF_PRIOR
     momentum: float = 0.5
     spread: float = 0.6
     centre: float = 0.0
@@ -115,6 +117,8 @@ class PrivateSetGeneration(TrainedSynthesizer):
     name: Literal["psg"] = field(default="psg", init=False)
 
     def __post_init__(self) -> None:
+        if self.learning_rate is _OF_PRIOR:
+            object.__setattr__(self, "learning_rate", 0.01 if self.prior else 1.0)
         for option in (*_WHOLE, "epochs"):
             value, least = getattr(self, option), 0 if option == "epochs" else 1
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
