@@ -113,7 +113,7 @@ def test_unusable_settings_are_refused_by_name(name, settings):
 def test_settings_survive_json():
     method = AIM(degree=2, rounds=7)
     assert AIM.from_json(method.to_json()) == method
-    with pytest.raises(ModelError, match="settings of AIM"):
+    with pytest.raises(ModelError, match="settings of aim"):
         AIM.from_json({"degree": 17})
 
 

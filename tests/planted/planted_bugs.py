@@ -862,7 +862,7 @@ def copy(folder: Path) -> None:
     """Copies the sources, and the tests of what the guarantee rests on."""
     ignored = shutil.ignore_patterns("__pycache__", ".hypothesis")
     shutil.copytree(ROOT / "src", folder / "src", ignore=ignored)
-    for room in ("privacy", "features", "gate", "data", "methods"):
+    for room in ("privacy", "features", "gate", "data", "methods", "cli"):
         shutil.copytree(ROOT / "tests" / room, folder / "tests" / room, ignore=ignored)
     for file in ("conftest.py", "test_estimators.py", "test_model_folder.py"):
         shutil.copy(ROOT / "tests" / file, folder / "tests")
