@@ -174,7 +174,8 @@ def test_triples_find_what_no_pair_shows():
     frame = pd.DataFrame({"a": random.uniform(size=4000) < 0.5, "b": random.uniform(size=4000) < 0.5})
     frame["c"] = frame.a ^ frame.b
     schema = Schema((Boolean(name="a"), Boolean(name="b"), Boolean(name="c")))
-    for triples, low, high in (((), 0.3, 0.7), ((("a", "b", "c"),), 0.97, 1.0)):
+    # 30 runs with the triple gave 0.9727 with a standard deviation of 0.0012.
+    for triples, low, high in (((), 0.3, 0.7), ((("a", "b", "c"),), 0.96, 1.0)):
         table = fit(schema, replace(TINY, triples=triples), frame, epsilon=50.0).sample(3000, seed=0).to_pandas()
         assert low < (table.c == (table.a ^ table.b)).mean() <= high
 
