@@ -181,9 +181,9 @@ def _check_events(release: Release, folder: Path) -> None:
         # Its size was chosen in the course of the run; the event states the largest, which is what was paid for.
         if isinstance(later, list) and name in later and name in events and size <= events[name].coordinates:
             sizes[name] = events[name].coordinates
-    for name, size in _trained(certificate).items():
+    for name, size in _trained(certificate, folder).items():
         # What was trained on the sums of an event: post-processing, of any size.
-        if name in events and sizes.get(name) == size:
+        if isinstance(events.get(name), SampledGaussianEvent) and sizes.get(name) == size:
             sizes[name] = events[name].coordinates
     bound = GridBound(units=UNITS, nonnegative=True).of_unit(certificate.contributions or 1)
     least = bound.sensitivity(certificate.adjacency)
@@ -202,11 +202,18 @@ def _check_events(release: Release, folder: Path) -> None:
             _check_rho(concentrated, release, folder)
 
 
-def _trained(certificate: Certificate) -> dict[str, int]:
-    """Returns how many numbers were trained on the sums of each event, where they are not the event's own."""
-    gradients = certificate.public.get("gradients")
-    trained = {name: run.get("trained") for name, run in gradients.items()} if isinstance(gradients, dict) else {}
-    return {name: sum(math.prod(shape) for shape in shapes.values()) for name, shapes in trained.items() if shapes}
+def _trained(certificate: Certificate, folder: Path) -> dict[str, int]:
+    """Returns how many numbers were trained on the sums of each event, where they are not the event's own.
+
+    Raises:
+        ModelError: if the certificate does not say it in shapes.
+    """
+    try:
+        runs = certificate.public.get("gradients", {}).items()
+        trained = {name: run["trained"].values() for name, run in runs if "trained" in run}
+        return {name: sum(math.prod(map(int, shape)) for shape in shapes) for name, shapes in trained.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise ModelError(f"{folder / CERTIFICATE_FILE}: the shapes of what was trained are broken.") from None
 
 
 def _check_rho(event: ZeroConcentratedEvent, release: Release, folder: Path) -> None:

@@ -1,7 +1,7 @@
 """What all methods that train on noisy gradients share, tried with one that only records what it is given."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -9,13 +9,14 @@ import pyarrow as pa
 import pytest
 import torch
 
-from noisegate import Gate, Ledger, Release
+from noisegate import DPMERF, Gate, Ledger, Release
 from noisegate.errors import DivergedError, ModelError, OptionError
 from noisegate.methods.kept_training import JOURNAL_FILE, STATE_FILE
 from noisegate.methods.trained import Trained
 from noisegate.model_folder import verify_model, write_model
 from noisegate.privacy.gradient_plan import GradientPlan
-from noisegate.schema import Continuous, Schema
+from noisegate.privacy.release import array_hashes, release_arrays
+from noisegate.schema import Boolean, Continuous, Schema
 
 SCHEMA = Schema((Continuous(name="u", lower=0.0, upper=1.0),))
 STEPS = 6
@@ -93,6 +94,30 @@ def test_a_release_of_another_size_than_was_trained_is_not_verified(tmp_path):
     release = Summing().ask(gate())
     release.certificate.public["gradients"]["run"]["trained"] = {"sums": [2, 2]}
     folder = write_model(tmp_path / "m", release=release, tensors={"x": np.zeros(1)}, model={"kind": "none"})
+    with pytest.raises(ModelError, match="other releases than"):
+        verify_model(folder)
+
+
+@pytest.mark.parametrize("broken", [3, {"run": 3}, {"run": {"trained": 3}}, {"run": {"trained": {"sums": ["x"]}}}])
+def test_a_certificate_with_broken_shapes_is_refused_without_a_traceback(broken, tmp_path):
+    release = Summing().ask(gate())
+    release.certificate.public["gradients"] = broken
+    folder = write_model(tmp_path / "m", release=release, tensors={"x": np.zeros(1)}, model={"kind": "none"})
+    with pytest.raises(ModelError, match="the shapes of what was trained are broken"):
+        verify_model(folder)
+
+
+def test_shapes_of_what_was_trained_excuse_no_sum_over_all_records(tmp_path):
+    schema = Schema((Boolean(name="u"), Boolean(name="v")), label="v")
+    table = pa.table({"u": [True, False] * 20, "v": [True] * 40})
+    release = DPMERF(frequencies=3).ask(Gate(table, schema=schema, epsilon=5.0))
+    name = next(iter(release.values))
+    values = {**release.values, name: release.values[name][:1]}
+    size = values[name].size
+    hashes = array_hashes(release_arrays(values, release.noise_std))
+    public = {**release.certificate.public, "gradients": {name: {"trained": {"x": [size]}}}}
+    forged = replace(release, values=values, certificate=replace(release.certificate, hashes=hashes, public=public))
+    folder = write_model(tmp_path / "m", release=forged, tensors={"x": np.zeros(1)}, model={"kind": "none"})
     with pytest.raises(ModelError, match="other releases than"):
         verify_model(folder)
 

@@ -728,6 +728,20 @@ BUGS = (
     one(
         "cost-so-far-told-too-small", "cli/training.py", "min(most, total)", "min(done, total)", "cli/test_training.py"
     ),
+    one(
+        "any-sum-taken-for-trained",
+        "model_folder.py",
+        "isinstance(events.get(name), SampledGaussianEvent) and",
+        "name in events and",
+        "methods/test_trained.py",
+    ),
+    one(
+        "half-changed-training-kept",
+        "methods/kept_training.py",
+        "if error is not None and self._whole:",
+        "if error is not None:",
+        "methods/test_trained.py",
+    ),
     one("boundaries-compared-once", CONVOLUTION, "for _ in range(_COMPARED):", "for _ in range(1):", T_CONVOLUTION),
     one("rows-refused-too-early", GRID, "(UNITS + math.sqrt(scaled.shape[1])) ** 2", "UNITS**2 / 2", T_GRID),
     one("fixed-batches-paid-as-poisson", GRADIENTS, "poisson_sample(len(numeric), plan.rate)", _FIXED, T_POISSON_USED),
