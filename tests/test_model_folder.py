@@ -47,6 +47,19 @@ def refused(folder):
             read(folder)
 
 
+def test_whoever_may_enter_the_folder_can_read_all_of_it(tmp_path):
+    """A folder without its execute bit locks out everyone but root, as the demo's model once was."""
+
+    def fill(folder):
+        (folder / "inner").mkdir(mode=0o700)
+        for path in (folder / "one", folder / "inner" / "two"):
+            path.touch(mode=0o600)
+
+    made = write_folder(tmp_path / "made", fill)
+    modes = {path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777 for path in [made, *made.rglob("*")]}
+    assert modes == {"made": 0o755, "made/inner": 0o755, "made/one": 0o644, "made/inner/two": 0o644}
+
+
 def test_an_untouched_model_is_good(model):
     found = verify_model(model)
     assert found.recomputed_epsilon <= 1.0

@@ -89,8 +89,9 @@ def write_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
         raise ModelError(f"{folder} cannot be written: {error.strerror}.") from None
     try:
         fill(beside)
-        for path, mode in [*((path, 0o644) for path in beside.iterdir()), (beside, 0o755)]:
-            path.chmod(mode)
+        # A temporary folder and what safetensors writes are the owner's alone.
+        for path in [*beside.rglob("*"), beside]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
         beside.rename(folder)
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{folder} cannot be written: {getattr(error, 'strerror', None) or error}.") from None
