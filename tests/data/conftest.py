@@ -1,9 +1,13 @@
+import sys
 from datetime import date, datetime
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, Integer, Ordinal, Schema
+
+sys.path.append(str(Path(__file__).parent))  # for image_files
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from noisegate.data.draft import draft_schema
 from noisegate.data.frames import native_form, read_table
+from noisegate.data.sources import RecordSource, open_source
 from noisegate.data.tables import TableSource
 
-__all__ = ["TableSource", "draft_schema", "native_form", "read_table"]
+__all__ = ["RecordSource", "TableSource", "draft_schema", "native_form", "open_source", "read_table"]

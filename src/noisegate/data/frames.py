@@ -11,7 +11,7 @@ import narwhals as nw
 import pyarrow as pa
 
 from noisegate.data.files import find_files
-from noisegate.data.tables import TableSource
+from noisegate.data.sources import open_source
 from noisegate.errors import DataError
 from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode
 
@@ -19,16 +19,16 @@ from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode
 def read_table(path: str | Path, schema: Schema | None = None, *, show_values: bool = False) -> pa.Table:
     """Read all records of a CSV or Parquet file, or of a folder of either, into memory.
 
-    With a schema, the table has its columns and types, and values outside the bounds are moved to the bound.
+    With a schema, the table has its columns and types, and values outside the bounds are moved to the bound; with one
+    of images, the path may also hold images (`noisegate.data.images.ImageSource`).
     Without one, it has the columns of the files, as text where the files are CSV.
 
     Raises:
         DataError: if the data cannot be read or does not fit the schema.
     """
     if schema is not None:
-        return decode(
-            EncodedTable.concatenate(list(TableSource(path, schema, show_values=show_values).batches())), schema
-        )
+        source = open_source(path, schema, show_values=show_values)
+        return decode(EncodedTable.concatenate(list(source.batches())), schema)
     tables = []
     for origin in find_files(Path(path)):
         columns = dict(origin.columns().values())

@@ -9,13 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from noisegate.data.batches import full_batches
 from noisegate.data.encode import CellProblem, TypeProblem, encode_batch
 from noisegate.data.files import find_files
 from noisegate.data.memory import MemoryTable
 from noisegate.data.origins import Origin
 from noisegate.data.parse import Mask
 from noisegate.data.problems import cell_error, check_header, type_error
-from noisegate.data.unit_column import check_unit_column, unit_error, unit_type_error
+from noisegate.data.unit_column import check_unit_column, check_unit_name, unit_error, unit_type_error
 from noisegate.data.units import UnitCounter, UnitLimit, UnitProblem, UnitTypeProblem
 from noisegate.errors import DataError, OptionError
 from noisegate.schema import EncodedTable, Schema
@@ -54,11 +55,7 @@ class TableSource:
         """
         if batch_rows < 1:
             raise OptionError(f"batch_rows must be at least 1, found {batch_rows}")
-        if units is not None and units.column in schema.names:
-            raise OptionError(
-                f"unit_column={units.column!r} is described in the schema, so synthetic records would copy it; "
-                "take it out of the schema. The data may have it all the same."
-            )
+        check_unit_name(units, schema)
         self.schema, self.batch_rows, self._show_values, self._units = schema, batch_rows, show_values, units
         self._origins: list[Origin]
         if isinstance(source, str | Path):
@@ -76,7 +73,7 @@ class TableSource:
             columns = list(origin.columns().values())
             names = [name for name, _ in columns]
             if self._units is not None:
-                check_unit_column(self._units.column, columns, self.schema, origin.name)
+                check_unit_column(self._units.column, columns, origin.name)
                 names = [name for name in names if name != self._units.column]
             check_header(names, self.schema, origin.name, show_names=origin.typed or self._show_values)
             try:
@@ -90,19 +87,7 @@ class TableSource:
         Raises:
             DataError: if a value does not fit the schema, the data cannot be read, or there are no records.
         """
-        waiting: list[EncodedTable] = []
-        rows = 0
-        for read in self.unread():
-            waiting.append(read())
-            rows += len(waiting[-1])
-            if rows >= self.batch_rows:
-                table = EncodedTable.concatenate(waiting)
-                cut = rows - rows % self.batch_rows
-                for start in range(0, cut, self.batch_rows):
-                    yield table.rows(slice(start, start + self.batch_rows))
-                waiting, rows = [table.rows(slice(cut, None))], rows - cut
-        if rows:
-            yield EncodedTable.concatenate(waiting)
+        return full_batches((read() for read in self.unread()), self.batch_rows)
 
     def unread(self) -> Iterator[Callable[[], EncodedTable]]:
         """Yield functions that encode at most ``batch_rows`` records each, to be called in any thread.

@@ -6,12 +6,25 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from noisegate.data.units import UnitTypeProblem, unit_names
-from noisegate.errors import DataError
+from noisegate.data.units import UnitLimit, UnitTypeProblem, unit_names
+from noisegate.errors import DataError, OptionError
 from noisegate.schema import Schema
 
 
-def check_unit_column(column: str, found: Sequence[tuple[str, pa.DataType]], schema: Schema, name: str) -> None:
+def check_unit_name(units: UnitLimit | None, schema: Schema) -> None:
+    """Require that the schema does not describe the column of the units.
+
+    Raises:
+        OptionError: if it does.
+    """
+    if units is not None and units.column in schema.names:
+        raise OptionError(
+            f"unit_column={units.column!r} is described in the schema, so synthetic records would copy it; "
+            "take it out of the schema. The data may have it all the same."
+        )
+
+
+def check_unit_column(column: str, found: Sequence[tuple[str, pa.DataType]], name: str) -> None:
     """Require the column once in the header of the data called ``name``, and of a type that tells units apart.
 
     Raises:

@@ -14,8 +14,9 @@ from noisegate.schema.columns import (
 )
 from noisegate.schema.constraints import Comparison, Constraint, Impossible
 from noisegate.schema.decode import decode
+from noisegate.schema.image_form import ImageForm, ImageShape
 from noisegate.schema.layout import EncodedTable, Layout
-from noisegate.schema.pixels import ImageShape, pixel_schema
+from noisegate.schema.pixels import pixel_schema
 from noisegate.schema.regions import Region
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES, Schema
 
@@ -31,6 +32,7 @@ __all__ = [
     "Date",
     "Datetime",
     "EncodedTable",
+    "ImageForm",
     "ImageShape",
     "Impossible",
     "Integer",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,12 +36,20 @@ class Layout:
         Raises:
             SchemaError: if there is none.
         """
-        columns: tuple[Column, ...] = self.numeric + self.coded
-        for column in columns:
-            if column.name == name:
-                return column
-        names = ", ".join(column.name for column in columns)
-        raise SchemaError(f"no column {name!r} in the schema; its columns are {names}")
+        found = self._by_name.get(name)
+        if found is None:
+            raise SchemaError(f"no column {name!r} in the schema; its columns are {listed(tuple(self._by_name))}")
+        return found
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in (*self.numeric, *self.coded)}
+
+
+def listed(names: Sequence[str], most: int = 100) -> str:
+    """Return the names for a message, the first ``most`` of them: images have a column for each pixel."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,63 +1,46 @@
-"""The schema of small images kept as a table: one column for each pixel and channel, and a label."""
+"""The schema of images, which stand behind the gate as a table: one column for each pixel and channel, and a label."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from noisegate.errors import SchemaError
-from noisegate.schema.columns import Categorical, Integer
+from noisegate.schema.image_form import ImageForm, ImageShape, Resize
 from noisegate.schema.schema import Schema
 
-
-@dataclass(frozen=True, kw_only=True)
-class ImageShape:
-    """Height, width and number of channels of an image, in pixels.
-
-    Raises:
-        SchemaError: if one of them is no positive whole number.
-    """
-
-    height: int
-    width: int
-    channels: int = 1
-
-    def __post_init__(self) -> None:
-        for name in ("height", "width", "channels"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise SchemaError(f"{name}={value!r} of an image must be a positive whole number.")
-
-    @property
-    def size(self) -> int:
-        """Number of intensities in an image."""
-        return self.height * self.width * self.channels
-
-    def __str__(self) -> str:
-        return f"{self.height} x {self.width} x {self.channels}"
+__all__ = ["ImageForm", "ImageShape", "Resize", "pixel_schema"]
 
 
 def pixel_schema(
-    height: int, width: int, channels: int = 1, *, labels: Sequence[str | int], label: str = "label"
+    height: int,
+    width: int,
+    channels: int = 1,
+    *,
+    labels: Sequence[str | int] | None = None,
+    label: str = "label",
+    resize: Resize = "refuse",
+    convert: bool = False,
 ) -> Schema:
-    """Return the schema of labelled images as rows of whole numbers from 0 to 255.
+    """Return the schema of images: rows of whole numbers from 0 to 255, and maybe a label.
 
     Columns are called ``pixel_ROW_COLUMN``, or ``pixel_ROW_COLUMN_CHANNEL`` where there are several channels, and stand
     row by row from the top left, with the channels of a pixel side by side; the label comes last.
 
     Args:
-        height: in pixels.
-        width: in pixels.
-        channels: 1 for gray, 3 for colour.
-        labels: every label that there may be, public knowledge.
+        height: in pixels, at most 256.
+        width: in pixels, at most 256.
+        channels: 1 for grey, 3 for colour.
+        labels: every label that there may be, public knowledge; None for images without a label.
         label: name of the label's column.
+        resize: what is done with pictures of another size: "refuse", "stretch", "crop" or "pad"; see `ImageForm`.
+        convert: whether pictures in other modes are turned into grey or colour.
 
     Raises:
-        SchemaError: if a number is not positive, or the labels or their name are unusable.
+        SchemaError: if a number is not positive or too large, or the labels or their name are unusable.
     """
     shape = ImageShape(height=height, width=width, channels=channels)
-    names = [f"pixel_{row}_{column}" for row in range(shape.height) for column in range(shape.width)]
-    if shape.channels > 1:
-        names = [f"{name}_{channel}" for name in names for channel in range(shape.channels)]
-    pixels = tuple(Integer(name=name, lower=0, upper=255) for name in names)
-    return Schema((*pixels, Categorical(name=label, levels=tuple(labels))), label=label)
+    known: dict[str, Any] = {} if labels is None else {"label": label, "labels": labels}
+    if isinstance(labels, Iterable) and not isinstance(labels, str):  # else it is refused by the form, in its words
+        known["labels"] = tuple(labels)
+    form = ImageForm(shape=shape, resize=resize, convert=convert, **known)
+    return Schema(form.columns, label=form.label, images=form)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,8 @@ from noisegate.schema import checks
 from noisegate.schema.columns import Boolean, Column
 from noisegate.schema.constraints import Comparison, Constraint, Impossible, constraint_from_form
 from noisegate.schema.forms import check_keys, column_form, column_from_form, json_value
-from noisegate.schema.layout import EncodedTable, Layout
+from noisegate.schema.image_form import ImageForm
+from noisegate.schema.layout import EncodedTable, Layout, listed
 from noisegate.schema.regions import Region, read_region
 from noisegate.schema.toml import parse_toml, write_toml
 
@@ -26,7 +28,7 @@ DEFAULT_MISSING_VALUES = ("", "?", "NA", "NaN", "nan", "null")
 """Text that is read as a missing value unless the schema says otherwise."""
 
 _TOP_KEYS = ("label", "missing_values", "ignore")
-_KEYS = (*_TOP_KEYS, "columns", "constraints")
+_KEYS = (*_TOP_KEYS, "images", "columns", "constraints")
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Schema:
         missing_values: text that stands for a missing value.
         ignore: names of columns that the data may have and that are never read.
         constraints: what no record can say; synthetic records keep to all of them.
+        images: says that the records are images, whose columns and label these are, or None. See `pixel_schema`.
     """
 
     columns: tuple[Column, ...]
@@ -46,18 +49,20 @@ class Schema:
     missing_values: tuple[str, ...] = DEFAULT_MISSING_VALUES
     ignore: tuple[str, ...] = ()
     constraints: tuple[Constraint, ...] = ()
+    images: ImageForm | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _checked_columns(self.columns))
         object.__setattr__(self, "missing_values", _texts("missing_values", self.missing_values))
         object.__setattr__(self, "ignore", _texts("ignore", self.ignore))
         if self.label is not None and self.label not in self.names:
-            raise SchemaError(f"label {self.label!r} is not one of the columns: {', '.join(self.names)}")
+            raise SchemaError(f"label {self.label!r} is not one of the columns: {listed(self.names)}")
         for name in self.ignore:
             if name in self.names:
                 raise SchemaError(f"column {name!r} is both described and in `ignore`; remove it from one of them")
         for column in self.columns:
             self._check_missing_values(column)
+        self._check_images()
         object.__setattr__(self, "constraints", tuple(self.constraints))
         for constraint in self.constraints:
             if not isinstance(constraint, Comparison | Impossible):
@@ -65,6 +70,18 @@ class Schema:
                     f"expected constraints such as noisegate.schema.Comparison(...), found {constraint!r}"
                 )
             constraint.check(self.layout, self.missing_values)
+
+    def _check_images(self) -> None:
+        form = self.images
+        if form is None:
+            return
+        if not isinstance(form, ImageForm):
+            raise SchemaError(f"images={form!r}: expected a noisegate.schema.ImageForm, or None for a plain table")
+        if self.columns != form.columns or self.label != form.label:
+            raise SchemaError(
+                f"the columns are not those of images of {form.shape}; make the schema with pixel_schema(...), or "
+                "leave `images` out"
+            )
 
     def _check_missing_values(self, column: Column) -> None:
         if column.numeric or isinstance(column, Boolean):
@@ -101,6 +118,8 @@ class Schema:
         form = parse_toml(text, origin)
         try:
             check_keys(form, _KEYS, "top of the schema")
+            if "images" in form:
+                return cls._of_images(form)
             columns = form.get("columns")
             if not isinstance(columns, Mapping) or not columns:
                 raise SchemaError("no columns; add a table [columns.NAME] with a kind for each column")
@@ -118,6 +137,8 @@ class Schema:
         if not isinstance(form, Mapping):
             raise SchemaError(f"expected a JSON object with columns, found {type(form).__name__}")
         check_keys(form, _KEYS, "top of the schema")
+        if "images" in form:
+            return cls._of_images(form)
         columns = form.get("columns")
         if not isinstance(columns, list) or not all(isinstance(item, Mapping) and "name" in item for item in columns):
             raise SchemaError("`columns` must be a list of objects, each with a name")
@@ -128,17 +149,25 @@ class Schema:
     def _from_forms(cls, top: Mapping[str, Any], columns: list[tuple[str, Any]]) -> Schema:
         settings = {key: top[key] for key in _TOP_KEYS if key in top}
         described = tuple(column_from_form(name, form) for name, form in columns)
-        constraints = top.get("constraints", [])
-        if not isinstance(constraints, list):
-            raise SchemaError(f"constraints = {constraints!r}: write each one under its own [[constraints]]")
-        names = [column.name for column in described]
-        settings["constraints"] = tuple(constraint_from_form(item, names) for item in constraints)
-        return cls(columns=described, **settings)
+        return cls(columns=described, constraints=_constraints(top, described), **settings)
+
+    @classmethod
+    def _of_images(cls, top: Mapping[str, Any]) -> Schema:
+        misplaced = [key for key in ("label", "columns") if key in top]
+        if misplaced:
+            raise SchemaError(f"`{misplaced[0]}` cannot stand beside [images], which says the columns and the label")
+        images = ImageForm.from_form(top["images"])
+        settings = {key: top[key] for key in _TOP_KEYS if key in top}
+        constraints = _constraints(top, images.columns)
+        return cls(columns=images.columns, label=images.label, constraints=constraints, images=images, **settings)
 
     def dumps(self) -> str:
-        """Return the schema as TOML text."""
+        """Return the schema as TOML text; images are described as such, not by their columns."""
+        constraints = [constraint.form() for constraint in self.constraints]
+        if self.images is not None:
+            return write_toml(self._top(), {}, constraints, images=self.images.form())
         columns = {column.name: column_form(column) for column in self.columns}
-        return write_toml(self._top(), columns, [constraint.form() for constraint in self.constraints])
+        return write_toml(self._top(), columns, constraints)
 
     def to_toml(self, path: str | Path) -> None:
         """Write the schema as a TOML file.
@@ -152,16 +181,21 @@ class Schema:
             raise SchemaError(f"schema file {path} cannot be written: {error.strerror}; choose another path") from None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the schema as plain JSON values."""
-        columns = [{"name": column.name, **column_form(column)} for column in self.columns]
-        plain = {"columns": [{key: json_value(value) for key, value in form.items()} for form in columns]}
+        """Return the schema as plain JSON values; images are described as such, not by their columns."""
         # Left out when there is none, so that schemas from before there were constraints keep their digest.
         constraints = [constraint.form() for constraint in self.constraints]
-        return {**self._top(), **plain} | ({"constraints": constraints} if constraints else {})
+        return {**self._top(), **self._described()} | ({"constraints": constraints} if constraints else {})
+
+    def _described(self) -> dict[str, Any]:
+        if self.images is not None:
+            return {"images": self.images.form()}
+        columns = [{"name": column.name, **column_form(column)} for column in self.columns]
+        return {"columns": [{key: json_value(value) for key, value in form.items()} for form in columns]}
 
     def _top(self) -> dict[str, Any]:
-        top: dict[str, Any] = {} if self.label is None else {"label": self.label}
-        top["missing_values"] = list(self.missing_values)
+        top: dict[str, Any] = {} if self.label is None or self.images is not None else {"label": self.label}
+        if self.images is None or self.missing_values != DEFAULT_MISSING_VALUES:
+            top["missing_values"] = list(self.missing_values)
         return top | ({"ignore": list(self.ignore)} if self.ignore else {})
 
     def digest(self) -> str:
@@ -169,7 +203,7 @@ class Schema:
         text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
         return tuple(column.name for column in self.columns)
@@ -214,14 +248,23 @@ def _checked_columns(columns: Any) -> tuple[Column, ...]:
     found = tuple(columns)
     if not found:
         raise SchemaError("the schema has no columns; describe at least one")
+    kinds = get_args(Column)
     for column in found:
-        if not isinstance(column, get_args(Column)):
+        if not isinstance(column, kinds):
             raise SchemaError(f"expected a column such as noisegate.schema.Integer(...), found {type(column).__name__}")
-    names = [column.name for column in found]
-    repeated = next((name for name in names if names.count(name) > 1), None)
+    # Counted in one go: images have up to 196,608 columns.
+    repeated = next((name for name, times in Counter(column.name for column in found).items() if times > 1), None)
     if repeated is not None:
         raise SchemaError(f"column {repeated!r} is described more than once; keep one")
     return found
+
+
+def _constraints(top: Mapping[str, Any], columns: tuple[Column, ...]) -> tuple[Constraint, ...]:
+    constraints = top.get("constraints", [])
+    if not isinstance(constraints, list):
+        raise SchemaError(f"constraints = {constraints!r}: write each one under its own [[constraints]]")
+    names = [column.name for column in columns] if constraints else []
+    return tuple(constraint_from_form(item, names) for item in constraints)
 
 
 def _texts(key: str, values: Any) -> tuple[str, ...]:

@@ -29,10 +29,15 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
 
 
 def write_toml(
-    top: Mapping[str, Any], columns: Mapping[str, Mapping[str, Any]], constraints: Sequence[Mapping[str, Any]] = ()
+    top: Mapping[str, Any],
+    columns: Mapping[str, Mapping[str, Any]],
+    constraints: Sequence[Mapping[str, Any]] = (),
+    *,
+    images: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return TOML text: the ``top`` keys, then a ``[columns.NAME]`` table for each, then the ``[[constraints]]``."""
+    """Return TOML text: the ``top`` keys, ``[images]``, a table ``[columns.NAME]`` for each, ``[[constraints]]``."""
     blocks = [_lines(top)] if top else []
+    blocks += [] if images is None else [f"[images]\n{_lines(images)}"]
     blocks += [f"[columns.{_key(name)}]\n{_lines(form)}" for name, form in columns.items()]
     blocks += [f"[[constraints]]\n{_lines(form)}" for form in constraints]
     return "\n".join(blocks)

@@ -1,0 +1,93 @@
+"""Which images a path stands for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from noisegate.data.image_arrays import ImageArrays
+from noisegate.data.image_folder import ImageFolder, list_folder
+from noisegate.data.image_list import LIST, ImageList
+from noisegate.data.image_origins import Asked, ImageOrigin
+from noisegate.data.image_parquet import ImageParquet, image_columns
+from noisegate.data.image_torchvision import CIFAR, IDX, CifarBatch, IdxImages
+from noisegate.data.parquet_file import ParquetFile
+from noisegate.errors import DataError
+
+_PARQUET = (".parquet", ".pq")
+_SINGLE = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+_CIFAR_FOLDERS = ("cifar-10-batches-py", "cifar-100-python")
+
+
+def find_images(path: Path, asked: Asked) -> list[ImageOrigin] | None:
+    """Return the images at ``path``, or None if it may be a table, such as one with a column for each pixel.
+
+    Raises:
+        DataError: if there are images that cannot be told apart, or a folder is empty.
+    """
+    try:
+        if path.is_dir():
+            return _folder(path, asked)
+        return _file(path, asked) if path.is_file() else None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}; check the path and its permissions") from None
+
+
+def _file(path: Path, asked: Asked) -> list[ImageOrigin] | None:
+    with path.open("rb") as stream:
+        start = stream.read(4)
+    if start == b"PAR1" or path.suffix.lower() in _PARQUET:
+        return [ImageParquet(path, asked)] if image_columns(ParquetFile(path).columns()) else None
+    if path.suffix.lower() == ".npz":
+        return [ImageArrays(path, asked)]
+    if IDX.fullmatch(path.name):
+        return [IdxImages(path, asked)]
+    if CIFAR.fullmatch(path.name) and start.startswith(b"\x80"):
+        return [CifarBatch(path, asked)]
+    if path.suffix.lower() in _SINGLE:
+        raise DataError(f"{path.name}: is one image; give the folder of all images, with a folder for each class")
+    return None
+
+
+def _folder(path: Path, asked: Asked) -> list[ImageOrigin] | None:
+    known = _torchvision(path, asked)
+    if known:
+        return known
+    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith((".", "_")))
+    tables = [entry for entry in entries if entry.suffix.lower() in _PARQUET]
+    listing = list_folder(path)
+    if tables:
+        return _parquet(path, tables, asked, others=len(listing.files) + len(listing.folders) - len(tables))
+    if (path / LIST).is_file():
+        return [ImageList(path, asked)]
+    csv = any(entry.suffix.lower() == ".csv" for entry in entries)
+    return None if csv and not listing.files and not listing.folders else [ImageFolder(path, asked)]
+
+
+def _parquet(path: Path, tables: list[Path], asked: Asked, others: int) -> list[ImageOrigin] | None:
+    if not any(image_columns(ParquetFile(table).columns()) for table in tables):
+        return None
+    if others:
+        raise DataError(f"{path}: holds Parquet and other files or folders, which would not be read; keep one kind")
+    return [ImageParquet(table, asked) for table in tables]
+
+
+def _torchvision(path: Path, asked: Asked) -> list[ImageOrigin]:
+    """Return the training set that torchvision keeps in ``path``, the root or the folder of the data set."""
+    places = [path, path / "raw", *sorted(path.glob("*/raw")), *(path / name for name in _CIFAR_FOLDERS)]
+    found = [origins for place in places if (origins := _training_set(place, asked))]
+    if len(found) > 1:
+        raise DataError(f"{path}: holds several data sets of torchvision; give the folder of one of them")
+    return found[0] if found else []
+
+
+def _training_set(path: Path, asked: Asked) -> list[ImageOrigin]:
+    names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+    idx = sorted({name.removesuffix(".gz") for name in names if IDX.fullmatch(name)})
+    parts = [name for name in idx if "train-" in name] or idx
+    if len(parts) > 1:
+        raise DataError(f"{path}: holds several sets of images, such as {parts[0]}; give the file of one of them")
+    if parts:  # torchvision leaves the packed file beside the unpacked one
+        return [IdxImages(path / (parts[0] if parts[0] in names else f"{parts[0]}.gz"), asked)]
+    if "batches.meta" in names:
+        return [CifarBatch(path / name, asked) for name in names if name.startswith("data_batch_")]
+    return [CifarBatch(path / "train", asked)] if "meta" in names and (path / "train").is_file() else []

@@ -1,0 +1,233 @@
+"""Images as torchvision keeps them on disk: idx files (MNIST and its kin), and CIFAR's batches for Python.
+
+A folder stands for its training set, as in torchvision; another part is chosen by giving its file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import operator
+import pickle
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from noisegate.data.image_arrays import check_no_units, rows_at_once
+from noisegate.data.image_labels import check_labels
+from noisegate.data.image_origins import Asked, Pictures
+from noisegate.errors import DataError
+
+IDX = re.compile(r"(?P<part>.*)-images-idx3-ubyte(?P<packed>\.gz)?")
+CIFAR = re.compile(r"data_batch_\d+|test_batch|train|test")
+_CIFAR_LABELS = ("labels", "fine_labels")
+
+
+@dataclass(frozen=True)
+class IdxImages:
+    """A file ``…-images-idx3-ubyte``, maybe with ``.gz``, and its labels in ``…-labels-idx1-ubyte`` beside it.
+
+    Attributes:
+        path: the file of images.
+        asked: what is asked of it.
+    """
+
+    path: Path
+    asked: Asked
+    label_names = None
+
+    @property
+    def name(self) -> str:
+        """The file name."""
+        return self.path.name
+
+    @property
+    def _labels(self) -> Path:
+        plain = self.path.with_name(self.name.replace("images-idx3", "labels-idx1").removesuffix(".gz"))
+        return plain if plain.exists() else plain.with_name(f"{plain.name}.gz")
+
+    def check(self) -> None:
+        """Check the first bytes of both files.
+
+        Raises:
+            DataError: if they are no idx files, or of unlike lengths.
+        """
+        check_no_units(self.name, self.asked)
+        with _opened(self.path) as stream:
+            images = _dimensions(stream, 3, self.path)
+        if self.asked.form.label is None:
+            return
+        with _opened(self._labels) as stream:
+            labels = _dimensions(stream, 1, self._labels)
+        if labels[0] != images[0]:
+            raise DataError(f"{self.name}: {self._labels.name} has another number of labels than there are images")
+        check_labels(pa.int64(), None, self.asked.form, self.name)
+
+    def batches(self, rows: int) -> Iterator[Pictures]:
+        """Yield the images, ``rows`` at a time.
+
+        Raises:
+            DataError: if a file is cut off.
+        """
+        with _opened(self.path) as stream:
+            rows = rows_at_once(rows, prod(_dimensions(stream, 3, self.path)[1:]))
+        labels = None if self.asked.form.label is None else self._parts(self._labels, 1, rows)
+        for images in self._parts(self.path, 3, rows):
+            yield Pictures(pictures=images, labels=None if labels is None else pa.array(next(labels).astype(np.int64)))
+
+    def place(self, row: int) -> str:
+        """Return the file name and the number of the image, counted from 1."""
+        return f"{self.name}, image {row + 1}"
+
+    def _parts(self, path: Path, dimensions: int, rows: int) -> Iterator[npt.NDArray[np.uint8]]:
+        with _opened(path) as stream:
+            number, *shape = _dimensions(stream, dimensions, path)
+            for start in range(0, number, rows):
+                count = min(rows, number - start)
+                content = _content(stream, count * prod(shape), path)
+                yield np.frombuffer(content, np.uint8).reshape(count, *shape)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+    except OSError as error:
+        reason = error.strerror
+    raise DataError(f"{path.name}: cannot be read: {reason}; expected it beside the images, under this name")
+
+
+def _content(stream: IO[bytes], size: int, path: Path) -> bytes:
+    content = b""
+    try:
+        content = stream.read(size)
+    except (OSError, EOFError, zlib.error):
+        content = b""
+    if len(content) < size:
+        raise DataError(f"{path.name}: is cut off or damaged; download or copy it again")
+    return content
+
+
+def _dimensions(stream: IO[bytes], dimensions: int, path: Path) -> list[int]:
+    """Return the lengths that the header of an idx file states."""
+    if _content(stream, 4, path) != bytes([0, 0, 8, dimensions]):
+        raise DataError(f"{path.name}: is no idx file of bytes with {dimensions} dimension(s); download it again")
+    lengths: list[int] = np.frombuffer(_content(stream, 4 * dimensions, path), ">u4").astype(int).tolist()
+    return lengths
+
+
+@dataclass(frozen=True)
+class CifarBatch:
+    """A file of CIFAR-10 or CIFAR-100 "for Python": a pickle, of which nothing but arrays and plain values is taken.
+
+    Attributes:
+        path: the file.
+        asked: what is asked of it.
+    """
+
+    path: Path
+    asked: Asked
+    label_names = None
+
+    @property
+    def name(self) -> str:
+        """The file name."""
+        return self.path.name
+
+    def check(self) -> None:
+        """Check that the file is there, and what is asked of it; it is not read.
+
+        Raises:
+            DataError: if not.
+        """
+        check_no_units(self.name, self.asked)
+        if not self.path.is_file():
+            raise DataError(f"{self.name}: there is no such file; check the path")
+        if self.asked.form.label is not None:
+            check_labels(pa.int64(), None, self.asked.form, self.name)
+
+    def batches(self, rows: int) -> Iterator[Pictures]:
+        """Yield the images, ``rows`` at a time; the file, of some 30 MB, is in memory meanwhile.
+
+        Raises:
+            DataError: if it holds anything but images and labels.
+        """
+        images, labels = self._arrays()
+        for start in range(0, len(images), rows):
+            part = slice(start, start + rows)
+            pictures = np.ascontiguousarray(images[part].transpose(0, 2, 3, 1))
+            yield Pictures(pictures=pictures, labels=None if labels is None else pa.array(labels[part]))
+
+    def place(self, row: int) -> str:
+        """Return the file name and the number of the image, counted from 1."""
+        return f"{self.name}, image {row + 1}"
+
+    def _arrays(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64] | None]:
+        """Return the images, (images, 3, 32, 32), and their labels."""
+        try:
+            with self.path.open("rb") as stream:
+                read = {_text(key): value for key, value in _ArraysOnly(stream, encoding="bytes").load().items()}
+            images = read["data"].values.reshape(-1, 3, 32, 32)
+            labels = None
+            if self.asked.form.label is not None:
+                found = next(read[name] for name in _CIFAR_LABELS if name in read)
+                labels = np.array([operator.index(label) for label in found], dtype=np.int64)
+                if len(labels) != len(images):
+                    raise ValueError
+            return images, labels
+        except MemoryError:
+            raise
+        except Exception:  # a pickle can fail in any way, and what it says may quote it
+            pass
+        raise DataError(
+            f"{self.name}: cannot be read as a batch of CIFAR; it is damaged, or holds more than images and labels, "
+            "which is not unpickled: download it again"
+        )
+
+
+def _text(key: Any) -> str:
+    return key.decode() if isinstance(key, bytes) else str(key)
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Unpickles plain values and arrays of bytes; every other name is refused, so that nothing can be run."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        known: dict[tuple[str, str], Any] = {
+            ("numpy.core.multiarray", "_reconstruct"): lambda *_: _Array(),
+            ("numpy._core.multiarray", "_reconstruct"): lambda *_: _Array(),
+            ("numpy", "ndarray"): _Array,
+            ("numpy", "dtype"): _Type,
+            ("_codecs", "encode"): lambda text, _: text.encode("latin-1"),  # how Python 3 writes bytes for Python 2
+        }
+        if (module, name) not in known:
+            raise pickle.UnpicklingError("not an array")
+        return known[(module, name)]
+
+
+class _Type:
+    """The type of an array; what a pickle says of it beyond its name is of no use for bytes."""
+
+    def __init__(self, name: Any, *_: Any) -> None:
+        self.of_bytes = _text(name) == "u1"
+
+    def __setstate__(self, state: Any) -> None:
+        pass
+
+
+class _Array:
+    """An array on its way out of a pickle. NumPy's own way out is not taken: it is not made for strangers' files."""
+
+    values: npt.NDArray[np.uint8] | None = None
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, kind, fortran, content = state
+        if not isinstance(kind, _Type) or not kind.of_bytes or fortran or not isinstance(content, bytes):
+            raise pickle.UnpicklingError("not an array of bytes")
+        self.values = np.frombuffer(content, np.uint8).reshape(shape)

@@ -1,0 +1,126 @@
+import json
+import time
+
+import pytest
+
+from noisegate.errors import SchemaError
+from noisegate.schema import Categorical, ImageForm, ImageShape, Integer, Schema, pixel_schema
+
+TOML = """
+[images]
+height = 28
+width = 14
+channels = 3
+label = "animal"
+labels = ["cat", "dog"]
+resize = "crop"
+convert = true
+"""
+
+
+def test_a_schema_of_images_is_written_by_their_form_not_by_their_columns():
+    schema = Schema.loads(TOML)
+    assert schema == pixel_schema(28, 14, 3, labels=("cat", "dog"), label="animal", resize="crop", convert=True)
+    assert schema.dumps().strip() == TOML.strip()
+    assert schema.to_json() == {
+        "images": {
+            "height": 28,
+            "width": 14,
+            "channels": 3,
+            "label": "animal",
+            "labels": ["cat", "dog"],
+            "resize": "crop",
+            "convert": True,
+        }
+    }
+    assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
+    assert Schema.from_json(schema.to_json()).digest() == schema.digest()
+
+
+def test_rules_change_the_digest_and_defaults_may_be_left_out():
+    plain = Schema.loads("[images]\nheight = 2\nwidth = 2\nlabels = [0, 1]")
+    assert plain == pixel_schema(2, 2, labels=(0, 1))
+    assert plain.label == "label"
+    others = [pixel_schema(2, 2, labels=(0, 1), resize="pad"), pixel_schema(2, 2, labels=(0, 1), convert=True)]
+    assert len({schema.digest() for schema in (plain, *others)}) == 3
+
+
+def test_images_without_labels_have_no_coded_column():
+    schema = pixel_schema(2, 3)
+    assert (schema.label, schema.layout.coded, len(schema.layout.numeric)) == (None, (), 6)
+    assert schema.images == ImageForm(shape=ImageShape(height=2, width=3))
+    assert Schema.loads(schema.dumps()) == schema
+    assert pixel_schema(2, 3, labels=(0, 1)).images.unlabelled() == schema.images
+
+
+def test_constraints_and_texts_for_missing_values_travel_with_images():
+    rule = '\n[[constraints]]\nrule = "pixel_0_0 <= pixel_0_1"\n'
+    schema = Schema.loads('missing_values = ["-"]\n[images]\nheight = 1\nwidth = 2\nlabels = ["nan", "x"]\n' + rule)
+    assert (schema.missing_values, len(schema.constraints)) == (("-",), 1)
+    assert Schema.loads(schema.dumps()) == schema == Schema.from_json(schema.to_json())
+
+
+def test_the_long_form_of_older_models_is_still_read_and_keeps_its_digest():
+    pixels = tuple(Integer(name=f"pixel_0_{column}", lower=0, upper=255) for column in range(2))
+    old = Schema((*pixels, Categorical(name="label", levels=(0, 1))), label="label")
+    read = Schema.from_json(old.to_json())
+    assert (read, read.images, read.digest()) == (old, None, old.digest())
+    assert "columns" in read.to_json()
+
+
+def test_columns_of_another_form_are_refused():
+    form = pixel_schema(1, 2, labels=(0, 1)).images
+    with pytest.raises(SchemaError, match=r"not those of images of 1 x 2 x 1; make the schema with pixel_schema"):
+        Schema(pixel_schema(1, 3, labels=(0, 1)).columns, label="label", images=form)
+    with pytest.raises(SchemaError, match="not those of images"):
+        Schema(form.columns, images=form)
+    with pytest.raises(SchemaError, match=r"expected a noisegate\.schema\.ImageForm"):
+        Schema(form.columns, label="label", images={"height": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[images]\nheight = 2", "width missing; give the size"),
+        ("[images]\nheight = 2\nwidth = 2\nsize = 3", "unknown key 'size'"),
+        ("[images]\nheight = 2\nwidth = 0", "width=0 of an image must be a positive"),
+        ("[images]\nheight = 2\nwidth = 257", "width = 257 of images: at most 256 pixels"),
+        ('[images]\nheight = 2\nwidth = 2\nresize = "fit"', "resize = 'fit'.*choose one of refuse, stretch, crop, pad"),
+        ("[images]\nheight = 2\nwidth = 2\nconvert = 1", "convert of images must be true or false"),
+        ('[images]\nheight = 2\nwidth = 2\nlabel = "x"', "labels missing; list every label"),
+        ("[images]\nheight = 2\nwidth = 2\nlabels = []", "list of levels is empty"),
+        ("[images]\nheight = 2\nwidth = 2\nlabels = [1, 1]", "level 1 is listed more than once"),
+        ('[images]\nheight = 2\nwidth = 2\nlabels = "cat"', "levels must be a list"),
+        ('label = "x"\n[images]\nheight = 2\nwidth = 2', "`label` cannot stand beside .images."),
+        ("images = 3", "write height, width, channels and labels under"),
+    ],
+)
+def test_a_wrong_form_is_refused_by_name(text, says):
+    with pytest.raises(SchemaError, match=says):
+        Schema.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"resize": ["pad"]}, "resize = .'pad'."),
+        ({"labels": "cat"}, "levels must be a list"),
+        ({"labels": 3}, "levels must be a list"),
+        ({"labels": ()}, "go together"),
+        ({"labels": (0, 1), "label": " x"}, "starts or ends with a blank"),
+        ({"labels": (0, 1), "label": "pixel_0_0"}, "'pixel_0_0' is described more than once"),
+    ],
+)
+def test_wrong_arguments_are_refused(settings, says):
+    with pytest.raises(SchemaError, match=says):
+        pixel_schema(2, 2, **settings)
+
+
+def test_the_largest_images_have_a_schema_at_once():
+    started = time.process_time()
+    schema = pixel_schema(256, 256, 3, labels=range(10))
+    assert len(schema.layout.numeric) == 196_608
+    with pytest.raises(SchemaError, match=r"pixel_0_0_0, pixel_0_0_1.* and 196509 more"):
+        schema.column("pixel")
+    # Counting each name among all took minutes: this is no test of speed.
+    assert time.process_time() - started < 60
