@@ -92,6 +92,11 @@ T_HP, T_PRODUCTS, T_ESTIMATORS = "methods/test_hp.py", "features/test_products.p
 PRODUCTS = "features/products.py"
 T_POISSON_USED = f"{T_GRADIENTS}::test_every_step_draws_a_new_sample_of_all_records"
 T_ONE_STEP = f"{T_GRADIENTS}::test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size"
+LAYERS, VECTORS = "features/layers.py", "gate/vectors.py"
+T_MEPF, T_IMAGES = "methods/test_mepf.py", "data/test_image_gate.py"
+PERCEPTUAL, T_PERCEPTUAL, T_SHARING = "features/perceptual.py", "features/test_perceptual.py", "gate/test_sharing.py"
+T_MEPF_NOISE = f"{T_MEPF}::test_everything_that_is_released_has_its_noise"
+T_MEPF_BOUND = f"{T_MEPF}::test_the_stated_sensitivity_is_that_of_unit_vectors"
 _FIXED = "np.arange(number % 2, len(numeric), 2)"
 
 
@@ -190,7 +195,7 @@ BUGS = (
         "padding-counted",
         (
             (SUMS, "yield 0, slice(0, len(records))", "yield 0, slice(0, None)"),
-            (SUMS, "task.grid.quantise(vectors)[:rows]", "task.grid.quantise(vectors)"),
+            (SUMS, "task.grid.quantise(vectors)[: len(block)]", "task.grid.quantise(vectors)"),
         ),
         (T_SUMS,),
     ),
@@ -808,8 +813,8 @@ BUGS = (
     one(
         "class-filter-missing",
         SUMS,
-        "            sums[column] += quantised[rows].sum(axis=0, dtype=np.int32)\n",
-        "            sums += quantised[rows].sum(axis=0, dtype=np.int32)\n",
+        "totals.sums[name][column] += quantised[members].sum(axis=0, dtype=np.int32)",
+        "totals.sums[name] += quantised[members].sum(axis=0, dtype=np.int32)",
         f"{T_HP}::test_the_product_of_a_record_goes_to_its_own_class_alone",
     ),
     one(
@@ -869,6 +874,74 @@ BUGS = (
         "classes = np.unique(y).tolist()\n        _check",
         T_ESTIMATORS,
     ),
+    # Perceptual features: the three leaks of DP-MEPF's public code, and what is new at the gate for them.
+    one(
+        "validation-embedding-without-noise",
+        SESSION,
+        "_noisy(totals.sums[name], self._plan.release(name)) for name in tasks}",
+        "self._plan.release(name).question.grid.restore(totals.sums[name]).T if name.startswith('stopping') "
+        "else _noisy(totals.sums[name], self._plan.release(name)) for name in tasks}",
+        T_MEPF_NOISE,
+    ),
+    one(
+        "exact-label-counts",
+        SESSION,
+        "_noisy(totals.sums[name], self._plan.release(name)) for name in tasks}",
+        "self._plan.release(name).question.grid.restore(totals.sums[name]).T if name == 'counts' "
+        "else _noisy(totals.sums[name], self._plan.release(name)) for name in tasks}",
+        T_MEPF_NOISE,
+    ),
+    one(
+        "second-moment-sensitivity-halved",
+        BOUNDED,
+        "return 2 * square if self.nonnegative",
+        "return square if self.nonnegative",
+        T_MEPF_BOUND,
+    ),
+    one(
+        "signed-activations-taken-for-nonnegative",
+        PERCEPTUAL,
+        "return self.moment == 2 or self.activations.nonnegative",
+        "return True",
+        f"{T_MEPF}::test_signed_activations_have_the_sensitivity_of_signed_vectors",
+    ),
+    one(
+        "blocks-probed-with-another-number-of-rows",
+        SUMS,
+        "together.setdefault((task.label, block_rows(task.feature_map)), {})",
+        "together.setdefault((task.label, BLOCK_ROWS), {})",
+        T_SHARING,
+    ),
+    one(
+        "a-first-half-of-another-block",
+        SUMS,
+        """        shared: Shared = {}
+        for name, task in tasks.items():
+""",
+        """        shared: Shared = shared if start else {}
+        for name, task in tasks.items():
+""",
+        T_SHARING,
+    ),
+    one("first-halves-mixed-up", VECTORS, "if id(first) not in shared:", "if not shared:", T_SHARING),
+    one(
+        "network-left-in-training-mode",
+        LAYERS,
+        "self.network = copy.deepcopy(network, memory).requires_grad_(False).eval()",
+        "self.network = copy.deepcopy(network, memory).requires_grad_(False)",
+        T_PERCEPTUAL,
+    ),
+    # Images as they come.
+    one("a-failing-disk-skips-images", "data/images.py", "if self._skip and not failed:", "if self._skip:", T_IMAGES),
+    one(
+        "skipped-images-counted-by-replace-one",
+        GATE,
+        'self.budget.adjacency is Adjacency.REPLACE_ONE and on_error == "skip"',
+        "False",
+        T_IMAGES,
+    ),
+    one("file-names-in-errors", "data/image_folder.py", "if self.asked.show_values:", "if True:", T_IMAGES),
+    one("an-image-listed-twice", "data/image_list.py", "if plain in seen:", "if False:", T_IMAGES),
 )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -35,4 +36,22 @@ class FeatureMap(Protocol):
 
     def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
         """Returns the vectors of `records`, float32 (rows, dim)."""
+        ...
+
+
+@runtime_checkable
+class SharingMap(FeatureMap, Protocol):
+    """A map that is its second half after its first one, where other maps may have the same first half.
+
+    It gives the same vectors as calling it does, bit for bit. The gate computes a first half once for a block of
+    records and all the maps whose `first_half` is the same object.
+    """
+
+    @property
+    def first_half(self) -> Callable[[EncodedTable], npt.NDArray[np.float32]]:
+        """From records to whatever numbers, float32 (rows, any)."""
+        ...
+
+    def second_half(self, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Returns the vectors, float32 (rows, dim), of what `first_half` gave, which must not be changed."""
         ...

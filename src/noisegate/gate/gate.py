@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from noisegate.data.tables import TableSource
+from noisegate.data.sources import open_source
 from noisegate.data.units import UnitLimit
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
@@ -36,7 +36,8 @@ class Gate:
     """Private records behind, a budget in front.
 
     Args:
-        data: Path of a CSV or Parquet file or of a folder of them, or a pandas, Polars or PyArrow table.
+        data: Path of a CSV or Parquet file or of a folder of them, or a pandas, Polars or PyArrow table. With a schema
+            of images, also the path of images: see `noisegate.data.images.ImageSource`.
         schema: Public knowledge about the table. Required: bounds and levels read off the data would leak.
         epsilon: ε of the guarantee, in [0.01, 1000].
         delta: δ of the guarantee.
@@ -52,6 +53,9 @@ class Gate:
             noise grows in proportion.
         engine: Where sums run.
         show_values: Whether errors may quote private values.
+        progress: Called with the number of records summed so far; for the operator only.
+        on_error: What is done with an image that cannot be used: "refuse" the run, or "skip" the image, which `skipped`
+            counts for the operator.
 
     Raises:
         UserError: if any of these is unusable.
@@ -74,6 +78,7 @@ class Gate:
         engine: Engine | None = None,
         show_values: bool = False,
         progress: Progress | None = None,
+        on_error: str = "refuse",
     ) -> None:
         if not isinstance(schema, Schema):
             raise OptionError(
@@ -92,19 +97,29 @@ class Gate:
             raise OptionError(f"records={records!r} must be a positive whole number.")
         if self.budget.adjacency is Adjacency.REPLACE_ONE and records is None:
             raise OptionError("adjacency='replace-one' takes the number of records as public: give records=N.")
+        if self.budget.adjacency is Adjacency.REPLACE_ONE and on_error == "skip":
+            raise OptionError(
+                "on_error='skip': adjacency='replace-one' takes the number of records as public, and that of the "
+                "images that can be used is not; use adjacency='add-remove'."
+            )
         if (ledger is None) != (dataset is None):
             raise OptionError(f"ledger={ledger!r} and dataset={dataset!r} go together: give both, or neither.")
         self.records = records
         units = None
         if unit_column and contributions:
             units = UnitLimit(column=unit_column.strip(), contributions=contributions)
-        self._source = TableSource(data, schema, show_values=show_values, units=units)
+        self._source = open_source(data, schema, show_values=show_values, units=units, on_error=on_error)
         self._ledger = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
         self._dataset = dataset
         self._engine = engine or LocalEngine()
         self._progress = progress
         self._once = threading.Lock()
         self._source.check()
+
+    @property
+    def skipped(self) -> int:
+        """How many images the latest pass over the records left out; private, for the operator only."""
+        return int(getattr(self._source, "skipped", 0))
 
     def open(self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any]) -> Session:
         """Returns a session that answers `plan` in rounds; nothing is read or spent before its first question.

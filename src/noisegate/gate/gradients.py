@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.data.tables import TableSource
+from noisegate.data.sources import RecordSource
 from noisegate.errors import OptionError
 from noisegate.gate.booking import Booking
 from noisegate.gate.engines.engine import Engine, Progress
@@ -66,7 +66,7 @@ class GradientSession(Session):
     def __init__(
         self,
         plan: CalibratedGradientPlan,
-        source: TableSource,
+        source: RecordSource,
         loss: RecordLoss | FactoredLoss,
         *,
         records: int | None,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
+from noisegate.gate.vectors import vectors_of
 from noisegate.schema import EncodedTable, Layout
 
 
@@ -39,18 +41,25 @@ def check_row_independence(name: str, feature_map: FeatureMap, layout: Layout, b
     order, half = random.permutation(block_rows), block_rows // 2
     behind = EncodedTable.concatenate([others.rows(slice(half, None)), records.rows(slice(None, half))])
     before = EncodedTable.concatenate([records.rows(slice(half, None)), others.rows(slice(None, half))])
+
+    def vectors(block: EncodedTable) -> npt.NDArray[np.float32]:
+        return vectors_of(feature_map, block, {})
+
     with np.errstate(all="ignore"):  # a map that divides by what it mixes in may divide by zero here
-        plain = feature_map(records)
+        plain = vectors(records)
         if plain.shape != (block_rows, feature_map.dim):
             raise OptionError(
                 f"feature map {name!r} returned shape {plain.shape}, not {(block_rows, feature_map.dim)}."
             )
         pairs = [
-            (plain[order], feature_map(records.rows(order))),
-            (plain[:half], feature_map(behind)[-half:]),
-            (plain[half:], feature_map(before)[: block_rows - half]),
+            (plain[order], vectors(records.rows(order))),
+            (plain[:half], vectors(behind)[len(behind) - half :]),
+            (plain[half:], vectors(before)[: block_rows - half]),
             # Blocks of one repeated record: nothing of the others is left that could be mixed in.
-            *((plain[row], feature_map(records.rows([row] * block_rows))[row]) for row in range(0, block_rows, 32)),
+            *(
+                (plain[row], vectors(records.rows([row] * block_rows))[row])
+                for row in range(0, block_rows, max(block_rows // 8, 1))
+            ),
         ]
     if not all(_same_bits(found, expected) for found, expected in pairs):
         raise OptionError(

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.data.tables import TableSource
+from noisegate.data.sources import RecordSource
 from noisegate.errors import CalibrationError, DataError, MissingExtraError, OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.gate.booking import Booking
@@ -55,7 +55,7 @@ def check_extra() -> None:
 
 def release_marginals(
     plan: MarginalPlan,
-    source: TableSource,
+    source: RecordSource,
     bins: Sequence[NumericBins],
     *,
     records: int | None,
@@ -173,7 +173,7 @@ def _estimate(domain: Any, measured: Any, *, potentials: Any = None, iterations:
 
 
 def _read(
-    source: TableSource, bins: Sequence[NumericBins], exactly: int | None, progress: Progress | None
+    source: RecordSource, bins: Sequence[NumericBins], exactly: int | None, progress: Progress | None
 ) -> npt.NDArray[np.int32]:
     """Returns the cell of every record in every column, (columns, records)."""
     parts: list[npt.NDArray[np.int32]] = []

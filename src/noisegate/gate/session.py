@@ -17,14 +17,14 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.data.tables import TableSource
+from noisegate.data.sources import RecordSource
 from noisegate.errors import DataError, OptionError
 from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.booking import Booking
 from noisegate.gate.engines.engine import Engine, Progress
 from noisegate.gate.independence import check_row_independence
-from noisegate.gate.sums import BLOCK_ROWS, SumTask
+from noisegate.gate.sums import SumTask, block_rows
 from noisegate.privacy import noise
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.certificate import Certificate
@@ -57,7 +57,7 @@ class Session:
     def __init__(
         self,
         plan: CalibratedPlan | CalibratedGradientPlan,
-        source: TableSource,
+        source: RecordSource,
         *,
         records: int | None,
         method: str,
@@ -201,7 +201,7 @@ class Session:
                 )
         # What is counted is integers of the record alone (G-12, G-23); there is nothing to probe.
         if task.weights is None and task.lookups is None:
-            check_row_independence(name, feature_map, layout, BLOCK_ROWS)
+            check_row_independence(name, feature_map, layout, block_rows(feature_map))
         return task
 
     def _check_records(self, records: int) -> None:
@@ -209,6 +209,11 @@ class Session:
             raise DataError(
                 f"records={self._public_records} was given as public knowledge, but the data has another number; "
                 "replace-one needs the exact number. Correct it, or use adjacency='add-remove'."
+            )
+        if not records:
+            raise DataError(
+                f"{self._source.name}: every image was skipped, so there is nothing to copy; without "
+                "on_error='skip' the first one is named."
             )
         if self._records is not None and records != self._records:
             raise DataError(

@@ -6,6 +6,9 @@ on its own, and F times the largest squared norm of a rounded pair is checked in
 whatever angles are looked up, the vector is inside the ball, where `Grid.quantise` gives the same integers (G-02).
 Contingency tables are counted, see `gate.counting`, and so are the values of looked-up columns, see
 `gate.occurrences`.
+
+All other maps are called with blocks of a fixed number of rows, `block_rows`, and questions whose records stand in the
+same order go through a block together, so that what their maps share is computed once (`gate.vectors`).
 """
 
 from __future__ import annotations
@@ -24,12 +27,15 @@ from noisegate.features.fourier import RandomFourier
 from noisegate.features.products import Products
 from noisegate.gate.counting import add_counts, integer_weights
 from noisegate.gate.occurrences import LookedUp, add_occurrences, rounded_tables
+from noisegate.gate.vectors import Shared, vectors_of
 from noisegate.privacy.grid import BLOCK_LIMIT, RECORD_LIMIT, Grid
 from noisegate.schema import EncodedTable
 
 # Features run in blocks of exactly this many rows (the last one padded): their bits may depend on the shape of a batch.
 BLOCK_ROWS = 256
 assert BLOCK_ROWS <= BLOCK_LIMIT
+# Blocks of long vectors have fewer rows, so that they have no more numbers than this: 32 MB as float32.
+BLOCK_NUMBERS = 2**23
 # Looked-up vectors have the same bits in blocks of any size; this one stays in the cache of a core.
 TABLE_ROWS = 128
 assert TABLE_ROWS <= BLOCK_LIMIT
@@ -77,6 +83,11 @@ class SumTask:
         """For a sum of looked-up columns, their rounded tables, if no vector can need clipping."""
         return rounded_tables(self.feature_map, self.grid) if type(self.feature_map) is Products else None
 
+    @property
+    def in_blocks(self) -> bool:
+        """Whether the map is called with blocks of records, and nothing of it can be looked up or counted."""
+        return self.table is None and self.weights is None and self.lookups is None
+
 
 class Totals:
     """Exact int64 sums, one matrix (columns, dim) a question, and the number of records seen. Merging is addition."""
@@ -104,6 +115,17 @@ class Totals:
             raise OverflowError(f"more than {RECORD_LIMIT} records: the sum could leave 64 bits.")
 
 
+def block_rows(feature_map: FeatureMap) -> int:
+    """Returns how many rows every block has that a map is called with: 256, or fewer where its vectors are long.
+
+    A function of the map's length alone, which is public: the probe of the map and every sum use the same.
+    """
+    rows = BLOCK_ROWS
+    while rows > 1 and rows * feature_map.dim > BLOCK_NUMBERS:
+        rows //= 2
+    return rows
+
+
 def sum_records(records: EncodedTable, tasks: Mapping[str, SumTask]) -> Totals:
     """Returns the exact sums over `records`, any number of rows."""
     totals = Totals(tasks)
@@ -114,31 +136,50 @@ def sum_records(records: EncodedTable, tasks: Mapping[str, SumTask]) -> Totals:
 def add_records(totals: Totals, records: EncodedTable, tasks: Mapping[str, SumTask]) -> None:
     """Adds the vectors of `records`, any number of rows, to `totals`."""
     totals.count(len(records))
-    for task_name, task in tasks.items():
-        order = None if task.label is None else np.argsort(records.codes[:, task.label], kind="stable")
-        ordered = records if order is None else records.rows(order)
-        _add(totals.sums[task_name], ordered, task)
+    together: dict[tuple[int | None, int], dict[str, SumTask]] = {}
+    for name, task in tasks.items():
+        if task.in_blocks:
+            together.setdefault((task.label, block_rows(task.feature_map)), {})[name] = task
+        else:
+            _add(totals.sums[name], _ordered(records, task.label), task)
+    for (label, rows), group in together.items():
+        _add_in_blocks(totals, _ordered(records, label), group, label, rows)
+
+
+def _ordered(records: EncodedTable, label: int | None) -> EncodedTable:
+    """Returns records ordered by label."""
+    return records if label is None else records.rows(np.argsort(records.codes[:, label], kind="stable"))
 
 
 def _add(sums: npt.NDArray[np.int64], records: EncodedTable, task: SumTask) -> None:
-    """Adds records, ordered by label, to `sums`, (columns, dim)."""
+    """Adds records, ordered by label, to `sums`, (columns, dim), by looking up or counting."""
     if isinstance(task.feature_map, RandomFourier) and task.table is not None:
         for column, rows in _by_label(records, task.label):
             _add_looked_up(sums[column], records.rows(rows), task.feature_map, task.table)
-        return
-    if isinstance(task.feature_map, Contingency) and task.weights is not None:
+    elif isinstance(task.feature_map, Contingency) and task.weights is not None:
         add_counts(sums[0], records, task.feature_map, task.weights)
-        return
-    if isinstance(task.feature_map, Products) and task.lookups is not None:
+    else:
+        assert isinstance(task.feature_map, Products) and task.lookups is not None
         places = task.feature_map.places(records)
         for column, rows in _by_label(records, task.label):
             add_occurrences(sums[column], places[rows], task.lookups)
-        return
-    for start in range(0, len(records), BLOCK_ROWS):
-        block = records.rows(slice(start, start + BLOCK_ROWS))
-        quantised = _quantised(block, task)
-        for column, rows in _by_label(block, task.label):
-            sums[column] += quantised[rows].sum(axis=0, dtype=np.int32)
+
+
+def _add_in_blocks(
+    totals: Totals, records: EncodedTable, tasks: Mapping[str, SumTask], label: int | None, rows: int
+) -> None:
+    """Adds records, ordered by label, to the sums of questions that go by this label in blocks of so many rows."""
+    for start in range(0, len(records), rows):
+        block = records.rows(slice(start, start + rows))
+        padded = block.rows(np.minimum(np.arange(rows), len(block) - 1)) if len(block) < rows else block
+        shared: Shared = {}
+        for name, task in tasks.items():
+            vectors = vectors_of(task.feature_map, padded, shared)
+            if vectors.shape != (rows, task.feature_map.dim):
+                raise OptionError(f"a feature map returned shape {vectors.shape}, not {(rows, task.feature_map.dim)}.")
+            quantised = task.grid.quantise(vectors)[: len(block)]
+            for column, members in _by_label(block, label):
+                totals.sums[name][column] += quantised[members].sum(axis=0, dtype=np.int32)
 
 
 def _by_label(records: EncodedTable, label: int | None) -> Iterator[tuple[int, slice]]:
@@ -152,16 +193,6 @@ def _by_label(records: EncodedTable, label: int | None) -> Iterator[tuple[int, s
     starts = np.flatnonzero(np.diff(labels, prepend=-1)).tolist()
     for start, end in zip(starts, [*starts[1:], len(labels)], strict=True):
         yield int(labels[start]), slice(start, end)
-
-
-def _quantised(block: EncodedTable, task: SumTask) -> npt.NDArray[np.int32]:
-    rows = len(block)
-    if rows < BLOCK_ROWS:
-        block = block.rows(np.minimum(np.arange(BLOCK_ROWS), rows - 1))
-    vectors = task.feature_map(block)
-    if vectors.shape != (BLOCK_ROWS, task.feature_map.dim):
-        raise OptionError(f"a feature map returned shape {vectors.shape}, not {(BLOCK_ROWS, task.feature_map.dim)}.")
-    return task.grid.quantise(vectors)[:rows]
 
 
 def _add_looked_up(
