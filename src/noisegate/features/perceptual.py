@@ -1,0 +1,138 @@
+"""Perceptual features: what a frozen public network gives for an image (DP-MEPF, Harder et al., TMLR 2023, section 3).
+
+The activations f of all chosen layers beside each other, scaled to norm 1: φ₁ = f/‖f‖; and their squares on their own,
+φ₂ = f²/‖f²‖. Both have norm 1 for every image, and φ₂ is non-negative, so under replace-one a sum of φ₂ moves by at
+most √2 (docs/guarantees.md, G-01; the paper's code takes 1).
+
+What the network itself rounds may depend on its kernels; it is called with blocks of one shape, on one thread, and the
+gate probes it on the machine it runs on (G-06). All that follows is exact by construction: a row is divided by its
+largest entry, and the squares of whole numbers are added, which float64 does without rounding in any order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from noisegate.errors import OptionError
+from noisegate.features.layers import ChosenLayers
+from noisegate.schema import EncodedTable
+
+Moment = Literal[1, 2]
+Rows = npt.NDArray[np.float32]
+
+# Numbers worked on at once: they stay in the cache of a core.
+_WORK = 2**16
+_LEAST = 1e-30
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Activations:
+    """From records to the activations of chosen layers; nothing is scaled yet.
+
+    Attributes:
+        layers: The network and its layers, on the CPU.
+        nonnegative: Whether no activation can be negative, as after a ReLU. The gate enforces it.
+    """
+
+    layers: ChosenLayers
+    nonnegative: bool = False
+
+    @property
+    def dim(self) -> int:
+        """Activations of an image."""
+        return self.layers.dim
+
+    def __call__(self, records: EncodedTable) -> Rows:
+        """Returns activations, (rows, dim): pixels of `records` as intensities in [0, 1], in `pixel_schema`'s order."""
+        result = np.empty((len(records), self.dim), dtype=np.float32)
+        target, ends = torch.from_numpy(result), np.cumsum((0, *self.layers.sizes)).tolist()
+
+        # Layer by layer into place, so that no more than one layer is in memory twice.
+        def take(place: int, values: torch.Tensor) -> None:
+            target[:, ends[place] : ends[place + 1]] = values
+
+        with torch.inference_mode(), _one_thread():
+            self.layers.each(torch.from_numpy(records.numeric.astype(np.float32)), take)
+        return result
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Perceptual:
+    """The activations of an image, or their squares, scaled to norm 1.
+
+    Attributes:
+        activations: The network; maps that have the same one share what it computes.
+        moment: 1 for φ₁, 2 for φ₂.
+        norm: Of every vector: 1, up to rounding.
+    """
+
+    activations: Activations
+    moment: Moment = 1
+    norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.moment not in (1, 2):
+            raise OptionError(f"moment={self.moment!r} of perceptual features must be 1 or 2.")
+
+    @property
+    def dim(self) -> int:
+        """Length of the vector."""
+        return self.activations.dim
+
+    @property
+    def nonnegative(self) -> bool:
+        """Squares are; activations are where those of the network are."""
+        return self.moment == 2 or self.activations.nonnegative
+
+    def __call__(self, records: EncodedTable) -> Rows:
+        """Returns vectors of norm 1, (rows, dim)."""
+        return self.second_half(self.first_half(records))
+
+    @property
+    def first_half(self) -> Activations:
+        """What maps of both moments compute alike; see `SharingMap`."""
+        return self.activations
+
+    def second_half(self, values: Rows) -> Rows:
+        """Returns vectors of norm 1 for activations, (rows, dim); zero where all of them are zero."""
+        result = np.empty_like(values)
+        some = max(_WORK // values.shape[1], 1)
+        with np.errstate(all="ignore"):  # whether a warning comes must not depend on a record
+            for start in range(0, len(values), some):
+                rows = slice(start, start + some)
+                _unit(values[rows], self.moment, result[rows])
+        return result
+
+
+def _unit(rows: Rows, moment: Moment, out: Rows) -> None:
+    """Puts rows, or their squares, with norm 1 into `out`; each is a function of that row alone, bit for bit."""
+    largest = np.maximum(rows.max(axis=1), -rows.min(axis=1))
+    # Below that, one divided by it may be infinite; an activation so small is none.
+    some = ~(largest < _LEAST)
+    np.multiply(rows, np.where(some, 1 / largest, 0)[:, None], out=out)
+    if moment == 2:
+        np.square(out, out=out)
+    # Whole numbers up to 2ᵇⁱᵗˢ whose squares add up to at most 2⁵²: exact in any order.
+    bits = (52 - math.ceil(math.log2(max(rows.shape[1], 2)))) // 2
+    whole = np.rint(out * np.float32(2.0 ** min(bits, 22))).astype(np.float64)
+    norm = np.sqrt(np.einsum("ij,ij->i", whole, whole)) / 2.0 ** min(bits, 22)
+    out *= np.where(some, 1 / norm, 0).astype(np.float32)[:, None]
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Keeps torch on one thread within the block: the gate has its own, and bits may depend on their number."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

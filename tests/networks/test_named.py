@@ -1,0 +1,108 @@
+"""Networks by name: never downloaded, and always the ones that a digest says."""
+
+import hashlib
+import sys
+
+import pytest
+import torch
+
+from noisegate.errors import MissingExtraError, ModelError, OptionError
+from noisegate.features.layers import ChosenLayers
+from noisegate.networks.encoder import LAYERS, SHIPPED_SHA256
+from noisegate.networks.named import load_network
+from noisegate.schema.pixels import ImageShape
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered(monkeypatch, tmp_path):
+    load_network.cache_clear()
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    yield
+    load_network.cache_clear()
+
+
+def written(state, path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save(state, path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_the_encoder_needs_nothing():
+    network = load_network("encoder")
+    assert (network.layers, network.sha256, network.nonnegative) == (LAYERS, SHIPPED_SHA256, set(LAYERS))
+    assert load_network("encoder") is network
+    with pytest.raises(ModelError, match="the encoder of this version is another one"):
+        load_network("encoder", sha256="00")
+
+
+@pytest.mark.parametrize("name", ["vgg19", "torchvision:", "keras:vgg19", ""])
+def test_an_unknown_name_is_refused(name):
+    with pytest.raises(OptionError, match="is not known; give 'encoder'"):
+        load_network(name)
+
+
+def test_torchvision_takes_a_file_with_its_digest(tmp_path):
+    models = pytest.importorskip("torchvision.models")
+    original = models.resnet18()
+    path = tmp_path / "w.pth"
+    digest = written(original.state_dict(), path)
+    network = load_network("torchvision:resnet18", str(path), digest)
+    assert torch.equal(network.module.conv1.weight, original.conv1.weight)
+    assert not network.module.training
+    assert len(network.layers) == 20
+    assert network.layers[0] == "conv1"
+    layers = ChosenLayers(network.module, network.layers, ImageShape(height=32, width=32, channels=3))
+    assert torch.isfinite(layers(torch.rand(2, 3072))).all()
+    with pytest.raises(OptionError, match=rf"need sha256=DIGEST.*{digest}"):
+        load_network("torchvision:resnet18", str(path))
+    with pytest.raises(ModelError, match="is not 00"):
+        load_network("torchvision:resnet18", str(path), "00")
+    with pytest.raises(ModelError, match="do not fit the network"):
+        load_network("torchvision:resnet34", str(path), digest)
+    with pytest.raises(ModelError, match="cannot be read"):
+        load_network("torchvision:resnet18", str(tmp_path / "none.pth"), digest)
+
+
+def test_torchvision_weights_in_torchs_cache_are_taken_and_checked(tmp_path):
+    models = pytest.importorskip("torchvision.models")
+    folder = tmp_path / "torch" / "hub" / "checkpoints"
+    with pytest.raises(OptionError, match=r"nothing is downloaded\. Put squeezenet1_1-.*\.pth from https"):
+        load_network("torchvision:squeezenet1_1")
+    named = folder / models.SqueezeNet1_1_Weights.DEFAULT.url.rpartition("/")[2]
+    written(models.squeezenet1_1().state_dict(), named)
+    with pytest.raises(ModelError, match="is not the one in its name"):
+        load_network("torchvision:squeezenet1_1")
+    digest = hashlib.sha256(named.read_bytes()).hexdigest()
+    assert load_network("torchvision:squeezenet1_1", sha256=digest).sha256 == digest
+
+
+def test_vgg_has_the_layers_of_the_paper():
+    models = pytest.importorskip("torchvision.models")
+    with torch.device("meta"):
+        features = models.vgg19().features
+    convolutions = [int(name) for name, part in features.named_children() if isinstance(part, torch.nn.Conv2d)]
+    assert convolutions == [0, 2, 5, 7, 10, 12, 14, 16, 19, 21, 23, 25, 28, 30, 32, 34]
+    layers = ChosenLayers(
+        features.to_empty(device="cpu"), list(map(str, convolutions)), ImageShape(height=32, width=32, channels=3)
+    )
+    assert layers.dim == 303_104
+
+
+def test_timm_takes_a_file_only(tmp_path):
+    timm = pytest.importorskip("timm")
+    digest = written(timm.create_model("resnet10t").state_dict(), tmp_path / "w.pth")
+    network = load_network("timm:resnet10t", str(tmp_path / "w.pth"), digest)
+    assert "conv1.0" in network.layers
+    with pytest.raises(OptionError, match="needs weights=FILE and sha256=DIGEST"):
+        load_network("timm:resnet10t")
+    with pytest.raises(OptionError, match="timm has no such model"):
+        load_network("timm:nothing")
+
+
+@pytest.mark.parametrize("package", ["torchvision", "timm"])
+def test_without_the_extra_it_is_named(package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(
+        MissingExtraError, match=rf"needs {package}; install it with: pip install 'noisegate\[vision\]'"
+    ):
+        load_network(f"{package}:anything")
