@@ -53,12 +53,13 @@ def run_steps(fitting, steps):
         fitting.run(report)
 
 
-def test_a_restored_fit_goes_on_with_the_same_bits(release):
-    whole = method().fitting(release, device="cpu")
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_restored_fit_goes_on_with_the_same_bits(release, apart):
+    whole = method(apart=apart).fitting(release, device="cpu")
     whole.run()
-    first = method().fitting(release, device="cpu")
+    first = method(apart=apart).fitting(release, device="cpu")
     run_steps(first, 5)
-    second = method().fitting(release, device="cpu")
+    second = method(apart=apart).fitting(release, device="cpu")
     second.restore(first.state())
     second.run()
     assert second.discrepancy == whole.discrepancy

@@ -168,6 +168,30 @@ def draw(
     )
 
 
+def draw_points(columns: int, *, count: int, length_scale: float, seed: int) -> RandomFourier:
+    """Returns random features of numbers without names: a Gaussian kernel on all of them.
+
+    Args:
+        columns: Number of numeric columns; each frequency looks at all of them.
+        count: Number of frequencies F; the vector has 2F coordinates.
+        length_scale: In the units of the numbers.
+        seed: Of the public randomness.
+
+    Raises:
+        OptionError: if the length scale is not in (0, 1000].
+    """
+    if not 0 < length_scale <= 1000:
+        raise OptionError(f"length scale {length_scale} must lie in (0, 1000].")
+    random = np.random.Generator(np.random.Philox(seed))
+    steps = np.rint(random.standard_normal((columns, count)) * (TURN / (2 * math.pi * length_scale)))
+    return RandomFourier(
+        frequencies=np.clip(steps, -_LARGEST_FREQUENCY, _LARGEST_FREQUENCY).astype(np.int64),
+        angles=(),
+        missing_angles=np.zeros((columns, count), dtype=np.int64),
+        members=np.tile(np.arange(columns, dtype=np.int64), (count, 1)),
+    )
+
+
 def _log_low(length_scales: Sequence[tuple[float, float]]) -> npt.NDArray[np.float64]:
     return np.log([[low] for low, _ in length_scales] or np.ones((0, 1)))
 

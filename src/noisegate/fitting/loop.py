@@ -13,6 +13,7 @@ from torch import Tensor
 from noisegate.errors import OptionError
 from noisegate.fitting.device import one_thread
 from noisegate.fitting.embedding import Embedding
+from noisegate.fitting.halves import Halves
 from noisegate.fitting.statistics import settle
 from noisegate.fitting.target import Target
 from noisegate.generators.generator import Generator
@@ -31,6 +32,7 @@ class FitSettings:
         class_power: Weight of a class in the loss, its share to this power: 0 treats classes alike.
         check_every: Steps between looks at the stopping rule.
         check_batches: Fresh batches for a look.
+        apart: Keep the halves of a batch apart; see `noisegate.fitting.halves`.
     """
 
     steps: int = 1500
@@ -41,6 +43,7 @@ class FitSettings:
     class_power: float = 1.0
     check_every: int = 200
     check_batches: int = 32
+    apart: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("steps", 0), ("batch", 2), ("check_every", 1), ("check_batches", 3)):
@@ -51,8 +54,9 @@ class FitSettings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
                 raise OptionError(f"fit option {name}={value!r} must be a number from {low:g} to {high:g}.")
-        if not isinstance(self.stop_at_noise, bool):
-            raise OptionError(f"fit option stop_at_noise={self.stop_at_noise!r} must be true or false.")
+        for name in ("stop_at_noise", "apart"):
+            if not isinstance(getattr(self, name), bool):
+                raise OptionError(f"fit option {name}={getattr(self, name)!r} must be true or false.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +121,7 @@ class Fitting:
         # Residuals are measured in noise standard deviations, so blocks are weighed as in maximum likelihood.
         self._precisions = {name: _tensor(1 / std[present.numpy()], device) for name, std in target.noise_std.items()}
         self._coordinates = sum(len(means) for means in self._means.values())
+        self._halves = Halves(self.generator, self._half) if settings.apart else None
         self._scale = float(
             sum((self._precisions[name] * self._means[name]).square().sum(0).mean() for name in self._means)
         )
@@ -189,18 +194,31 @@ class Fitting:
         rate = min(progress / 0.1, 0.5 * (1 + math.cos(math.pi * max(progress - 0.1, 0) / 0.9))) + 1e-3
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.learning_rate * rate
-        # The squared norm of a mean over random noise vectors is biased upward by their variance; the inner product
-        # of the residuals of two independent halves is not.
-        distances = self._residuals(self.generator, self.settings.batch).prod(dim=2).sum(dim=0)
-        loss = (self._weights * distances).sum() / (self._weights.sum() * self._scale)
         self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        if self._halves:
+            self._slopes_apart(self._halves)
+        else:
+            self._slopes()
         self.optimiser.step()
         # A short memory at first, so that the start is forgotten.
         decay = min(self.settings.averaging, (1 + self.step) / (10 + self.step))
         with torch.no_grad():
             for kept, current in zip(self.average.parameters(), self.generator.parameters(), strict=True):
                 kept.lerp_(current, 1 - decay)
+
+    def _slopes(self) -> None:
+        # The squared norm of a mean over random noise vectors is biased upward by their variance; the inner product
+        # of the residuals of two independent halves is not.
+        distances = self._residuals(self.generator, self.settings.batch).prod(dim=2).sum(dim=0)
+        loss = (self._weights * distances).sum() / (self._weights.sum() * self._scale)
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def _slopes_apart(self, halves: Halves) -> None:
+        noise, labels = self._inputs(self.generator, self.settings.batch)
+        weights = self._weights / (self._weights.sum() * self._scale)
+        found = halves.slopes(noise, labels[::2], weights)
+        for parameter, slope in zip(self.generator.parameters(), found, strict=True):
+            parameter.grad = slope
 
     def _inputs(self, generator: Generator, batch: int) -> tuple[Tensor, Tensor]:
         """Returns fresh noise and labels for two halves, each with the same number of rows of every present class."""
@@ -211,14 +229,20 @@ class Fitting:
     def _residuals(self, generator: Generator, batch: int) -> Tensor:
         """Returns residuals in noise standard deviations, (dim, present classes, two independent halves)."""
         noise, labels = self._inputs(generator, batch)
-        made = generator(noise, labels)
+        return self._residuals_of(generator(noise, labels), halves=2)
+
+    def _residuals_of(self, made: Tensor, *, halves: int) -> Tensor:
+        """Returns residuals of what was made in noise standard deviations, (dim, present classes, halves)."""
         classes = len(self._classes)
         parts = []
         for name, embedding in self._embeddings.items():
-            means = embedding.means(made, 2 * classes).reshape(-1, classes, 2)
+            means = embedding.means(made, halves * classes).reshape(-1, classes, halves)
             residual = means - self._means[name][:, :, None]
             parts.append(residual * self._precisions[name][:, None])
         return torch.cat(parts)
+
+    def _half(self, generator: Callable[..., Tensor], noise: Tensor, labels: Tensor) -> Tensor:
+        return self._residuals_of(generator(noise, labels), halves=1)[:, :, 0]
 
 
 def _tensor(values: object, device: torch.device) -> Tensor:

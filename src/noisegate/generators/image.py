@@ -1,20 +1,22 @@
 """Image generators: noise and a label in, one image out, as pixel intensities in [0, 1].
 
-The two networks of DP-MERF and DP-HP (Harder et al. 2021; Vinaroz et al. 2022), with their widths as settings.
+The two networks of DP-MERF and DP-HP (Harder et al. 2021; Vinaroz et al. 2022), with their widths as settings, and one
+that convolves before it enlarges (Shi et al. 2016), which on a CPU costs less than half for as many channels.
 Batch normalisation mixes the rows of a batch. That is harmless here, on the public side, but a network in training
 mode gives other images than in evaluation mode, which is the one that is sampled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
 from noisegate.generators.generator import Generator
-from noisegate.generators.image_network import SCALE, ImageNetwork
+from noisegate.generators.image_network import ImageKind, ImageNetwork
+from noisegate.generators.residual_image import residual_layers
 
 # Drawings are mostly background: a start at 0.12 saves the steps that darken a grey image. Others soon leave it.
 _START = -2.0
@@ -52,7 +54,7 @@ class ImageGenerator(Generator):
 
 def build_image_generator(network: ImageNetwork, classes: int, *, seed: int) -> ImageGenerator:
     """Returns an untrained generator of images with `classes` labels; the same seed gives the same weights."""
-    build = _convolutional if network.kind == "convolutional" else _fully_connected
+    build = _BUILDERS[network.kind]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return ImageGenerator(network, classes, build(network, [network.latent + classes, *network.hidden]))
@@ -61,7 +63,7 @@ def build_image_generator(network: ImageNetwork, classes: int, *, seed: int) -> 
 def _convolutional(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
     """The papers' ConvCondGen: fully connected to a quarter of the size, then twice doubled and convolved."""
     deep, shallow = network.channels
-    height, width = network.shape.height // SCALE, network.shape.width // SCALE
+    height, width = network.shape.height // network.scale, network.shape.width // network.scale
     last = nn.Conv2d(shallow, network.shape.channels, 5, padding=2)
     assert last.bias is not None
     nn.init.constant_(last.bias, _START)
@@ -87,8 +89,35 @@ def _fully_connected(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequent
     return nn.Sequential(*_dense(widths), last, nn.Unflatten(1, (shape.channels, shape.height, shape.width)))
 
 
+def _sub_pixel(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
+    """Fully connected to the smallest picture, then convolved to four times the channels, which become 2 x 2 pixels."""
+    first, shape = network.channels[0], network.shape
+    height, width = shape.height // network.scale, shape.width // network.scale
+    size = first * height * width
+    layers = [*_dense(widths), nn.Linear(widths[-1], size), nn.BatchNorm1d(size), nn.ReLU()]
+    layers.append(nn.Unflatten(1, (first, height, width)))
+    for wide, narrow in pairwise(network.channels):
+        layers += [nn.Conv2d(wide, 4 * narrow, 3, padding=1), nn.PixelShuffle(2), nn.BatchNorm2d(narrow), nn.ReLU()]
+    last = nn.Conv2d(network.channels[-1], 4 * shape.channels, 5, padding=2)
+    assert last.bias is not None
+    nn.init.constant_(last.bias, _START)
+    return nn.Sequential(*layers, last, nn.PixelShuffle(2)).to(memory_format=torch.channels_last)
+
+
+def _residual(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
+    return nn.Sequential(*_dense(widths), *residual_layers(network, widths[-1]))
+
+
 def _dense(widths: Sequence[int]) -> list[nn.Module]:
     layers: list[nn.Module] = []
     for wide, narrow in pairwise(widths):
         layers += [nn.Linear(wide, narrow), nn.BatchNorm1d(narrow), nn.ReLU()]
     return layers
+
+
+_BUILDERS: Mapping[ImageKind, Callable[[ImageNetwork, Sequence[int]], nn.Sequential]] = {
+    "convolutional": _convolutional,
+    "fully-connected": _fully_connected,
+    "sub-pixel": _sub_pixel,
+    "residual": _residual,
+}

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 from noisegate.errors import OptionError
 from noisegate.schema.pixels import ImageShape
 
-ImageKind: TypeAlias = Literal["convolutional", "fully-connected"]
+ImageKind: TypeAlias = Literal["convolutional", "fully-connected", "sub-pixel", "residual"]
 
 IMAGE_KINDS: tuple[ImageKind, ...] = get_args(ImageKind)
 
@@ -22,10 +22,12 @@ class ImageNetwork:
 
     Attributes:
         shape: Of the images.
-        kind: "convolutional" or "fully-connected".
+        kind: "convolutional", "fully-connected", "sub-pixel" or "residual".
         latent: Length of the noise vector.
         hidden: Widths of the fully connected layers before the image.
-        channels: Of the convolutional network, at a quarter and at half of the image's size; unused by the other.
+        channels: Of "convolutional", at a quarter and at half of the image's size. Of "sub-pixel", at every size before
+            the image's, each half of the next; as many as there are doublings. Of "residual", at
+            every size, the image's too. Unused by the other.
 
     Raises:
         OptionError: if such a network cannot make such images.
@@ -42,12 +44,19 @@ class ImageNetwork:
             raise OptionError(f"generator={self.kind!r} makes no images; choose one of {', '.join(IMAGE_KINDS)}.")
         if self.kind == "fully-connected":
             return
-        if self.shape.height % SCALE or self.shape.width % SCALE:
-            raise OptionError(
-                f"image={self.shape}: for generator='convolutional' height and width must be multiples of {SCALE}; pad "
-                "the images, or use generator='fully-connected'."
-            )
-        if len(self.channels) != 2:
+        if self.kind == "convolutional" and len(self.channels) != 2:
             raise OptionError(
                 f"channels={list(self.channels)}: generator='convolutional' needs two numbers, as in (16, 8)."
             )
+        if not self.channels:
+            raise OptionError("channels=[]: generator='sub-pixel' needs a number for each doubling, as in (64, 32).")
+        if self.shape.height % self.scale or self.shape.width % self.scale:
+            raise OptionError(
+                f"image={self.shape}: for generator={self.kind!r} height and width must be multiples of {self.scale}; "
+                "pad the images, or use generator='fully-connected'."
+            )
+
+    @property
+    def scale(self) -> int:
+        """How many times smaller the first picture of a network of convolutions is than the image."""
+        return 1 << (len(self.channels) - (self.kind == "residual"))

@@ -25,9 +25,15 @@ PROBE_ROWS = 8 * BATCH_ROWS
 
 
 def accepted_batches(
-    model: RecordModel, rows: int, random: torch.Generator, *, accept: Accept | None, asked: str
+    model: RecordModel,
+    rows: int,
+    random: torch.Generator,
+    *,
+    accept: Accept | None,
+    asked: str,
+    batch_rows: int = BATCH_ROWS,
 ) -> Iterator[EncodedTable]:
-    """Yields `rows` records of `model` that are accepted, in batches of at most 16,384, in constant memory.
+    """Yields `rows` records of `model` that are accepted, in batches of at most `batch_rows`, in constant memory.
 
     Args:
         model: What is drawn from.
@@ -35,13 +41,14 @@ def accepted_batches(
         random: Public randomness, on the CPU.
         accept: Says which records may be kept; None for all.
         asked: What `accept` asks, in words, for the message.
+        batch_rows: Records drawn at once at most.
 
     Raises:
         OptionError: if fewer than one in 10,000 records are accepted.
     """
     drawn = kept = 0
-    for start in range(0, rows, BATCH_ROWS):
-        wanted = min(BATCH_ROWS, rows - start)
+    for start in range(0, rows, batch_rows):
+        wanted = min(batch_rows, rows - start)
         if accept is None:
             yield model.draw(wanted, random)
             continue
@@ -50,7 +57,7 @@ def accepted_batches(
         while found < wanted:
             # As many as should do, by what was accepted so far; the surplus is dropped, which favours no record.
             share = (kept + 1) / (drawn + 1)
-            records = model.draw(min(BATCH_ROWS, int((wanted - found) / share) + 1), random)
+            records = model.draw(min(batch_rows, int((wanted - found) / share) + 1), random)
             accepted = records.rows(accept(records))
             drawn, kept = drawn + len(records), kept + len(accepted)
             if drawn >= PROBE_ROWS and kept < LEAST_ACCEPTANCE * drawn:

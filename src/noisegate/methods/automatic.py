@@ -1,8 +1,9 @@
 """The choice that a data steward need not make: a method and its settings, from public facts alone.
 
-`auto` is the pairwise method; what is left to choose is how many cells and which pairs, and that follows from ε and
-the number and kinds of the columns. On the tables it was developed on, neither fewer questions (one-way tables only)
-nor another method of the catalogue did better at any ε from 0.01 to 10; see docs/choosing.md.
+For a table `auto` is the pairwise method; what is left to choose is how many cells and which pairs, and that follows
+from ε and the number and kinds of the columns. On the tables it was developed on, neither fewer questions (one-way
+tables only) nor another method of the catalogue did better at any ε from 0.01 to 10; see docs/choosing.md. For images
+it is a method that makes images.
 """
 
 from __future__ import annotations
@@ -13,6 +14,23 @@ from noisegate.methods.pairwise import Pairwise
 from noisegate.schema import Schema
 
 AUTO = "auto"
+TABLES = "pairwise"
+"""What `auto` is for tables."""
+IMAGES = "joint"
+"""What it is for images."""
+
+
+def auto_for(schema: Schema) -> str:
+    """Returns the name of the method that `auto` is for the records of a schema."""
+    return TABLES if schema.images is None else IMAGES
+
+
+def image_reason(name: str, schema: Schema) -> str:
+    """Returns in one sentence what `auto` does with images."""
+    form = schema.images
+    assert form is not None
+    labels = f"with {len(form.labels)} labels" if form.labels else "without labels"
+    return f"{name}: the records are images of {form.shape} pixels {labels}."
 
 
 def reason(method: Pairwise, schema: Schema, epsilon: float) -> str:

@@ -11,7 +11,9 @@ from noisegate.methods.automatic import AUTO
 from noisegate.methods.gan import DPCGAN, DPGAN
 from noisegate.methods.graphical import AIM, MST
 from noisegate.methods.hp import DPHP
+from noisegate.methods.joint import JointEmbedding
 from noisegate.methods.llm import DPLLM
+from noisegate.methods.mepf import DPMEPF
 from noisegate.methods.merf import DPMERF
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import Pairwise
@@ -23,7 +25,10 @@ METHODS: dict[str, type[Method]] = {
     "dp-cgan": DPCGAN,
     "dp-gan": DPGAN,
     "dp-hp": DPHP,
+    "dp-mepf": DPMEPF,
     "dp-merf": DPMERF,
+    "joint": JointEmbedding,
+    "mepf": DPMEPF,
     "mst": MST,
     "pairwise": Pairwise,
     "psg": PrivateSetGeneration,
@@ -37,7 +42,9 @@ AnyMethod: TypeAlias = Method | DPLLM
 
 
 def method_named(name: str) -> type[Method]:
-    """Returns the method called `name`, which makes records; "auto" is the one that does best where nothing is known.
+    """Returns the method called `name`, which makes records; "auto" is the one for tables.
+
+    What "auto" is for images, the schema must say: see `methods.for_images.make_for`.
 
     Raises:
         OptionError: if there is none.

@@ -8,7 +8,7 @@ from noisegate.errors import OptionError, SchemaError
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 
-Generator: TypeAlias = Literal["mixture", "table", "convolutional", "fully-connected"]
+Generator: TypeAlias = Literal["mixture", "table", "convolutional", "fully-connected", "sub-pixel", "residual"]
 TABLES: tuple[Generator, ...] = ("mixture", "table")
 """The generators that make tables; the others make images."""
 

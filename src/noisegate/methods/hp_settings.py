@@ -74,6 +74,8 @@ DEFAULTS: Mapping[Generator, Defaults] = {
     "table": replace(_TABLE, fit={}),
     "convolutional": _IMAGE,
     "fully-connected": _IMAGE,
+    "sub-pixel": _IMAGE,
+    "residual": _IMAGE,
 }
 """By generator."""
 

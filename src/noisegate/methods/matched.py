@@ -120,7 +120,8 @@ class Matched(Fitted, ABC):
         generator, weights = fitting.average.cpu().eval(), read_target(release, counts=COUNTS).weights
         model: NeuralImage | NeuralTable
         if isinstance(generator, ImageGenerator):
-            model = NeuralImage(generator=generator, weights=weights)
+            labelled = release.schema.layout.label is not None
+            model = NeuralImage(generator=generator, weights=weights, labelled=labelled)
         else:
             assert isinstance(generator, TableGenerator | ComponentGenerator)
             model = NeuralTable(generator=generator, weights=weights, layout=release.schema.layout)

@@ -52,6 +52,8 @@ DEFAULTS: Mapping[Generator, Defaults] = {
     "table": _TABLE,
     "convolutional": _CONVOLUTIONAL,
     "fully-connected": _FULLY_CONNECTED,
+    "sub-pixel": replace(_CONVOLUTIONAL, hidden=()),
+    "residual": replace(_CONVOLUTIONAL, hidden=()),
 }
 """By generator."""
 

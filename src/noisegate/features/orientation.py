@@ -1,0 +1,137 @@
+"""Gradient orientations of images: how much ink edges have, in which direction, in which part of the image.
+
+Intensities differ from their neighbours by a gradient g at each pixel. In each of K directions u it counts
+max(0, ⟨g, u⟩ − |⟨g, u⟂⟩|), which is linear interpolation between neighbouring directions when K = 8, as in histograms
+of oriented gradients (Dalal and Triggs 2005), but without an angle, whose slope would be unbounded where g vanishes.
+The values of a direction are added up over overlapping cells with weights that fall off linearly. Nothing is normalised
+by the image's own contrast.
+
+All of it is sums of products of whole numbers, so a record's vector is a function of that record alone, bit for bit,
+on every machine. `OrientedFourier` are random Fourier features of these numbers, in integers too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import OptionError
+from noisegate.features.fourier import RandomFourier
+from noisegate.schema import EncodedTable
+from noisegate.schema.pixels import ImageShape
+
+INTENSITIES = 255
+_TURNS = 64  # directions are rounded to 1/64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Orientations:
+    """Gradient orientations in cells.
+
+    Attributes:
+        image: Shape of the images; channels are averaged.
+        cell: Distance of the centres of two cells in pixels; a cell reaches this far to all sides of its own.
+        directions: Number of directions K.
+
+    Raises:
+        OptionError: if height or width is no multiple of `cell`, or the number of directions is odd or below four.
+    """
+
+    image: ImageShape
+    cell: int = 4
+    directions: int = 8
+
+    def __post_init__(self) -> None:
+        if self.cell < 1 or self.image.height % self.cell or self.image.width % self.cell:
+            raise OptionError(f"cell={self.cell!r} must divide height and width of images of {self.image}.")
+        if self.directions < 4 or self.directions % 2:
+            raise OptionError(f"directions={self.directions!r} must be an even number, 4 or more.")
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Number of cells from top to bottom and from left to right."""
+        return self.image.height // self.cell, self.image.width // self.cell
+
+    @property
+    def size(self) -> int:
+        """Number of values of an image."""
+        return self.directions * math.prod(self.grid)
+
+    @property
+    def unit(self) -> float:
+        """What a whole number stands for: values are at most about √2, that of an image of nothing but edges."""
+        return 1 / (INTENSITIES * self.image.channels * _TURNS * int(self.weights.sum()) ** 2)
+
+    @property
+    def weights(self) -> npt.NDArray[np.int64]:
+        """Weights of pixels along one axis of a cell, (2 · cell,), falling off from its middle."""
+        side = 2 * self.cell
+        return np.minimum(2 * np.arange(side) + 1, 2 * np.arange(side)[::-1] + 1)
+
+    @property
+    def vectors(self) -> npt.NDArray[np.int64]:
+        """The directions as (down, right) times 64, (directions, 2); the second half is opposite to the first."""
+        angles = 2 * math.pi * np.arange(self.directions // 2) / self.directions
+        half = np.rint(_TURNS * np.stack([np.sin(angles), np.cos(angles)], axis=1)).astype(np.int64)
+        return np.concatenate([half, -half])
+
+    def pooling(self, cells: int) -> npt.NDArray[np.float64]:
+        """Returns the weights of the pixels along one axis in its `cells` cells, (cells, pixels)."""
+        matrix = np.zeros((cells, (cells + 1) * self.cell))
+        for place in range(cells):
+            matrix[place, place * self.cell :][: 2 * self.cell] = self.weights
+        # A cell reaches half its width over its own sides, and at the border over the image's.
+        return matrix[:, self.cell // 2 :][:, : cells * self.cell]
+
+    def __call__(self, numeric: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Returns the values of images in the order of `pixel_schema`, (rows, directions · cells)."""
+        shape = self.image
+        whole = np.rint(numeric * INTENSITIES)
+        gray = whole.reshape(-1, shape.height, shape.width, shape.channels).sum(axis=3)
+        wide = np.pad(gray, ((0, 0), (1, 1), (1, 1)), mode="edge")
+        down, right = wide[:, 2:, 1:-1] - wide[:, :-2, 1:-1], wide[:, 1:-1, 2:] - wide[:, 1:-1, :-2]
+        strength = np.empty((len(gray), self.directions, *gray.shape[1:]))
+        half = self.directions // 2
+        for place, (first, second) in enumerate(self.vectors[:half].tolist()):
+            along, across = down * first + right * second, np.abs(down * second - right * first)
+            np.maximum(along - across, 0, out=strength[:, place])
+            np.maximum(-along - across, 0, out=strength[:, place + half])
+        # Whole numbers below 2⁵³: exact in whatever order a matrix product adds.
+        pooled = self.pooling(self.grid[0]) @ strength @ self.pooling(self.grid[1]).T
+        return pooled.reshape(len(whole), self.size) * self.unit
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OrientedFourier:
+    """Random Fourier features of gradient orientations.
+
+    Attributes:
+        orientations: Of which images, in which cells and directions.
+        fourier: On as many numeric columns as there are orientations.
+    """
+
+    orientations: Orientations
+    fourier: RandomFourier
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates."""
+        return self.fourier.dim
+
+    @property
+    def norm(self) -> float:
+        """1, up to rounding."""
+        return self.fourier.norm
+
+    @property
+    def nonnegative(self) -> bool:
+        """False."""
+        return self.fourier.nonnegative
+
+    def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
+        """Returns the vectors, (rows, dim)."""
+        values = self.orientations(records.numeric)
+        return self.fourier(EncodedTable(values, np.zeros((len(values), 0), dtype=np.int32)))

@@ -1,0 +1,113 @@
+import math
+
+import numpy as np
+import pytest
+
+from noisegate.errors import OptionError
+from noisegate.features.fourier import draw_points
+from noisegate.features.orientation import Orientations, OrientedFourier
+from noisegate.gate.independence import check_row_independence
+from noisegate.schema import EncodedTable, pixel_schema
+from noisegate.schema.pixels import ImageShape
+
+GRAY = ImageShape(height=16, width=12)
+
+
+def ramp(shape: ImageShape, down: float, right: float) -> np.ndarray:
+    """One image whose intensity grows by so many steps of 1/255 a pixel downwards and to the right."""
+    rows, columns = np.mgrid[: shape.height, : shape.width]
+    gray = np.rint(rows * down + columns * right)
+    gray -= gray.min()
+    return np.repeat(gray[:, :, None], shape.channels, axis=2).reshape(1, -1) / 255
+
+
+def by_direction(orientations: Orientations, image: np.ndarray) -> np.ndarray:
+    return orientations(image).reshape(orientations.directions, *orientations.grid)
+
+
+def literal(orientations: Orientations, image: np.ndarray) -> np.ndarray:
+    """The definition, pixel by pixel: what the module's docstring says, with loops."""
+    shape, cell = orientations.image, orientations.cell
+    gray = np.rint(image.reshape(shape.height, shape.width, shape.channels) * 255).sum(axis=2)
+    found = np.zeros((orientations.directions, *orientations.grid))
+    for row in range(shape.height):
+        for column in range(shape.width):
+            down = gray[min(row + 1, shape.height - 1), column] - gray[max(row - 1, 0), column]
+            right = gray[row, min(column + 1, shape.width - 1)] - gray[row, max(column - 1, 0)]
+            for k, (first, second) in enumerate(orientations.vectors):
+                strength = max(0, down * first + right * second - abs(down * second - right * first))
+                for i in range(orientations.grid[0]):
+                    for j in range(orientations.grid[1]):
+                        far = [abs(p - (q * cell + (cell - 1) / 2)) for p, q in ((row, i), (column, j))]
+                        weight = math.prod(max(0, 2 * (cell - distance)) for distance in far)
+                        found[k, i, j] += strength * weight
+    return found * orientations.unit
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("cell", [2, 4])
+def test_the_values_are_the_definition(channels, cell):
+    shape = ImageShape(height=8, width=12, channels=channels)
+    orientations = Orientations(image=shape, cell=cell, directions=6)
+    image = np.random.default_rng(0).integers(0, 256, (1, shape.size)) / 255
+    assert np.allclose(by_direction(orientations, image), literal(orientations, image), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("down", "right", "direction"), [(0, 3, 0), (3, 3, 1), (3, 0, 2), (0, -3, 4), (-3, 0, 6)])
+def test_an_edge_counts_in_its_direction_alone(down, right, direction):
+    values = by_direction(Orientations(image=GRAY), ramp(GRAY, down, right))[:, 1, 1]
+    assert values.argmax() == direction
+    assert values[direction] > 20 * np.delete(values, direction).max()
+
+
+def test_a_dark_edge_on_light_is_not_a_light_edge_on_dark():
+    """Or a generator could turn black and white around: what the prototype's encoder did."""
+    orientations = Orientations(image=GRAY)
+    image = np.random.default_rng(0).integers(0, 256, (1, GRAY.size)) / 255
+    there, back = by_direction(orientations, image), by_direction(orientations, 1 - image)
+    assert np.allclose(there, np.roll(back, 4, axis=0))
+    assert not np.allclose(there, back, rtol=0.1)
+
+
+def test_a_flat_image_has_no_edges_and_no_image_exceeds_the_stated_size():
+    orientations = Orientations(image=GRAY)
+    assert not orientations(np.full((1, GRAY.size), 0.7)).any()
+    stripes = np.tile([0.0, 0.0, 1.0, 1.0], GRAY.size // 4)[None]
+    assert 0.1 < orientations(stripes).max() <= math.sqrt(2) * 2
+
+
+def test_the_vector_of_an_image_is_a_function_of_that_image_bit_for_bit():
+    orientations = Orientations(image=GRAY)
+    fourier = draw_points(orientations.size, count=20, length_scale=0.5, seed=1)
+    features = OrientedFourier(orientations=orientations, fourier=fourier)
+    schema = pixel_schema(GRAY.height, GRAY.width, labels=["a", "b"])
+    check_row_independence("orientations", features, schema.layout, 256)
+    records = EncodedTable(np.random.default_rng(2).uniform(size=(9, GRAY.size)), np.zeros((9, 1), dtype=np.int32))
+    norms = np.linalg.norm(features(records), axis=1)
+    assert np.allclose(norms, features.norm, atol=1e-6)
+    assert (features.dim, features.nonnegative) == (40, False)
+
+
+def test_the_kernel_is_gaussian_in_the_orientations():
+    orientations = Orientations(image=GRAY)
+    fourier = draw_points(orientations.size, count=4000, length_scale=0.5, seed=1)
+    features = OrientedFourier(orientations=orientations, fourier=fourier)
+    images = np.random.default_rng(3).integers(0, 256, (6, GRAY.size)) / 255
+    vectors = features(EncodedTable(images, np.zeros((6, 0), dtype=np.int32)))
+    values = orientations(images)
+    squared = np.square(values[:, None] - values[None]).sum(axis=2)
+    # 5 standard errors of the mean of 4000 cosines
+    assert np.abs(vectors @ vectors.T - np.exp(-squared / (2 * 0.25))).max() < 5 * math.sqrt(0.5 / 4000)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"), [({"cell": 5}, "cell=5"), ({"cell": 0}, "cell=0"), ({"directions": 7}, "directions=7")]
+)
+def test_what_does_not_fit_is_refused_by_name(options, named):
+    with pytest.raises(OptionError, match=named):
+        Orientations(image=GRAY, **options)
+
+
+def test_a_length_scale_that_makes_no_sense_is_refused():
+    with pytest.raises(OptionError, match="length scale 0"):
+        draw_points(3, count=2, length_scale=0, seed=0)

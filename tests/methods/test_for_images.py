@@ -1,0 +1,72 @@
+"""What methods are told by a schema of images, and what `auto` is for one."""
+
+import pytest
+
+from noisegate.errors import OptionError
+from noisegate.methods.automatic import AUTO, auto_for
+from noisegate.methods.for_images import image_settings, make_for
+from noisegate.methods.joint import JointEmbedding
+from noisegate.methods.llm import DPLLM
+from noisegate.methods.pairwise import Pairwise
+from noisegate.privacy.plan import Budget
+from noisegate.schema import Integer, Schema, pixel_schema
+
+TABLE = Schema((Integer(name="x", lower=0, upper=9), Integer(name="y", lower=0, upper=9)))
+SQUARE = pixel_schema(16, 16, labels=(0, 1))
+ODD = pixel_schema(9, 11, 3, labels=(0, 1))
+BUDGET = Budget(epsilon=1)
+# So that accounting is quick; five steps of a GAN are what its discriminator takes before its generator moves once.
+FEW = {name: {"steps": 5, "rate": 0.1} for name in ("psg", "dp-gan", "dp-cgan")}
+FEW["psg"]["depth"] = 1
+
+
+def test_auto_is_another_method_for_images():
+    assert auto_for(TABLE) == "pairwise"
+    assert isinstance(make_for(AUTO, TABLE, {}), Pairwise)
+    assert auto_for(SQUARE) == "joint"
+    method = make_for(AUTO, SQUARE, {"seed": 3})
+    assert isinstance(method, JointEmbedding)
+    assert (method.image, method.seed) == ((16, 16, 1), 3)
+
+
+@pytest.mark.parametrize("name", ["joint", "mepf", "dp-merf", "dp-hp", "psg", "dp-gan", "dp-cgan"])
+@pytest.mark.parametrize("schema", [SQUARE, ODD], ids=["square", "odd"])
+def test_every_method_of_images_can_plan_without_more_being_said(name, schema):
+    method = make_for(name, schema, FEW.get(name, {}))
+    shape = schema.images.shape
+    assert method.image == (shape.height, shape.width, shape.channels)
+    assert method.plan(schema, BUDGET).epsilon <= 1
+
+
+@pytest.mark.parametrize("name", ["dp-merf", "dp-hp"])
+def test_mean_embeddings_get_a_generator_that_can_make_such_images(name):
+    assert make_for(name, SQUARE, {}).generator == "convolutional"
+    assert make_for(name, ODD, {}).generator == "fully-connected"
+    assert make_for(name, TABLE, {}).image is None
+
+
+def test_what_is_asked_for_stays():
+    assert make_for("dp-merf", SQUARE, {"generator": "fully-connected"}).generator == "fully-connected"
+    assert make_for("joint", SQUARE, {"cell": 2}).cell == 2
+    method = make_for("dp-merf", SQUARE, {"generator": "mixture"})
+    assert (method.generator, method.image) == ("mixture", None)
+    with pytest.raises(OptionError, match="8 x 8 x 1 has 64"):
+        make_for("psg", SQUARE, {"image": (8, 8, 1)}).plan(SQUARE, BUDGET)
+
+
+def test_other_cells_where_four_pixels_do_not_divide_the_sides():
+    assert make_for("joint", pixel_schema(18, 30, labels=(0, 1)), {}).cell == 6
+    assert make_for("joint", ODD, {}).orientations == 0
+    # 60 pixels divide by 4 but not by the 8 that a network for them needs.
+    assert make_for("joint", pixel_schema(60, 60, labels=(0, 1)), {}).generator == "fully-connected"
+    assert make_for("joint", pixel_schema(64, 64, labels=(0, 1)), {}).generator == "sub-pixel"
+
+
+def test_methods_that_know_no_images_are_told_nothing():
+    assert image_settings("pairwise", SQUARE, {"seed": 1}) == {"seed": 1}
+    assert isinstance(make_for("dp-llm", SQUARE, {}), DPLLM)
+
+
+def test_an_unknown_method_is_named():
+    with pytest.raises(OptionError, match="'dp-nothing'"):
+        make_for("dp-nothing", SQUARE, {})

@@ -1,0 +1,137 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from noisegate import Budget, Gate
+from noisegate.errors import ModelError, OptionError
+from noisegate.methods.catalogue import make_method
+from noisegate.methods.joint import ORIENTATIONS, PIXELS, JointEmbedding
+from noisegate.schema import pixel_schema
+from noisegate.synthesizer import Synthesizer
+
+SIDE = 8
+TINY = {"image": (SIDE, SIDE, 1), "pixels": 40, "orientations": 40, "latent": 4, "channels": (8, 8)}
+QUICK = {**TINY, "fit_options": {"steps": 3}}
+SCHEMA = pixel_schema(SIDE, SIDE, labels=["left", "down"])
+
+
+def strokes(rows: int, label: bool = True) -> pa.Table:
+    """Bright bars on black: of the first label upright ones, of the second lying ones, at a place of their own each."""
+    random = np.random.default_rng(0)
+    images = np.zeros((rows, SIDE, SIDE), dtype=np.int64)
+    lying = random.integers(0, 2, rows)
+    for image, flat in zip(images, lying, strict=True):
+        place = random.integers(1, SIDE - 2)
+        (image if flat else image.T)[place : place + 2] = random.integers(200, 256)
+    table = pa.table(dict(zip(SCHEMA.names[:-1], images.reshape(rows, -1).T, strict=True)))
+    names = np.array(["left", "down"])[lying]
+    return table.append_column("label", pa.array(names)) if label else table
+
+
+def share_lying(images: np.ndarray) -> np.ndarray:
+    """Of each image, how much brighter its brightest row is than its brightest column, as a truth value."""
+    return images.mean(axis=2).max(axis=1) > images.mean(axis=1).max(axis=1)
+
+
+@pytest.mark.parametrize("generator", ["sub-pixel", "convolutional"])
+def test_a_fit_recovers_what_the_labels_look_like(generator):
+    # Half of these images is ink: they lie further apart than drawings, for which the default scales are.
+    scales = {"pixel_scale": 3.0, "orientation_scale": 1.0}
+    options = {**TINY, **scales, "generator": generator, "fit_options": {"steps": 200, "batch": 64}}
+    method = JointEmbedding(**options)
+    made = method.fit(Gate(strokes(3000), schema=SCHEMA, epsilon=100.0), device="cpu").sample(600, seed=1)
+    labels = np.array(made["label"].to_pylist())
+    images = np.stack([made[name].to_numpy() for name in SCHEMA.names[:-1]], axis=1).reshape(-1, SIDE, SIDE)
+    lying = share_lying(images)
+    assert 0.4 < (labels == "down").mean() < 0.6
+    assert lying[labels == "down"].mean() > 0.85
+    assert lying[labels == "left"].mean() < 0.15
+
+
+@pytest.mark.parametrize("left_out", ["pixels", "orientations"])
+def test_each_part_can_stand_alone(left_out):
+    method = JointEmbedding(**{**QUICK, left_out: 0})
+    names = [release.question.name for release in method.plan(SCHEMA, Budget(epsilon=1.0)).releases]
+    assert left_out not in names
+    assert len(names) == 2
+    made = method.fit(Gate(strokes(50), schema=SCHEMA, epsilon=1.0), device="cpu")
+    assert made.certificate.check() <= 1.0
+
+
+@pytest.mark.parametrize(("adjacency", "asked"), [("add-remove", 3), ("replace-one", 2)])
+def test_images_without_labels(adjacency, asked):
+    schema = pixel_schema(SIDE, SIDE, labels=None)
+    gate = Gate(strokes(40, label=False), schema=schema, epsilon=1.0, adjacency=adjacency, records=40)
+    made = JointEmbedding(**QUICK).fit(gate, device="cpu")
+    assert len(made.release.values) == asked
+    assert made.sample(5, seed=0).column_names == list(schema.names)
+
+
+def test_a_record_costs_what_the_plan_says_whatever_the_split():
+    """Shares move noise between the parts; the whole stays at ε."""
+    for share in (0.1, 10.0):
+        plan = JointEmbedding(**QUICK, orientations_share=share).plan(SCHEMA, Budget(epsilon=1.0))
+        noise = {name: plan.release(name).noise_std_natural for name in (PIXELS, ORIENTATIONS)}
+        assert (noise[ORIENTATIONS] > noise[PIXELS]) == (share < 1)
+    made = JointEmbedding(**QUICK).fit(Gate(strokes(30), schema=SCHEMA, epsilon=1.0), device="cpu")
+    assert 0.95 < made.certificate.check() <= 1.0
+
+
+def test_features_are_public_and_follow_from_the_seed():
+    first, again, other = (JointEmbedding(**QUICK, seed=seed).maps(SCHEMA) for seed in (1, 1, 2))
+    assert (first[PIXELS].frequencies == again[PIXELS].frequencies).all()
+    assert (first[PIXELS].frequencies != other[PIXELS].frequencies).any()
+    # Were the streams shared, the parts would be dependent.
+    rows = min(len(first[PIXELS].frequencies), len(first[ORIENTATIONS].fourier.frequencies))
+    assert (first[PIXELS].frequencies[:rows] != first[ORIENTATIONS].fourier.frequencies[:rows]).any()
+
+
+def test_length_scales_grow_with_the_image():
+    """Distances grow with the root of the number of pixels; at a fixed scale large images would be noise."""
+    spread = {}
+    for side in (28, 56):
+        maps = JointEmbedding(image=(side, side, 1), pixels=200, orientations=200).maps(
+            pixel_schema(side, side, labels=["a", "b"])
+        )
+        spread[side] = [maps[PIXELS].frequencies.std(), maps[ORIENTATIONS].fourier.frequencies.std()]
+    assert np.allclose(np.divide(spread[28], spread[56]), 2, rtol=0.02)
+
+
+def test_saving_and_settings_come_back(tmp_path):
+    method = make_method("joint", QUICK)
+    assert JointEmbedding.from_json(method.to_json()) == method
+    made = method.fit(Gate(strokes(30), schema=SCHEMA, epsilon=1.0), device="cpu")
+    made.save(tmp_path / "model")
+    assert Synthesizer.load(tmp_path / "model").sample(7, seed=3) == made.sample(7, seed=3)
+    with pytest.raises(ModelError, match="settings of joint"):
+        JointEmbedding.from_json({"nonsense": 1})
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"image": None}, "image=None"),
+        ({"image": (9, 8, 1)}, "cell=4"),
+        ({"image": (9, 8, 1), "orientations": 0}, "multiples of 4"),
+        ({"pixels": 0, "orientations": 0}, "nothing to ask"),
+        ({"pixels": -1}, "pixels=-1"),
+        ({"generator": "table"}, "generator='table'"),
+        ({"channels": (8, 0)}, "channels=0"),
+        ({"channels": 8}, "channels=8"),
+        ({"pixel_scale": 0}, "pixel_scale=0"),
+        ({"orientation_scale": "wide"}, "orientation_scale='wide'"),
+        ({"counts_share": 0}, "counts_share=0"),
+        ({"latent": True}, "latent=True"),
+        ({"seed": -1}, "seed=-1"),
+        ({"fit_options": 3}, "fit_options=3"),
+        ({"generator": "convolutional", "channels": (8,)}, "two numbers"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(options, named):
+    with pytest.raises(OptionError, match=named):
+        JointEmbedding(**{**QUICK, **options})
+
+
+def test_another_table_than_images_is_refused_before_anything_is_read():
+    with pytest.raises(OptionError, match="8 x 8 x 1"):
+        JointEmbedding(**QUICK).plan(pixel_schema(4, 4, labels=["a", "b"]), Budget(epsilon=1.0))
