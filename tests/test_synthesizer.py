@@ -18,10 +18,12 @@ from noisegate.schema import (
     Continuous,
     Date,
     Datetime,
+    EncodedTable,
     Impossible,
     Integer,
     Ordinal,
     Schema,
+    pixel_schema,
 )
 
 SCHEMA = Schema(
@@ -59,6 +61,60 @@ def people():
 def fitted():
     method = DPMERF(frequencies=50, latent=8, hidden=(32,), fit_options={"steps": 120, "stop_at_noise": False})
     return method.fit(Gate(people(), schema=SCHEMA, epsilon=100.0), device="cpu")
+
+
+def test_a_whole_number_as_epsilon_is_saved_and_loaded(tmp_path):
+    method = DPMERF(frequencies=5, latent=2, hidden=(4,), fit_options={"steps": 1})
+    made = method.fit(Gate(people(), schema=SCHEMA, epsilon=1), device="cpu")
+    assert Synthesizer.load(made.save(tmp_path / "model")).certificate == made.certificate
+
+
+class _Ramp:
+    """A record model that counts: pixels of record i are i · 1/255, modulo 1; labels in turn."""
+
+    kind = "ramp"
+
+    def __init__(self, schema):
+        self.layout, self.asked = schema.layout, []
+
+    def draw(self, rows, random):
+        self.asked.append(rows)
+        numeric = np.tile((np.arange(rows) % 256 / 255)[:, None], (1, len(self.layout.numeric)))
+        codes = np.zeros((rows, len(self.layout.coded)), np.int32) + (np.arange(rows) % 3)[:, None].astype(np.int32)
+        return EncodedTable(numeric, codes)
+
+
+def _images_of(fitted, schema):
+    certificate = fitted.release.certificate
+    certificate = replace(certificate, public={**certificate.public, "schema": schema.to_json()})
+    release = replace(fitted.release, certificate=certificate)
+    return Synthesizer(release=release, model=_Ramp(schema), summary=fitted.summary)
+
+
+def test_images_come_in_batches_that_do_not_grow_with_them(fitted):
+    schema = pixel_schema(128, 128, 3, labels=("a", "b", "c"))
+    made = _images_of(fitted, schema)
+    batches = list(made.images(400, seed=0))
+    assert sum(map(len, batches)) == 400
+    assert max(made.model.asked) * 128 * 128 * 3 <= 2**23
+    assert batches[0].pixels[5].ravel().tolist() == [5] * schema.images.shape.size
+    assert batches[0].labels[:4] == ("a", "b", "c", "a")
+
+
+def test_images_may_be_asked_for_by_class(fitted):
+    made = _images_of(fitted, pixel_schema(8, 8, labels=("a", "b", "c")))
+    (batch,) = made.images(10, seed=0, where={"label": "b"})
+    assert batch.labels == ("b",) * 10
+    assert set(batch.pixels[:, 0, 0, 0] % 3) == {1}
+    with pytest.raises(OptionError, match="'x'"):
+        made.images(10, where={"label": "x"})
+    with pytest.raises(OptionError, match="n=-1"):
+        made.images(-1)
+
+
+def test_a_model_of_tables_makes_no_images(fitted):
+    with pytest.raises(OptionError, match="pixel_schema"):
+        fitted.images(3)
 
 
 @pytest.fixture(scope="module")

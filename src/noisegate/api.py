@@ -1,4 +1,4 @@
-"""The one-call form: a private table in, a synthesizer out."""
+"""The one-call form: a private table in, or private images, and a synthesizer out."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from noisegate.errors import OptionError
 from noisegate.gate.gate import Gate
-from noisegate.methods.automatic import AUTO
+from noisegate.methods.automatic import AUTO, auto_for
 from noisegate.methods.catalogue import make_method
+from noisegate.methods.for_images import image_settings
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.ledger import Ledger
 from noisegate.schema import Schema
@@ -34,13 +36,18 @@ def synthesize(
     dataset: str | None = None,
     seed: int = 0,
     device: str = "auto",
+    on_error: str = "refuse",
     **settings: Any,
 ) -> Synthesizer:
     """Returns a synthesizer for a private table; its `sample(n)` gives the kind of table that was put in.
 
+    For images, described by `noisegate.schema.pixel_schema`, its `images(n)` gives images, and the method is told their
+    shape by the schema.
+
     Args:
-        data: pandas, Polars or PyArrow table, or a path (see `Gate`).
-        schema: Public knowledge about the table, or the path of its TOML file.
+        data: pandas, Polars or PyArrow table, or a path (see `Gate`); of images a folder, a Parquet file with an image
+            column or an .npz file.
+        schema: Public knowledge about the records, or the path of its TOML file.
         epsilon: ε of the guarantee.
         delta: δ of the guarantee.
         method: Name of the method; "auto" is the one that does best where nothing else is known.
@@ -52,6 +59,7 @@ def synthesize(
         dataset: Name of the data set in the ledger.
         seed: Of the public randomness; the private noise takes none.
         device: "auto", "cpu", "cuda" or "mps".
+        on_error: What happens to images that cannot be read: "refuse" the run, or "skip" them.
         settings: Settings of the method, for instance ``frequencies=500``.
 
     Raises:
@@ -60,7 +68,10 @@ def synthesize(
     """
     if isinstance(schema, str | Path):
         schema = Schema.from_toml(schema)
-    chosen = make_method(method, {"seed": seed, **settings})
+    if not isinstance(schema, Schema):
+        raise OptionError(f"schema={schema!r} must be a noisegate.Schema, or the path of its TOML file.")
+    name = auto_for(schema) if method == AUTO else method
+    chosen = make_method(name, image_settings(name, schema, {"seed": seed, **settings}))
     gate = Gate(
         data,
         schema=schema,
@@ -72,6 +83,7 @@ def synthesize(
         contributions=contributions,
         ledger=ledger,
         dataset=dataset,
+        on_error=on_error,
     )
     return chosen.fit(gate, device=device, convert=_converter(data, schema))
 

@@ -1,4 +1,4 @@
-"""What a fit gives: synthetic tables, and the certificate that goes with them. Public side."""
+"""What a fit gives: synthetic tables or images, and the certificate that goes with them. Public side."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import numpy as np
 
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.generators.record_model import ConditionalModel, RecordModel, model_class
-from noisegate.generators.rejection import Accept, accepted_batches
+from noisegate.generators.rejection import BATCH_ROWS, Accept, accepted_batches
 from noisegate.model_folder import CLASSIFIER, read_model, write_model
+from noisegate.output.image_batch import ImageBatch, image_batch
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable, Region, Schema, decode
@@ -22,6 +23,9 @@ from noisegate.schema import EncodedTable, Region, Schema, decode
 if TYPE_CHECKING:
     import pyarrow as pa
     import torch
+
+# Of the numbers of a batch of images: 64 MB as float64.
+_BATCH_NUMBERS = 2**23
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +88,32 @@ class Synthesizer:
 
     def batches(self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None) -> Iterator[pa.Table]:
         """Returns `n` synthetic records in Arrow tables of at most 16,384, in constant memory; see `sample`."""
+        return (decode(records, self.schema) for records in self._encoded(n, seed, where))
+
+    def images(
+        self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None
+    ) -> Iterator[ImageBatch]:
+        """Returns `n` synthetic images with their labels, in batches, in constant memory.
+
+        They are those that `sample` gives as rows of pixels, for the same seed. `noisegate.output.formats` writes them.
+
+        Args:
+            n: Number of images, at least 0.
+            seed: Of the public randomness; None for other images at every call.
+            where: Values that every image shall have, by column, for instance ``{"label": 3}``; see `sample`.
+
+        Raises:
+            OptionError: if the model was fitted to a table and makes no images, or as `sample` does.
+        """
+        if self.schema.images is None:
+            raise OptionError(
+                "this model was fitted to a table and makes no images: take sample(n). A model of images is fitted "
+                "with a schema of images, as noisegate.schema.pixel_schema(28, 28, labels=range(10)) makes it."
+            )
+        return (image_batch(records, self.schema) for records in self._encoded(n, seed, where))
+
+    def _encoded(self, n: int, seed: int | None, where: Mapping[str, Any] | None) -> Iterator[EncodedTable]:
+        """Returns `n` records in batches; what is wrong with the request is found at once."""
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
             raise OptionError(f"n={n!r}: the number of records to sample must be a whole number, 0 or more.")
         region = self._region(where) if where else None
@@ -94,8 +124,14 @@ class Synthesizer:
                 if not model.probability(region) > 0:
                     raise OptionError(f"{asked}: the model gives no such record; ask for less at once.")
                 model = model.given(region)
-        encoded = accepted_batches(model, n, _random(seed), accept=self._accept(region), asked=asked)
-        return (decode(records, self.schema) for records in encoded)
+        return accepted_batches(
+            model,
+            n,
+            _random(seed),
+            accept=self._accept(region),
+            asked=asked,
+            batch_rows=BATCH_ROWS if self.schema.images is None else _image_rows(self.schema.images.shape.size),
+        )
 
     def save(self, folder: str | Path) -> Path:
         """Writes the model into the new folder `folder`: safetensors and JSON, no pickle. See `model_folder`.
@@ -144,6 +180,11 @@ class Synthesizer:
         if region is None:
             return (lambda records: ~schema.broken(records)) if schema.constraints else None
         return lambda records: region.contains(records) & ~schema.broken(records)
+
+
+def _image_rows(size: int) -> int:
+    """Returns how many images of so many numbers make a batch."""
+    return min(max(_BATCH_NUMBERS // size, 1), BATCH_ROWS)
 
 
 def _no_record(schema: Schema) -> EncodedTable:

@@ -11,7 +11,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from noisegate.cli.main import run
 from noisegate.privacy.ledger import Ledger
@@ -19,6 +21,13 @@ from noisegate.privacy.ledger import Ledger
 CANARY = "CANARY7531"
 PROGRAM = [sys.executable, "-c", "from noisegate.cli.main import run; run()"]
 TINY = ["--method", "dp-merf", "--set", "frequencies=10", "--set", "hidden=[16]", "--set", 'fit_options={"steps": 10}']
+
+IMAGES = ["--size", "8", "--classes", "cat,dog"]
+FEW_IMAGES = [
+    part
+    for setting in ("pixels=20", "orientations=20", "channels=[4,2]", 'fit_options={"steps": 20, "batch": 10}')
+    for part in ("--set", setting)
+]
 
 SCHEMA = """\
 label = "answer"
@@ -81,6 +90,39 @@ class Desk:
         return Ledger(self.ledger).show("clinic")[0]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Gallery:
+    """A folder of private pictures of cats, which are dark above, and of dogs, which are dark below."""
+
+    folder: Path
+    data: Path = field(init=False)
+    schema: Path = field(init=False)
+    ledger: Path = field(init=False)
+    out: Path = field(init=False)
+
+    def __post_init__(self):
+        for name, file in {"schema": "images.toml", "data": "scans", "ledger": "ledger.db", "out": "model"}.items():
+            object.__setattr__(self, name, self.folder / file)
+        draw = np.random.default_rng(0)
+        for label, top in (("cat", 0), ("dog", 4)):
+            (self.data / label).mkdir(parents=True)
+            for number in range(30):
+                pixels = draw.integers(150, 256, (8, 8), dtype=np.uint8)
+                pixels[top : top + 4] //= 8
+                Image.fromarray(pixels).save(self.data / label / f"{number}.png")
+        Ledger(self.ledger).register("clinic", epsilon=30, delta=1e-5)
+
+    def listing(self):
+        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
+
+    def fit(self, *more, described=IMAGES):
+        base = ["fit", str(self.data), *described, "--epsilon", "10", "--out", str(self.out), *FEW_IMAGES]
+        return [*base, "--dataset", "clinic", "--ledger", str(self.ledger), *more]
+
+    def account(self):
+        return Ledger(self.ledger).show("clinic")[0]
+
+
 def rows(count, seed=0):
     draw = random.Random(seed)
     return [
@@ -119,6 +161,26 @@ def fitted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fitted")
     made = Desk(folder=folder)
     shell(*made.fit(), cwd=folder)
+    return made
+
+
+@pytest.fixture
+def gallery(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NOISEGATE_LEDGER", raising=False)
+    return Gallery(folder=tmp_path)
+
+
+@pytest.fixture(scope="session")
+def pictured(tmp_path_factory):
+    """A model of images, made once; copy it before changing it."""
+    from noisegate import synthesize
+    from noisegate.schema import pixel_schema
+
+    made = Gallery(folder=tmp_path_factory.mktemp("pictured"))
+    schema = pixel_schema(8, 8, labels=("cat", "dog"))
+    few = {"pixels": 20, "orientations": 20, "channels": (4, 2), "fit_options": {"steps": 20, "batch": 10}}
+    synthesize(made.data, schema=schema, epsilon=10, **few).save(made.out)
     return made
 
 

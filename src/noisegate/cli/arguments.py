@@ -11,7 +11,8 @@ import typer
 from noisegate.errors import OptionError
 
 SchemaOption = Annotated[
-    Path | None, typer.Option("--schema", help="Schema file, TOML: what is publicly known about the columns.")
+    Path | None,
+    typer.Option("--schema", help="Schema file, TOML: what is publicly known about the columns, or images."),
 ]
 Epsilon = Annotated[float, typer.Option("--epsilon", help="ε of the guarantee, 0.01 to 1000; 1 is a common choice.")]
 Delta = Annotated[float, typer.Option("--delta", help="δ of the guarantee; keep it well below 1/(number of records).")]
@@ -41,7 +42,7 @@ Method = Annotated[
     typer.Option(
         "--method",
         help="How to make synthetic records: auto (says what it chose), or one by name: aim, dp-cgan, dp-gan, dp-hp, "
-        "dp-merf, mst, pairwise, psg. dp-llm trains a classifier that explains itself.",
+        "dp-merf, mst, pairwise, psg; joint and dp-mepf for images. dp-llm trains a classifier that explains itself.",
     ),
 ]
 Settings = Annotated[
@@ -89,6 +90,7 @@ def require_schema(path: Path | None) -> Path:
         raise OptionError(
             "--schema is required. Bounds, levels and missing-ness read off private data would leak it: an outlier's "
             "value, a rare diagnosis, that somebody answered at all. Write down what is publicly known; "
-            "`noisegate schema init PUBLIC.csv -o schema.toml` drafts it from a file that is public."
+            "`noisegate schema init PUBLIC.csv -o schema.toml` drafts it from a file that is public. Images are "
+            "described by options instead, for instance --size 28 --channels 1 --classes 10."
         )
     return path

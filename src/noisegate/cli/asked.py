@@ -18,7 +18,8 @@ def unlabelled(schema: Schema) -> Schema:
     """Returns the schema of records to be predicted: without the label, which they may have but need not."""
     columns = tuple(column for column in schema.columns if column.name != schema.label)
     ignored = (*schema.ignore, *([] if schema.label is None else [schema.label]))
-    return replace(schema, columns=columns, label=None, ignore=ignored, constraints=())
+    images = None if schema.images is None else schema.images.unlabelled()
+    return replace(schema, columns=columns, label=None, ignore=ignored, constraints=(), images=images)
 
 
 def read_records(path: Path, classifier: LocallyLinear, *, show_values: bool) -> Iterator[EncodedTable]:
@@ -27,9 +28,9 @@ def read_records(path: Path, classifier: LocallyLinear, *, show_values: bool) ->
     Raises:
         DataError: if they do not fit; values are quoted with `show_values` only.
     """
-    from noisegate.data.tables import TableSource
+    from noisegate.data.sources import open_source
 
-    yield from TableSource(path, unlabelled(classifier.release.schema), show_values=show_values).batches()
+    yield from open_source(path, unlabelled(classifier.release.schema), show_values=show_values).batches()
 
 
 def class_named(classifier: LocallyLinear, text: str) -> Any:

@@ -10,6 +10,7 @@ import typer
 
 from noisegate.cli.arguments import Json, SchemaOption, require_schema
 from noisegate.cli.console import ERR, OUT, print_json, steps
+from noisegate.cli.evaluate_images import Asked, check_given, evaluate_images
 from noisegate.cli.writing import new_file
 from noisegate.errors import OptionError
 
@@ -19,21 +20,30 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    synthetic: Annotated[Path, typer.Option("--synthetic", help="Synthetic records, CSV or Parquet.")],
+    synthetic: Annotated[Path, typer.Option("--synthetic", help="Synthetic records, CSV or Parquet; or images.")],
     test: Annotated[Path, typer.Option("--test", help="Real records that the fit did not use.")],
     schema: SchemaOption = None,
     train: Annotated[
         Path | None, typer.Option("--train", help="Real records that the fit used: gives the ceiling to compare with.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the classifiers and of the choice of triples.")] = 0,
+    images: Annotated[
+        bool,
+        typer.Option(
+            "--images",
+            help="Measure images: classifiers chosen by synthetic images alone, Fréchet and kernel distance, precision "
+            "and recall. The schema is one of images.",
+        ),
+    ] = False,
     classifiers: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--classifiers",
-            help="three; twelve: those of the papers, slower; for images networks, or some of them: convnet, lenet, "
-            "alexnet, vgg11, resnet18, mlp.",
+            help="three (default); twelve: those of the papers, slower; for pixel columns networks, or some of them: "
+            "convnet, lenet, alexnet, vgg11, resnet18, mlp. With --images: some of cnn (default), resnet, wrn, "
+            "logistic, mlp, twelve.",
         ),
-    ] = "three",
+    ] = None,
     jobs: Annotated[
         int | None,
         typer.Option("--jobs", min=1, help="Of twelve or networks: how many run side by side. Default: every core."),
@@ -45,16 +55,42 @@ def evaluate(
         ),
     ] = None,
     repeats: Annotated[
-        int | None, typer.Option("--repeats", help="With networks: fresh starts of each. Default: 3.")
+        int | None, typer.Option("--repeats", help="With networks: fresh starts of each. Default: 3; with --images 1.")
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option("--epochs", help="With networks. Default: 300, or 1000 with --augment.")
+        int | None,
+        typer.Option("--epochs", help="With networks. Default: 300, or 1000 with --augment; with --images 6."),
     ] = None,
     augment: Annotated[
         bool | None, typer.Option("--augment", help="With networks: train on shifted, scaled and turned images.")
     ] = None,
     device: Annotated[
         str | None, typer.Option("--device", help="With networks: auto (default), cpu, cuda or mps.")
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features",
+            help="With --images, what distances are measured in: encoder (default), inception-v3 or pixels.",
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option("--weights", help="With inception-v3: the file. Default: the cache of torch.")
+    ] = None,
+    most: Annotated[
+        int | None,
+        typer.Option("--most", min=2, help="With --images: images of each set for distances. Default: 10,000."),
+    ] = None,
+    nearest: Annotated[
+        Path | None,
+        typer.Option(
+            "--nearest",
+            help="With --images and --train: draw synthetic images beside the nearest PRIVATE ones into this PNG, "
+            "whose name starts with private-.",
+        ),
+    ] = None,
+    on_error: Annotated[
+        str | None, typer.Option("--on-error", help="With --images, for pictures that cannot be used: refuse or skip.")
     ] = None,
     picture: Annotated[Path | None, typer.Option("--picture", help="Write a comparison picture to this PNG.")] = None,
     show_values: Annotated[bool, typer.Option("--show-values", help="Let errors quote private values.")] = False,
@@ -65,6 +101,8 @@ def evaluate(
     The figures are computed on real data and are not covered by the guarantee: keep them private.
 
     Example: `noisegate evaluate --synthetic synthetic.csv --test real_test.csv --schema schema.toml`
+
+    Images: `noisegate evaluate --images --synthetic out.parquet --test TEST_FOLDER --schema images.toml`
     """
     from noisegate.data.frames import read_table
     from noisegate.evaluation import evaluate as measure
@@ -72,9 +110,27 @@ def evaluate(
     from noisegate.evaluation.images import find_pixels
     from noisegate.schema import Schema
 
-    choice = read_choice(classifiers)
-    given = {"image": image, "repeats": repeats, "epochs": epochs, "augment": augment, "device": device}
-    options = _network_options(choice, {name: value for name, value in given.items() if value is not None})
+    pictures = {"features": features, "weights": weights, "most": most, "nearest": nearest, "on-error": on_error}
+    trained = {"image": image, "repeats": repeats, "epochs": epochs, "augment": augment, "device": device}
+    tables = {"jobs": jobs, "picture": picture}
+    given = {name: value for name, value in (pictures | trained | tables).items() if value is not None}
+    if images:
+        asked = Asked(
+            synthetic=synthetic,
+            test=test,
+            train=train,
+            classifiers=classifiers or "cnn",
+            seed=seed,
+            given=given,
+            show_values=show_values,
+            as_json=as_json,
+        )
+        evaluate_images(asked, Schema.from_toml(require_schema(schema)))
+        return
+    check_given(given, images=False)
+    chosen = classifiers or "three"
+    choice = read_choice(chosen)
+    options = _network_options(choice, {name: value for name, value in given.items() if name in trained})
     known = Schema.from_toml(require_schema(schema))
     if choice.networks:
         find_pixels(known, options.image)
@@ -91,7 +147,7 @@ def evaluate(
                 known,
                 used,
                 seed=seed,
-                classifiers=classifiers,
+                classifiers=chosen,
                 networks=options,
                 jobs=jobs,
                 progress=lambda name, done, _: update(done, name),

@@ -31,7 +31,10 @@ def explain(
     ] = None,
     top: Annotated[int, typer.Option("--top", min=1, help="How many columns to show.")] = 10,
     image: Annotated[
-        str | None, typer.Option("--image", metavar="H,W[,C]", help="With --picture: the size of the images in pixels.")
+        str | None,
+        typer.Option(
+            "--image", metavar="H,W[,C]", help="With --picture: the size of images in pixels, unless the schema tells."
+        ),
     ] = None,
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Draw the maps to this PNG, where the columns are pixels.")
@@ -50,8 +53,9 @@ def explain(
     from noisegate.classifiers.locally_linear import LocallyLinear
     from noisegate.cli.explaining import asked_records, class_filters, draw, record_reasons
 
-    shape = _shape(image, picture)
     classifier = LocallyLinear.load(model)
+    images = classifier.release.schema.images
+    shape = images.shape if images and picture and image is None else _shape(image, picture)
     wanted = None if label is None else class_named(classifier, label)
     asked = None if record is None else asked_records(record, classifier, show_values)
     with new_file(picture, "--picture") if picture else nullcontext() as drawing:

@@ -28,9 +28,20 @@ from noisegate.cli.arguments import (
     Settings,
     UnitColumn,
     read_settings,
-    require_schema,
 )
 from noisegate.cli.console import OUT, closeness, print_json, say, steps, warn
+from noisegate.cli.image_options import (
+    Channels,
+    Classes,
+    Convert,
+    Label,
+    OnError,
+    Resize,
+    Size,
+    Unlabelled,
+    described_schema,
+    given_options,
+)
 from noisegate.cli.plan import coordinates, reason_of, show, warn_about_delta
 from noisegate.errors import OptionError
 
@@ -44,7 +55,7 @@ if TYPE_CHECKING:
     from noisegate.synthesizer import FitSummary
 
 CHECKPOINT_SECONDS = 20.0
-_KEPT = ("delta", "adjacency", "records", "unit", "unit_column", "contributions", "dataset", "ledger")
+_KEPT = ("delta", "adjacency", "records", "unit", "unit_column", "contributions", "dataset", "ledger", "on_error")
 _DATA = "DATA, the private records,"
 _T = TypeVar("_T")
 
@@ -53,7 +64,11 @@ def fit(
     context: typer.Context,
     out: Annotated[Path, typer.Option("--out", "-o", help="Model folder to make.")],
     data: Annotated[
-        str | None, typer.Argument(help="Private records: a CSV or Parquet file, or a folder of them.")
+        str | None,
+        typer.Argument(
+            help="Private records: a CSV or Parquet file, or a folder of them. Private images: a folder of class "
+            "folders or with labels.csv, Parquet with an image column, an .npz file, or a torchvision data set on disk."
+        ),
     ] = None,
     schema: SchemaOption = None,
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="ε of the guarantee, 0.01 to 1000.")] = None,
@@ -71,6 +86,14 @@ def fit(
     seed: Seed = 0,
     device: Annotated[str, typer.Option("--device", help="Where to fit: auto, cpu, cuda or mps.")] = "auto",
     settings: Settings = None,
+    size: Size = None,
+    channels: Channels = None,
+    classes: Classes = None,
+    label: Label = None,
+    unlabelled: Unlabelled = False,
+    resize: Resize = None,
+    convert: Convert = False,
+    on_error: OnError = "refuse",
     resume: Annotated[
         bool,
         typer.Option(
@@ -85,6 +108,9 @@ def fit(
     """Fit a model to private records: spends ε once, then only what has left the gate is used.
 
     Example: `noisegate fit patients.csv --schema schema.toml --epsilon 1 --out model --dataset clinic-2026`
+
+    Images: `noisegate fit scans/ --size 28 --channels 1 --classes 10 --epsilon 1 --out model`, or with the same in a
+    file: `noisegate fit scans/ --schema images.toml --epsilon 1 --out model`
     """
     from noisegate.cli.interrupts import held
     from noisegate.cli.training import taken_up
@@ -117,25 +143,28 @@ def fit(
 def _new_run(options: Mapping[str, Any]) -> Run:
     """Returns what the options ask for."""
     from noisegate.cli.run import Run
-    from noisegate.methods.catalogue import make_any
-    from noisegate.schema import Schema
+    from noisegate.methods.for_images import make_for
 
     _required(options["data"], _DATA)
-    path, epsilon = require_schema(options["schema"]), _required(options["epsilon"], "--epsilon")
+    schema, epsilon = described_schema(options["schema"], options), _required(options["epsilon"], "--epsilon")
     settings = {"seed": options["seed"], **read_settings(options["settings"])}
-    method = make_any(options["method"], settings)
-    schema = Schema.from_toml(path)
+    method = make_for(options["method"], schema, settings)
     return Run(method=method, schema=schema, epsilon=epsilon, **{name: options[name] for name in _KEPT})
 
 
 def _typed(context: typer.Context) -> dict[str, Any]:
-    """Returns the options that stand on the command line, and not those that have their defaults."""
+    """Returns the options that stand on the command line, and not those that have their defaults.
+
+    Those that describe images are one, "images": the schema that they describe.
+    """
     sources = {name: context.get_parameter_source(name) for name in context.params}
-    return {
+    images = given_options(context.params)
+    typed: dict[str, Any] = {
         name: read_settings(value) if name == "settings" else value
         for name, value in context.params.items()
-        if getattr(sources[name], "name", None) == "COMMANDLINE"
+        if getattr(sources[name], "name", None) == "COMMANDLINE" and name not in images
     }
+    return typed | ({"images": described_schema(typed.get("schema"), images)} if images else {})
 
 
 def _required(value: _T | None, what: str) -> _T:
@@ -202,6 +231,8 @@ def _ask(
             with steps("Reading records", None) as progress:
                 release = chosen.ask(gate)
         unfinished.keep(release)
+    if gate.skipped:
+        warn(f"{gate.skipped:,} images could not be used and were left out. How many is private: keep it to yourself.")
     return release
 
 
@@ -285,5 +316,6 @@ def _report(release: Release, summary: FitSummary | None, out: Path, seconds: fl
             else ""
         )
     )
-    following = f"explain {out}" if summary is None else f"sample {out} -n 10000 -o synthetic.csv"
+    ending = "csv" if release.schema.images is None else "parquet"
+    following = f"explain {out}" if summary is None else f"sample {out} -n 10000 -o synthetic.{ending}"
     OUT.print(f"Model and certificate: {out}, {out / 'certificate.md'}. Next: noisegate {following}")

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from noisegate._version import __version__
-from noisegate.cli import demo, evaluate, explain, fit, ledger, plan, predict, sample, schema, verify
+from noisegate.cli import demo, evaluate, explain, fit, ledger, plan, predict, pretrain, sample, schema, verify
 from noisegate.cli.ending import end
 
-VERBS = ("demo", "schema", "plan", "fit", "sample", "evaluate", "explain", "predict", "verify", "ledger")
+VERBS = ("demo", "schema", "plan", "fit", "sample", "evaluate", "explain", "predict", "verify", "ledger", "pretrain")
 
 
 class _InOrder(typer.core.TyperGroup):
@@ -25,11 +25,11 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
-    help="Differentially private synthetic tables, with a certificate that anyone can check.\n\n"
-    "The order of work: `schema` describes the columns, `plan` shows the price, `fit` spends it once, `sample` makes "
-    "records, `evaluate` looks at them, `verify` checks the certificate. `ledger` keeps the books over many runs. "
-    "After `fit --method dp-llm`, which trains a classifier, `explain` shows what it answers to, and `predict` asks "
-    "it.\n\n"
+    help="Differentially private synthetic tables and images, with a certificate that anyone can check.\n\n"
+    "The order of work: `schema` describes the columns or the images, `plan` shows the price, `fit` spends it once, "
+    "`sample` makes records, `evaluate` looks at them, `verify` checks the certificate. `ledger` keeps the books over "
+    "many runs. After `fit --method dp-llm`, which trains a classifier, `explain` shows what it answers to, and "
+    "`predict` asks it.\n\n"
     "Exit codes: 0 done, 2 the request cannot be met as it stands, 3 the ledger refuses.",
 )
 app.add_typer(schema.app, name="schema")
@@ -41,6 +41,7 @@ app.command("explain")(explain.explain)
 app.command("predict")(predict.predict)
 app.command("verify")(verify.verify)
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(pretrain.app, name="pretrain")
 app.command("demo")(demo.demo)
 
 
@@ -56,7 +57,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Differentially private synthetic tables."""
+    """Differentially private synthetic tables and images."""
 
 
 def run() -> None:

@@ -6,6 +6,8 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from noisegate.cli.arguments import (
     AdjacencyOption,
     Contributions,
@@ -18,9 +20,18 @@ from noisegate.cli.arguments import (
     Settings,
     UnitColumn,
     read_settings,
-    require_schema,
 )
 from noisegate.cli.console import OUT, print_json, table, warn
+from noisegate.cli.image_options import (
+    Channels,
+    Classes,
+    Convert,
+    Label,
+    Resize,
+    Size,
+    Unlabelled,
+    described_schema,
+)
 from noisegate.errors import OptionError
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.units import RECORD, unit_text, used
@@ -36,6 +47,7 @@ BOUNDED = "the expected absolute error of the noisy squared MMD by features agai
 
 
 def plan(
+    context: typer.Context,
     epsilon: Epsilon,
     schema: SchemaOption = None,
     delta: Delta = 1e-5,
@@ -45,16 +57,24 @@ def plan(
     unit_column: UnitColumn = None,
     contributions: Contributions = None,
     settings: Settings = None,
+    size: Size = None,
+    channels: Channels = None,
+    classes: Classes = None,
+    label: Label = None,
+    unlabelled: Unlabelled = False,
+    resize: Resize = None,
+    convert: Convert = False,
     as_json: Json = False,
 ) -> None:
     """Show what a run would ask, with what noise, and how much signal would be left. Reads no data, spends nothing.
 
     Example: `noisegate plan --schema schema.toml --epsilon 1 --records 30000`
+
+    Images: `noisegate plan --size 28 --channels 1 --classes 10 --epsilon 1 --records 60000`
     """
-    from noisegate.methods.catalogue import make_any
+    from noisegate.methods.for_images import make_for
     from noisegate.methods.method import ErrorBounded
     from noisegate.privacy.plan import Budget
-    from noisegate.schema import Schema
 
     if records is not None and records < 1:
         raise OptionError(f"--records {records} must be a positive whole number.")
@@ -65,8 +85,8 @@ def plan(
         unit=unit_text(RECORD, unit_column, contributions),
         contributions=contributions,
     )
-    known = Schema.from_toml(require_schema(schema))
-    chosen = make_any(method, read_settings(settings))
+    known = described_schema(schema, context.params)
+    chosen = make_for(method, known, read_settings(settings))
     calibrated = chosen.plan(known, budget)
     warn_about_delta(delta, records)
     why = reason_of(method, chosen, known, epsilon)
@@ -83,10 +103,12 @@ def plan(
 
 
 def reason_of(asked: str, chosen: AnyMethod, schema: Schema, epsilon: float) -> str | None:
-    """Returns what `auto` does with a table, and why; None for a method that was named."""
-    from noisegate.methods.automatic import AUTO, reason
+    """Returns what `auto` does with a table or with images, and why; None for a method that was named."""
+    from noisegate.methods.automatic import AUTO, image_reason, reason
     from noisegate.methods.pairwise import Pairwise
 
+    if asked == AUTO and schema.images is not None:
+        return image_reason(chosen.name, schema)
     return reason(chosen, schema, epsilon) if asked == AUTO and isinstance(chosen, Pairwise) else None
 
 

@@ -35,6 +35,7 @@ class Run:
         contributions: How many records of a unit are used at most, or None.
         dataset: Data set of the ledger to book on, or None.
         ledger: Place of the ledger, or None for the default one.
+        on_error: What happens to images that cannot be read: "refuse" or "skip".
     """
 
     method: AnyMethod
@@ -48,6 +49,7 @@ class Run:
     contributions: int | None
     dataset: str | None
     ledger: str | None
+    on_error: str = "refuse"
 
     def gate(self, data: str, *, show_values: bool, progress: Callable[[int], None]) -> Gate:
         """Returns the gate before the records in `data`; nothing is read yet."""
@@ -66,6 +68,7 @@ class Run:
             contributions=self.contributions,
             ledger=Ledger(self.ledger) if self.dataset is not None else None,
             dataset=self.dataset,
+            on_error=self.on_error,
             show_values=show_values,
             progress=progress,
         )
@@ -129,7 +132,8 @@ class Run:
 
         Args:
             given: What was typed, by name of the option: the attributes of this class, with "method" by its name,
-                "schema" as a file, and "settings" by name of the setting.
+                "schema" as a file, "images" as the schema that the options of images describe, and "settings" by name
+                of the setting.
 
         Raises:
             OptionError: if one of them differs.
@@ -146,10 +150,15 @@ class Run:
             elif name == "method":
                 _same("--method", value, self.method.name)
             elif name == "schema":
-                if Schema.from_toml(value).digest() != self.schema.digest():
-                    raise OptionError(f"--schema {value} differs from the schema that the run began with. {_CURE}")
+                self._same_schema(f"--schema {value}", Schema.from_toml(value))
+            elif name == "images":
+                self._same_schema("What --size, --classes and the like describe", value)
             elif name in vars(self) and name != "ledger":
                 _same(f"--{name.replace('_', '-')}", value, getattr(self, name))
+
+    def _same_schema(self, what: str, given: Schema) -> None:
+        if given.digest() != self.schema.digest():
+            raise OptionError(f"{what} differs from the schema that the run began with. {_CURE}")
 
 
 _CURE = "Leave the option out: a run goes on as it began. Another run goes into another --out, and costs again."

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,11 +14,24 @@ from noisegate.cli.conditions import read_conditions
 from noisegate.cli.console import print_json, say, steps
 from noisegate.errors import OptionError
 
+if TYPE_CHECKING:
+    from noisegate.output.image_batch import ImageBatch
+    from noisegate.schema import Schema
+    from noisegate.synthesizer import Synthesizer
+
 
 def sample(
     model: Annotated[Path, typer.Argument(help="Folder that `noisegate fit --out` wrote.")],
     n: Annotated[int, typer.Option("--records", "-n", help="Number of synthetic records.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .csv or .parquet.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            help="File to write: .csv or .parquet. Images: .parquet (an image column), .npz (arrays `images` and "
+            "`labels`), .csv (a column for each pixel), or no ending for PNG files in class folders.",
+        ),
+    ],
     seed: Annotated[int | None, typer.Option("--seed", help="For the same records again.")] = None,
     where: Annotated[
         list[str] | None,
@@ -26,27 +41,90 @@ def sample(
             help="Only records with this value: --where sex=Female, --where 'age>=18', --where age=18..30. Repeatable.",
         ),
     ] = None,
+    grid: Annotated[
+        Path | None, typer.Option("--grid", help="Images: also draw some of each class into this PNG file.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Make synthetic records; costs no privacy, as often as you like.
 
     Example: `noisegate sample model -n 10000 -o synthetic.csv`
+
+    Images: `noisegate sample model -n 20000 -o synthetic.parquet --grid grid.png`
     """
-    from noisegate.cli.writing import table_writer
     from noisegate.synthesizer import Synthesizer
 
     if n < 1:
         raise OptionError(f"-n {n}: the number of records must be at least 1.")
     asked = read_conditions(where)
     synthesizer = Synthesizer.load(model)
-    batches = synthesizer.batches(n, seed=seed, where=asked)
+    if grid is not None and synthesizer.schema.images is None:
+        raise OptionError(f"--grid {grid} shows images, and {model} makes a table; leave it out.")
+    if synthesizer.schema.images is None:
+        _write_table(synthesizer, n, out, seed, asked)
+    else:
+        _write_images(synthesizer, n, out, seed, asked, grid)
+    if as_json:
+        pictured = {} if grid is None else {"grid": str(grid)}
+        print_json({"records": n, "out": str(out), "seed": seed, "where": where or [], **pictured})
+    else:
+        say(f"Wrote {n:,} synthetic records to {out}. Hand {model / 'certificate.md'} over with them.")
+
+
+def _write_table(synthesizer: Synthesizer, n: int, out: Path, seed: int | None, where: Mapping[str, Any]) -> None:
+    from noisegate.cli.writing import table_writer
+
+    batches = synthesizer.batches(n, seed=seed, where=where)
     with table_writer(out, synthesizer.schema) as write, steps("Sampling", n) as progress:
         done = 0
         for batch in batches:
             write(batch)
             done += batch.num_rows
             progress(done, "")
-    if as_json:
-        print_json({"records": n, "out": str(out), "seed": seed, "where": where or []})
-    else:
-        say(f"Wrote {n:,} synthetic records to {out}. Hand {model / 'certificate.md'} over with them.")
+
+
+def _write_images(
+    synthesizer: Synthesizer, n: int, out: Path, seed: int | None, where: Mapping[str, Any], grid: Path | None
+) -> None:
+    """Writes images, and a picture of some; both files appear, or neither."""
+    from noisegate.output.grid import MOST_CLASSES, SampleGrid
+    from noisegate.output.whole import new_file, unwritable
+
+    form = synthesizer.schema.images
+    assert form is not None
+    shown = None if grid is None else SampleGrid(form=form, out=grid)
+    if grid is not None and len(form.labels) > MOST_CLASSES:
+        say(f"{grid} shows the first {MOST_CLASSES} of {len(form.labels):,} classes.")
+    batches = synthesizer.images(n, seed=seed, where=where)
+    with ExitStack() as files:
+        drawing = None if grid is None else files.enter_context(new_file(grid, "--grid"))
+        write = files.enter_context(_writer(synthesizer.schema, n, out))
+        progress, done = files.enter_context(steps("Sampling", n)), 0
+        for batch in batches:
+            write(batch)
+            if shown is not None:
+                shown.add(batch)
+            done += len(batch)
+            progress(done, "")
+        if shown is not None and drawing is not None:
+            # Here, where neither file is in its place yet, so that a full disk leaves none of them.
+            try:
+                shown.draw().save(drawing, format="png")
+            except OSError as error:
+                raise unwritable(shown.out, "--grid", error) from None
+
+
+@contextmanager
+def _writer(schema: Schema, n: int, out: Path) -> Iterator[Callable[[ImageBatch], None]]:
+    """Yields a function that writes images in the form that the ending of `out` asks for."""
+    from noisegate.cli.writing import table_writer
+    from noisegate.output.columns import pixel_table
+    from noisegate.output.formats import image_writer
+
+    if out.suffix == ".csv":
+        with table_writer(out, schema) as append:
+            yield lambda batch: append(pixel_table(batch, schema))
+        return
+    assert schema.images is not None
+    with image_writer(out, schema.images, n) as write:
+        yield write

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from noisegate.cli.arguments import AdjacencyOption, Delta, Epsilon, Json, LedgerOption
 from noisegate.cli.console import OUT, print_json, say, steps, table, warn
+from noisegate.cli.image_options import (
+    Channels,
+    Classes,
+    Convert,
+    Resize,
+    Size,
+    Unlabelled,
+    given_options,
+    image_schema,
+    written,
+)
 from noisegate.cli.writing import new_file
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
     from noisegate.gate.discovery import Discovery
+    from noisegate.schema import Schema
 
 # Bytes that the disk must have before anything is spent: a schema of thousands of columns needs fewer.
 _ROOM = 2**20
@@ -25,16 +37,41 @@ app = typer.Typer(
 
 @app.command("init")
 def init(
-    public: Annotated[
-        Path, typer.Argument(help="CSV or Parquet file that is PUBLIC: its bounds and levels are copied.")
-    ],
+    context: typer.Context,
     out: Annotated[Path, typer.Option("--out", "-o", help="Schema file to write.")],
-    label: Annotated[str | None, typer.Option("--label", help="Column to be predicted from the others.")] = None,
+    public: Annotated[
+        Path | None, typer.Argument(help="CSV or Parquet file that is PUBLIC: its bounds and levels are copied.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option("--label", help="Column to be predicted from the others; of images the label's name.")
+    ] = None,
+    images: Annotated[
+        bool, typer.Option("--images", help="Describe images by the options below, instead of a table by a file.")
+    ] = False,
+    size: Size = None,
+    channels: Channels = None,
+    classes: Classes = None,
+    unlabelled: Unlabelled = False,
+    resize: Resize = None,
+    convert: Convert = False,
 ) -> None:
     """Draft a schema from a file that you declare public. Never use it on private records: bounds and levels leak.
 
     Example: `noisegate schema init codebook_sample.csv -o schema.toml --label diagnosis`
+
+    Images: `noisegate schema init --images --size 28 --channels 1 --classes 10 -o images.toml`
     """
+    described = {name: value for name, value in given_options(context.params).items() if name != "label"}
+    if images:
+        _init_images(public, out, described | ({} if label is None else {"label": label}))
+        return
+    if described:
+        raise OptionError(f"{written(described)} describes images; add --images, or leave it out.")
+    if public is None:
+        raise OptionError(
+            "PUBLIC is missing: a CSV or Parquet file that is public, whose bounds and levels are copied. For images "
+            "there is --images."
+        )
     from noisegate.data.draft import draft_schema
 
     with new_file(out) as path:
@@ -42,6 +79,25 @@ def init(
         path.write_bytes(schema.dumps().encode())
     warn(f"this schema copies bounds and levels from {public}; it is safe only because you declare that file public.")
     say(f"Wrote {out}: {len(schema.columns)} columns. Read it, widen what is too narrow, and keep it with the data.")
+
+
+def _init_images(public: Path | None, out: Path, described: dict[str, Any]) -> None:
+    """Writes the schema of images that the options describe; nothing is read."""
+    if public is not None:
+        raise OptionError(f"--images describes images by options and reads no file; leave {public} out.")
+    schema = image_schema(described)
+    with new_file(out) as path:
+        path.write_bytes(schema.dumps().encode())
+    say(f"Wrote {out}: {_pictured(schema)}. Keep it with the data.")
+
+
+def _pictured(schema: Schema) -> str:
+    """Returns in words what a schema of images says."""
+    form = schema.images
+    assert form is not None
+    labels = f"with {len(form.labels)} labels in {form.label!r}" if form.label is not None else "without labels"
+    converted = "; grey and colour are converted" if form.convert else ""
+    return f"images of {form.shape} pixels {labels}; those of another size: {form.resize}{converted}"
 
 
 @app.command("discover")
@@ -152,6 +208,9 @@ def check(
     schema = Schema.from_toml(path)
     if as_json:
         print_json({"ok": True, "digest": schema.digest(), "schema": schema.to_json()})
+        return
+    if schema.images is not None:
+        OUT.print(f"{path}: {_pictured(schema)}. The schema is good.", markup=False)
         return
     rows = []
     for column in schema.columns:

@@ -1,48 +1,21 @@
-"""Writing files, whole or not at all."""
+"""Writing tables, whole or not at all."""
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import OptionError
+from noisegate.output.whole import new_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from noisegate.schema import Schema
 
-
-@contextmanager
-def new_file(out: Path, option: str = "--out", *, force: bool = False, room: int = 0) -> Iterator[Path]:
-    """Yields a path to write to; the file appears at `out` when the block ends well, and leaves nothing if it fails.
-
-    With `force`, it takes the place of a file that is there. With `room`, the disk is known to have so many bytes for
-    it when the block is entered: for what is paid for inside and must not be lost.
-
-    Raises:
-        OptionError: if the file exists or cannot be written; found before the block is entered, where possible.
-    """
-    if out.exists() and not (force and out.is_file()):
-        raise OptionError(f"{option} {out} exists; choose another name, or remove it first.")
-    beside = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
-    try:
-        with beside.open("wb") as file:
-            file.write(bytes(room))
-            file.flush()
-            os.fsync(file.fileno())
-        yield beside
-        beside.rename(out)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise OptionError(f"{option} {out} cannot be written: {reason}; choose another place.") from None
-    finally:
-        if beside.exists():
-            beside.unlink()
+__all__ = ["new_file", "table_writer"]
 
 
 @contextmanager

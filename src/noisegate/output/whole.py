@@ -1,0 +1,69 @@
+"""Files and folders that appear when they are whole, and leave nothing behind if something stops the writing."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from noisegate.errors import OptionError
+
+
+@contextmanager
+def new_file(out: Path, option: str = "--out", *, force: bool = False, room: int = 0) -> Iterator[Path]:
+    """Yields a path to write to; the file appears at `out` when the block ends well, and leaves nothing if it fails.
+
+    With `force`, it takes the place of a file that is there. With `room`, the disk is known to have so many bytes for
+    it when the block is entered: for what is paid for inside and must not be lost.
+
+    Raises:
+        OptionError: if the file exists or cannot be written; found before the block is entered, where possible.
+    """
+    if out.exists() and not (force and out.is_file()):
+        raise OptionError(f"{option} {out} exists; choose another name, or remove it first.")
+    beside = _beside(out)
+    try:
+        with beside.open("wb") as file:
+            file.write(bytes(room))
+            file.flush()
+            os.fsync(file.fileno())
+        yield beside
+        beside.rename(out)
+    except OSError as error:
+        raise unwritable(out, option, error) from None
+    finally:
+        if beside.exists():
+            beside.unlink()
+
+
+@contextmanager
+def new_folder(out: Path, option: str = "--out") -> Iterator[Path]:
+    """Yields an empty folder to fill; it appears at `out` when the block ends well, and leaves nothing if it fails.
+
+    Raises:
+        OptionError: if something is there already, or the folder cannot be written.
+    """
+    if out.exists() or out.is_symlink():
+        raise OptionError(f"{option} {out} exists; choose another name, or remove it first.")
+    beside = _beside(out)
+    try:
+        beside.mkdir()
+        yield beside
+        beside.rename(out)
+    except OSError as error:
+        raise unwritable(out, option, error) from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _beside(out: Path) -> Path:
+    return out.with_name(f".{out.name}.{secrets.token_hex(4)}")
+
+
+def unwritable(out: Path, option: str, error: OSError) -> OptionError:
+    """Returns the error that says why `out` cannot be written."""
+    reason = error.strerror or str(error)
+    return OptionError(f"{option} {out} cannot be written: {reason}; choose another place.")

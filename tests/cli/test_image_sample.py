@@ -1,0 +1,164 @@
+"""Synthetic images in every form that they are handed out in."""
+
+import io
+import os
+import resource
+import signal
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from PIL import Image
+
+from noisegate.schema import decode
+
+
+def _decoded(schema, path, **more):
+    """What the private side reads in synthetic images, as a table."""
+    from noisegate.data.sources import open_source
+
+    tables = [decode(batch, schema) for batch in open_source(path, schema, **more).batches()]
+    return pyarrow.concat_tables(tables)
+
+
+@pytest.fixture(scope="module")
+def synthesizer(pictured):
+    from noisegate import Synthesizer
+
+    return Synthesizer.load(pictured.out)
+
+
+@pytest.fixture
+def small_files(monkeypatch):
+    """Sets how large files may become, None for any size: writing beyond it fails, as on a full disk."""
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    def limit(size):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most if size is None else size, most))
+
+    yield limit
+    limit(None)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_every_form_holds_the_same_images(gallery, pictured, synthesizer, cli):
+    expected = synthesizer.sample(60, seed=2)
+    assert set(expected["label"].to_pylist()) == {"cat", "dog"}
+    for out in ("made.csv", "made.parquet", "made.npz", "made"):
+        ended = cli("sample", pictured.out, "-n", 60, "-o", out, "--seed", 2)
+        assert (ended.code, ended.out) == (0, ""), ended.err
+        assert f"60 synthetic records to {out}" in " ".join(ended.err.split())
+        found = _decoded(synthesizer.schema, gallery.folder / out)
+        if out == "made":  # by class, then by number
+            order = np.argsort(np.array(expected["label"].to_pylist()), kind="stable")
+            expected_here = expected.take(order)
+        else:
+            expected_here = expected
+        assert found.equals(expected_here)
+
+
+def test_batches_of_images_are_rows_of_the_table(synthesizer):
+    (batch,) = synthesizer.images(30, seed=5)
+    table = synthesizer.sample(30, seed=5)
+    assert batch.labels == tuple(table["label"].to_pylist())
+    assert batch.pixels[:, 2, 7, 0].tolist() == table["pixel_2_7"].to_pylist()
+
+
+def test_only_images_of_one_class(gallery, pictured, cli):
+    ended = cli("sample", pictured.out, "-n", 20, "-o", "dogs.npz", "--where", "label=dog")
+    assert ended.code == 0, ended.err
+    with np.load("dogs.npz") as made:
+        assert set(made["labels"].tolist()) == {"dog"}
+
+
+@pytest.mark.parametrize("out", ["made.parquet", "made.csv", "made.npz", "made"])
+def test_a_grid_shows_each_class(gallery, pictured, cli, out):
+    ended = cli("sample", pictured.out, "-n", 60, "-o", out, "--grid", "grid.png", "--seed", 2, "--json")
+    assert ended.json == {"records": 60, "out": out, "seed": 2, "where": [], "grid": "grid.png"}
+    with Image.open("grid.png") as picture:
+        assert picture.height == 2 * (56 + 4) + 4
+    assert (gallery.folder / out).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["-o", "made.jpg"], "not '.jpg'"),
+        (["-o", "scans"], "scans exists"),
+        (["-o", "images.toml/made"], "cannot be written"),
+        (["-o", "made", "--grid", "ledger.db"], "--grid ledger.db exists"),
+        (["-o", "made.npz", "--grid", "nowhere/grid.png"], "nowhere/grid.png cannot be written"),
+        (["-o", "scans", "--grid", "grid.png"], "scans exists"),
+        (["-o", "made", "--where", "label=horse"], "horse"),
+    ],
+)
+def test_what_cannot_be_done_leaves_nothing(gallery, pictured, cli, arguments, says):
+    before = gallery.listing()
+    ended = cli("sample", pictured.out, "-n", 10, *arguments)
+    assert ended.code == 2
+    assert says in " ".join(ended.err.split())
+    assert gallery.listing() == before
+
+
+def test_a_table_has_no_grid(desk, fitted, cli):
+    ended = cli("sample", fitted.out, "-n", 10, "-o", "made.csv", "--grid", "grid.png")
+    assert ended.code == 2
+    assert "makes a table" in ended.err
+    ended = cli("sample", fitted.out, "-n", 10, "-o", "made")
+    assert ended.code == 2
+    assert ".csv or .parquet" in ended.err
+
+
+@pytest.mark.parametrize("out", ["made.parquet", "made.csv", "made.npz", "made"])
+def test_a_full_disk_leaves_nothing(gallery, pictured, cli, small_files, out):
+    before = gallery.listing()
+    # The file of one image is short.
+    small_files(10 if out == "made" else 4096)
+    ended = cli("sample", pictured.out, "-n", 2000, "-o", out, "--grid", "grid.png")
+    small_files(None)
+    assert ended.code == 2, ended.err
+    assert f"{out} cannot be written" in " ".join(ended.err.split())
+    assert gallery.listing() == before
+
+
+def test_a_disk_too_full_for_the_grid_leaves_no_images_either(gallery, pictured, cli, small_files):
+    before = gallery.listing()
+    small_files(400)
+    ended = cli("sample", pictured.out, "-n", 10, "-o", "made", "--grid", "grid.png")
+    small_files(None)
+    assert ended.code == 2, ended.err
+    assert "--grid grid.png cannot be written" in " ".join(ended.err.split())
+    assert gallery.listing() == before
+
+
+def test_ctrl_c_while_images_are_written_leaves_nothing(gallery, pictured, cli, monkeypatch):
+    from noisegate.output import folders
+
+    made = []
+
+    def pressed(pixels):
+        made.append(pixels)
+        if len(made) == 5:
+            assert any(name.startswith(".made.") for name in os.listdir())
+            raise KeyboardInterrupt
+        return png(pixels)
+
+    png = folders.png_bytes
+    monkeypatch.setattr(folders, "png_bytes", pressed)
+    before = gallery.listing()
+    ended = cli("sample", pictured.out, "-n", 10, "-o", "made", "--grid", "grid.png")
+    assert ended.code == 130
+    assert gallery.listing() == before
+
+
+def test_parquet_says_which_image_is_of_which_class(gallery, pictured, cli):
+    assert cli("sample", pictured.out, "-n", 40, "-o", "made.parquet", "--seed", 1).code == 0
+    table = pyarrow.parquet.read_table("made.parquet")
+    assert table.column_names == ["image", "label"]
+    cells = table["image"].to_pylist()
+    with Image.open(io.BytesIO(cells[0]["bytes"])) as image:
+        assert (image.mode, image.size) == ("L", (8, 8))
+    assert set(table["label"].to_pylist()) == {0, 1}
