@@ -172,7 +172,7 @@ def _logits(
     import torch
 
     device = torch.device(device_name(training))
-    with _one_thread(device):
+    with one_thread(device):
         network = build_network(name, shape, classes, seed=seed).to(device)
         images, real = (_images(rows.features, shape, device) for rows in (train, test))
         mean, deviation = _moments(images)
@@ -231,8 +231,12 @@ def _fit(
 
 
 @contextmanager
-def _one_thread(device: torch.device) -> Iterator[None]:
-    """Keep torch on one thread of the CPU: sums on several round differently from machine to machine."""
+def one_thread(device: torch.device) -> Iterator[None]:
+    """Keep torch on one thread of the CPU: sums on several round differently from machine to machine.
+
+    Args:
+        device: where the sums are made; on a GPU nothing changes.
+    """
     import torch
 
     before = torch.get_num_threads()

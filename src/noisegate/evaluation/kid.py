@@ -1,0 +1,99 @@
+"""The kernel distance between two sets of features (Bińkowski et al., ICLR 2018): "KID" in features of Inception-v3.
+
+The squared maximum mean discrepancy under the kernel (xᵀy / dim + 1)³, in its unbiased form. Unlike the Fréchet
+distance it has no bias, so it serves few images; it may be a little below 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from noisegate.errors import OptionError
+from noisegate.evaluation.feature_rows import check_features
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelDistance:
+    """The mean over subsets.
+
+    Attributes:
+        mean: of the squared discrepancies.
+        deviation: standard deviation over the subsets, with n - 1; None for one subset. Subsets overlap, so it is no
+            standard error of the mean.
+        subsets: how many.
+        size: images of either set in each.
+    """
+
+    mean: float
+    deviation: float | None
+    subsets: int
+    size: int
+
+    def to_json(self) -> dict[str, object]:
+        """The figures as JSON values."""
+        return asdict(self)
+
+
+def kernel_name(features: str) -> str:
+    """Name the distance in some features: the name of the features is always in it.
+
+    Args:
+        features: the name that the features have.
+    """
+    return f"kid({features})"
+
+
+def kernel_distance(
+    synthetic: np.ndarray, real: np.ndarray, *, subsets: int = 100, size: int = 1000, seed: int = 0
+) -> KernelDistance:
+    """Measure the distance on random subsets of equal size, drawn without replacement.
+
+    Args:
+        synthetic: features, (rows, dim).
+        real: features of the same dim, (other rows, dim).
+        subsets: how many are drawn; one where the subset is all there is.
+        size: images of either set in a subset; at most as many as the smaller set has.
+        seed: of the draw; public.
+
+    Returns:
+        Mean and deviation over the subsets.
+
+    Raises:
+        OptionError: ``subsets`` is below 1 or ``size`` below 2.
+        DataError: the features are no matrices of finite numbers with the same columns and at least two rows each.
+    """
+    if subsets < 1 or size < 2:
+        raise OptionError(f"subsets is {subsets} and size is {size}; expected at least 1 subset of at least 2 images")
+    check_features(synthetic, real, least=2)
+    size = min(size, len(synthetic), len(real))
+    subsets = 1 if size == len(synthetic) == len(real) else subsets
+    random = np.random.default_rng(seed)
+    values = [
+        discrepancy(*(rows[random.choice(len(rows), size, replace=False)] for rows in (synthetic, real)))
+        for _ in range(subsets)
+    ]
+    deviation = float(np.std(values, ddof=1)) if subsets > 1 else None
+    return KernelDistance(mean=float(np.mean(values)), deviation=deviation, subsets=subsets, size=size)
+
+
+def discrepancy(first: np.ndarray, second: np.ndarray) -> float:
+    """The unbiased squared discrepancy of all rows: no row is paired with itself (Gretton et al. 2012, eq. 3).
+
+    Args:
+        first: features, (rows, dim), at least two rows.
+        second: features, (other rows, dim), at least two rows.
+    """
+    first, second = first.astype(np.float64), second.astype(np.float64)
+    within = sum((kernel.sum() - np.trace(kernel)) / (n * (n - 1)) for n, kernel in map(_own, (first, second)))
+    return float(within - 2 * _kernel(first, second).mean())
+
+
+def _own(rows: np.ndarray) -> tuple[int, np.ndarray]:
+    return len(rows), _kernel(rows, rows)
+
+
+def _kernel(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    kernel: np.ndarray = (first @ second.T / first.shape[1] + 1) ** 3
+    return kernel
