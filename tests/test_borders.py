@@ -22,6 +22,8 @@ ROOMS = [
     "classifiers",
     "evaluation",
     "report",
+    "output",
+    "pretraining",
     "cli",
 ]
 MODULES = ("errors", "estimators", "synthesizer", "data.tables", "gate.gate", "fitting.loop")
@@ -84,6 +86,10 @@ def test_the_house_as_designed_keeps_every_contract(house):
         ("evaluation.__init__", "import noisegate.methods", "Evaluation takes two tables"),
         ("networks.__init__", "from noisegate import methods", "Networks are plain modules"),
         ("gate.gate", "from noisegate.networks import x", "The private side"),
+        ("output.__init__", "import noisegate.data.tables", "The public side"),
+        ("output.__init__", "from noisegate.networks import x", "Files of images"),
+        ("gate.gate", "from noisegate.output import x", "The private side"),
+        ("features.__init__", "from noisegate.pretraining import x", "Features are frozen"),
         ("report.__init__", "from noisegate.cli import x", "Nothing imports the command line"),
         ("privacy.plan", "import opendp.measurements", "One file draws private noise"),
         ("gate.gate", "from randomgen import ChaCha", "One file draws private noise"),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from noisegate.methods.gan import DPCGAN as DPCGAN
     from noisegate.methods.gan import DPGAN as DPGAN
     from noisegate.methods.hp import DPHP as DPHP
+    from noisegate.methods.joint import JointEmbedding as JointEmbedding
+    from noisegate.methods.mepf import DPMEPF as DPMEPF
     from noisegate.methods.merf import DPMERF as DPMERF
     from noisegate.methods.pairwise import Pairwise as Pairwise
     from noisegate.methods.psg import PrivateSetGeneration as PrivateSetGeneration
@@ -41,8 +43,10 @@ _HOMES = {
     "DPCGAN": "noisegate.methods.gan",
     "DPGAN": "noisegate.methods.gan",
     "DPHP": "noisegate.methods.hp",
+    "DPMEPF": "noisegate.methods.mepf",
     "DPMERF": "noisegate.methods.merf",
     "Gate": "noisegate.gate.gate",
+    "JointEmbedding": "noisegate.methods.joint",
     "Ledger": "noisegate.privacy.ledger",
     "LocallyLinearMaps": "noisegate.estimators",
     "NoisegateError": "noisegate.errors",

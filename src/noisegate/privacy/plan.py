@@ -46,6 +46,8 @@ class Budget:
         ):
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
                 raise OptionError(f"{name}={value!r} must be a number from {low:g} to {high:g}{_hint(name, value)}.")
+            # A certificate is hashed as JSON, where 1 is not 1.0, and read back it has floats.
+            object.__setattr__(self, name, float(value))
         check_contributions(self.contributions)
         check_unit(self.unit, self.contributions)
         if self.contributions is not None and self.adjacency is Adjacency.REPLACE_ONE:

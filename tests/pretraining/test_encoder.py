@@ -1,0 +1,117 @@
+"""Training an encoder on public images: it learns, repeats itself, goes on after a stop, and never inverts."""
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+
+from noisegate.errors import ModelError, OptionError
+from noisegate.pretraining.encoder import EncoderFitting, EncoderTraining, augmented
+from noisegate.pretraining.images import PublicImages, read_public_images
+from noisegate.pretraining.kept import keep, partial_of, take_up
+
+QUICK = EncoderTraining(epochs=2, batch=8, learning_rate=0.05)
+
+
+def images(rows=24, seed=0):
+    """Bright images and dark ones."""
+    random = np.random.default_rng(seed)
+    labels = np.arange(rows) % 2
+    pixels = random.integers(0, 60, (rows, 32, 32, 3)) + 190 * labels[:, None, None, None]
+    return PublicImages(pixels=pixels.astype(np.uint8), labels=labels.astype(np.int64), classes=("dark", "bright"))
+
+
+def test_it_learns_what_is_there():
+    fit, losses = EncoderFitting(images(), replace(QUICK, epochs=8)), []
+    fit.run(lambda step, loss: losses.append(loss))
+    assert fit.step == fit.steps == len(losses) == 24
+    assert np.mean(losses[-4:]) < 0.75 * np.mean(losses[:2])
+    assert not any(value.requires_grad for value in fit.encoder.parameters())
+
+
+def test_a_kept_training_goes_on_with_the_same_bits(tmp_path):
+    whole, first, second = (EncoderFitting(images(), QUICK) for _ in range(3))
+    whole.run()
+
+    def stop(step, loss):
+        if step == 4:
+            raise KeyboardInterrupt
+
+    path = partial_of(tmp_path / "e.safetensors")
+    assert not take_up(second, path)
+    with pytest.raises(KeyboardInterrupt):
+        first.run(stop)
+    keep(first, path)
+    assert take_up(second, path)
+    assert second.step == 4
+    second.run()
+    for one, other in zip(whole.encoder.parameters(), second.encoder.parameters(), strict=True):
+        assert torch.equal(one, other)
+    for changed in (EncoderFitting(images(), replace(QUICK, epochs=3)), EncoderFitting(images(seed=1), QUICK)):
+        with pytest.raises(ModelError, match="was left by a training with other images or options; remove"):
+            take_up(changed, path)
+    path.write_bytes(b"nothing")
+    with pytest.raises(ModelError, match="cannot be read"):
+        take_up(EncoderFitting(images(), QUICK), path)
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_crops_and_mirror_images_are_parts_of_the_image_and_never_inverted():
+    ramp = np.broadcast_to(np.arange(32, dtype=np.uint8)[:, None] * 8, (64, 32, 32))
+    pixels = torch.from_numpy(np.stack([ramp, ramp // 2, ramp // 4], axis=-1))
+    made = augmented(pixels, torch.Generator().manual_seed(0), grey=0.5)
+    assert made.shape == (64, 3, 32, 32)
+    assert 0 <= float(made.min()) <= float(made.max()) <= 1
+    grey = (made[:, 0] == made[:, 2]).flatten(1).all(dim=1)
+    assert 10 < int(grey.sum()) < 54
+    # Brighter towards the bottom, in every one of them, but for the reflected margin.
+    assert (made[:, :, 24].mean(dim=(1, 2)) > made[:, :, 8].mean(dim=(1, 2))).all()
+
+
+def test_about_half_of_the_images_are_mirrored():
+    ramp = np.broadcast_to(np.arange(32, dtype=np.uint8)[None, :] * 8, (200, 32, 32))
+    made = augmented(torch.from_numpy(np.stack([ramp] * 3, axis=-1)), torch.Generator().manual_seed(0), grey=0.0)
+    mirrored = made[:, 0, :, 8].mean(dim=1) > made[:, 0, :, 24].mean(dim=1)
+    assert 60 < int(mirrored.sum()) < 140
+
+
+def png(colour, size=(40, 32)):
+    content = io.BytesIO()
+    Image.new("RGB", size, colour).save(content, "PNG")
+    return content.getvalue()
+
+
+def test_images_are_read_from_parquet_and_from_folders(tmp_path):
+    cells = [{"bytes": png(colour), "path": None} for colour in ("red", "blue", "red")]
+    pq.write_table(pa.table({"image": cells, "kind": ["r", "b", "r"]}), tmp_path / "p.parquet")
+    found = read_public_images(tmp_path / "p.parquet", size=32, label="kind")
+    assert (found.classes, found.labels.tolist(), found.pixels.shape) == (("b", "r"), [1, 0, 1], (3, 32, 32, 3))
+    assert found.pixels[0, 5, 5].tolist() == [255, 0, 0]
+    for name, colour in (("b", "blue"), ("r", "red")):
+        (tmp_path / "f" / name).mkdir(parents=True)
+        (tmp_path / "f" / name / "1.png").write_bytes(png(colour))
+    again = read_public_images(tmp_path / "f", size=32)
+    assert (again.classes, again.labels.tolist()) == (("b", "r"), [0, 1])
+    assert np.array_equal(again.pixels[1], found.pixels[0])
+    with pytest.raises(OptionError, match="name the labels with --label"):
+        read_public_images(tmp_path / "p.parquet", size=32)
+    (tmp_path / "f" / "b" / "2.png").write_bytes(b"broken")
+    with pytest.raises(OptionError, match="an image cannot be read"):
+        read_public_images(tmp_path / "f", size=32)
+    (tmp_path / "empty").mkdir()
+    for path, message in (("none", "no such file"), ("empty", "there are 0 in it")):
+        with pytest.raises(OptionError, match=message):
+            read_public_images(tmp_path / path, size=32)
+
+
+def test_unusable_options_are_refused():
+    with pytest.raises(OptionError, match="are fewer than batch=128"):
+        EncoderFitting(images(), EncoderTraining())
+    for options in ({"epochs": 0}, {"seed": True}, {"grey": 2.0}, {"learning_rate": "fast"}):
+        with pytest.raises(OptionError, match=f"{next(iter(options))}="):
+            EncoderTraining(**options)
