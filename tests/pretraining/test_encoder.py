@@ -61,6 +61,22 @@ def test_a_kept_training_goes_on_with_the_same_bits(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
+def test_numbers_near_zero_are_what_they_were_after_a_training():
+    """The switch that makes it faster is that of the thread: left on, the gate's own numbers would change."""
+
+    def stop(step, loss):
+        assert tiny * 1.0 == 0
+        raise KeyboardInterrupt
+
+    tiny = float("5e-324")
+    fit = EncoderFitting(images(), QUICK)
+    with pytest.raises(KeyboardInterrupt):
+        fit.run(stop)
+    assert tiny * 1.0 > 0
+    fit.run()
+    assert tiny * 1.0 > 0
+
+
 def test_crops_and_mirror_images_are_parts_of_the_image_and_never_inverted():
     ramp = np.broadcast_to(np.arange(32, dtype=np.uint8)[:, None] * 8, (64, 32, 32))
     pixels = torch.from_numpy(np.stack([ramp, ramp // 2, ramp // 4], axis=-1))

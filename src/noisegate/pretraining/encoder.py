@@ -11,7 +11,8 @@ bits, on one thread of the same kind of processor.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -107,12 +108,12 @@ class EncoderFitting:
         Args:
             report: Called after each step with the number of steps done and the loss, in nats.
         """
-        torch.set_flush_denormal(True)
-        while self.step < self.steps:
-            loss = self._descend()
-            self.step += 1
-            if report:
-                report(self.step, loss)
+        with _tiny_numbers_as_zero():
+            while self.step < self.steps:
+                loss = self._descend()
+                self.step += 1
+                if report:
+                    report(self.step, loss)
 
     def state(self) -> dict[str, Tensor]:
         """Returns everything that `restore` needs to go on with the same bits, as named tensors."""
@@ -159,6 +160,19 @@ class EncoderFitting:
 
     def _random(self, use: int, number: int) -> torch.Generator:
         return torch.Generator().manual_seed((self.settings.seed << 32) + (use << 31) + number)
+
+
+@contextmanager
+def _tiny_numbers_as_zero() -> Iterator[None]:
+    """Takes subnormal numbers for zero within the block, as sums of them are slow; and for what they are after it.
+
+    The switch is that of the whole thread, NumPy included: left on, it would change what others compute.
+    """
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def augmented(pixels: Tensor, random: torch.Generator, *, grey: float) -> Tensor:
