@@ -183,3 +183,30 @@ def test_a_layer_that_is_not_used_is_refused():
 def test_another_moment_is_refused():
     with pytest.raises(OptionError, match="moment=3"):
         encoder_features(moment=3)
+
+
+def test_the_last_thread_out_puts_the_number_of_threads_back(monkeypatch):
+    """Put back by the first one out, the others would go on with more threads, and torch might stay at one for good."""
+    threads, changes = [4], []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads[-1])
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: [kept.append(number) for kept in (threads, changes)])
+    inside, leave = threading.Barrier(2), threading.Event()
+    features = encoder_features()
+    each = features.activations.layers.each
+
+    other = threading.Thread(target=features, args=(records(GREY),))
+
+    def slow(rows, take):
+        first = threading.current_thread() is threading.main_thread()
+        if first:
+            other.start()
+        each(rows, take)
+        inside.wait(timeout=60)
+        assert first or leave.wait(timeout=60)
+
+    monkeypatch.setattr(features.activations.layers, "each", slow)
+    features(records(GREY))
+    assert set(changes) == {1}
+    leave.set()
+    other.join()
+    assert changes[-1] == 4

@@ -17,6 +17,7 @@ from noisegate.errors import OptionError
 if TYPE_CHECKING:
     from noisegate.evaluation.choice import Choice
     from noisegate.evaluation.networks_report import NetworkOptions
+    from noisegate.schema import Schema
 
 
 def evaluate(
@@ -104,50 +105,57 @@ def evaluate(
 
     Images: `noisegate evaluate --images --synthetic out.parquet --test TEST_FOLDER --schema images.toml`
     """
-    from noisegate.data.frames import read_table
-    from noisegate.evaluation import evaluate as measure
     from noisegate.evaluation.choice import read_choice
-    from noisegate.evaluation.images import find_pixels
     from noisegate.schema import Schema
 
     pictures = {"features": features, "weights": weights, "most": most, "nearest": nearest, "on-error": on_error}
     trained = {"image": image, "repeats": repeats, "epochs": epochs, "augment": augment, "device": device}
     tables = {"jobs": jobs, "picture": picture}
     given = {name: value for name, value in (pictures | trained | tables).items() if value is not None}
+    chosen = classifiers or ("cnn" if images else "three")
+    asked = Asked(
+        synthetic=synthetic,
+        test=test,
+        train=train,
+        classifiers=chosen,
+        seed=seed,
+        given=given,
+        show_values=show_values,
+        as_json=as_json,
+    )
     if images:
-        asked = Asked(
-            synthetic=synthetic,
-            test=test,
-            train=train,
-            classifiers=classifiers or "cnn",
-            seed=seed,
-            given=given,
-            show_values=show_values,
-            as_json=as_json,
-        )
         evaluate_images(asked, Schema.from_toml(require_schema(schema)))
         return
     check_given(given, images=False)
-    chosen = classifiers or "three"
     choice = read_choice(chosen)
     options = _network_options(choice, {name: value for name, value in given.items() if name in trained})
-    known = Schema.from_toml(require_schema(schema))
+    _evaluate_tables(asked, Schema.from_toml(require_schema(schema)), choice, options, jobs=jobs, picture=picture)
+
+
+def _evaluate_tables(
+    asked: Asked, schema: Schema, choice: Choice, options: NetworkOptions, *, jobs: int | None, picture: Path | None
+) -> None:
+    """Reads tables, measures them and prints the report."""
+    from noisegate.data.frames import read_table
+    from noisegate.evaluation import evaluate as measure
+    from noisegate.evaluation.images import find_pixels
+
     if choice.networks:
-        find_pixels(known, options.image)
+        find_pixels(schema, options.image)
     with new_file(picture, "--picture") if picture else nullcontext() as drawing:
         with ERR.status("Reading"):
-            made = read_table(synthetic, known, show_values=show_values)
-            held_out = read_table(test, known, show_values=show_values)
-            used = read_table(train, known, show_values=show_values) if train else None
+            made = read_table(asked.synthetic, schema, show_values=asked.show_values)
+            held_out = read_table(asked.test, schema, show_values=asked.show_values)
+            used = read_table(asked.train, schema, show_values=asked.show_values) if asked.train else None
         total = choice.count(options.repeats) * (1 if used is None else 2)
         with steps("Training classifiers and counting marginals", total) as update:
             report = measure(
                 made,
                 held_out,
-                known,
+                schema,
                 used,
-                seed=seed,
-                classifiers=chosen,
+                seed=asked.seed,
+                classifiers=asked.classifiers,
                 networks=options,
                 jobs=jobs,
                 progress=lambda name, done, _: update(done, name),
@@ -155,8 +163,8 @@ def evaluate(
         if drawing:
             from noisegate.report import comparison_picture
 
-            comparison_picture(made, held_out if used is None else used, known, drawing)
-    if as_json:
+            comparison_picture(made, held_out if used is None else used, schema, drawing)
+    if asked.as_json:
         print_json(report.to_json())
     else:
         OUT.print(report.render())

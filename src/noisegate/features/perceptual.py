@@ -12,8 +12,7 @@ largest entry, and the squares of whole numbers are added, which float64 does wi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,7 +58,7 @@ class Activations:
         def take(place: int, values: torch.Tensor) -> None:
             target[:, ends[place] : ends[place + 1]] = values
 
-        with torch.inference_mode(), _one_thread():
+        with torch.inference_mode(), _ONE_THREAD:
             self.layers.each(torch.from_numpy(records.numeric.astype(np.float32)), take)
         return result
 
@@ -127,12 +126,28 @@ def _unit(rows: Rows, moment: Moment, out: Rows) -> None:
     out *= np.where(some, 1 / norm, 0).astype(np.float32)[:, None]
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Keeps torch on one thread within the block: the gate has its own, and bits may depend on their number."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+class _OneThread:
+    """Keeps torch on one thread while anybody is inside: the gate has its own, and bits may depend on their number.
+
+    Parts of the switch are those of the whole process, and several of the gate's threads are inside at once. So what
+    was there before the first one is put back by the last one, and by nobody before.
+    """
+
+    def __init__(self) -> None:
+        self._turn, self._inside, self._before = threading.Lock(), 0, 1
+
+    def __enter__(self) -> None:
+        with self._turn:
+            if not self._inside:
+                self._before = torch.get_num_threads()
+            self._inside += 1
+            torch.set_num_threads(1)
+
+    def __exit__(self, *_: object) -> None:
+        with self._turn:
+            self._inside -= 1
+            if not self._inside:
+                torch.set_num_threads(self._before)
+
+
+_ONE_THREAD = _OneThread()

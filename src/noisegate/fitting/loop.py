@@ -14,6 +14,7 @@ from noisegate.errors import OptionError
 from noisegate.fitting.device import one_thread
 from noisegate.fitting.embedding import Embedding
 from noisegate.fitting.halves import Halves
+from noisegate.fitting.saved_state import optimiser_tensors, restore_optimiser, under
 from noisegate.fitting.statistics import settle
 from noisegate.fitting.target import Target
 from noisegate.generators.generator import Generator
@@ -169,31 +170,23 @@ class Fitting:
         """Returns everything that `restore` needs to go on with the same bits, as named tensors."""
         tensors = {f"generator/{name}": value for name, value in self.generator.state_dict().items()}
         tensors |= {f"average/{name}": value for name, value in self.average.state_dict().items()}
-        for index, slot in self.optimiser.state_dict()["state"].items():
-            tensors |= {f"optimiser/{index}/{name}": torch.as_tensor(value) for name, value in slot.items()}
+        tensors |= optimiser_tensors(self.optimiser)
         tensors["random"] = self.random.get_state()
         tensors["progress"] = torch.tensor([self.step, self.discrepancy, self.at_noise], dtype=torch.float64)
         return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Takes up the fit where `state` was called."""
-        self.generator.load_state_dict(_under(tensors, "generator/"))
-        self.average.load_state_dict(_under(tensors, "average/"))
-        slots: dict[int, dict[str, Tensor]] = {}
-        for key, value in _under(tensors, "optimiser/").items():
-            index, name = key.split("/")
-            slots.setdefault(int(index), {})[name] = value
-        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": slots})
+        self.generator.load_state_dict(under(tensors, "generator/"))
+        self.average.load_state_dict(under(tensors, "average/"))
+        restore_optimiser(self.optimiser, tensors)
         self.random.set_state(tensors["random"])
         step, discrepancy, at_noise = tensors["progress"].tolist()
         self.step, self.discrepancy, self.at_noise = int(step), discrepancy, bool(at_noise)
 
     def _descend(self) -> None:
-        # One cycle, as a function of the step alone so that nothing needs saving: a short rise, then a cosine to zero.
-        progress = self.step / self.settings.steps
-        rate = min(progress / 0.1, 0.5 * (1 + math.cos(math.pi * max(progress - 0.1, 0) / 0.9))) + 1e-3
         for group in self.optimiser.param_groups:
-            group["lr"] = self.settings.learning_rate * rate
+            group["lr"] = self.settings.learning_rate * one_cycle(self.step / self.settings.steps)
         self.optimiser.zero_grad(set_to_none=True)
         if self._halves:
             self._slopes_apart(self._halves)
@@ -245,9 +238,13 @@ class Fitting:
         return self._residuals_of(generator(noise, labels), halves=1)[:, :, 0]
 
 
+def one_cycle(progress: float) -> float:
+    """Returns the part of the peak learning rate at `progress` from 0 to 1: a short rise, then a cosine to nearly zero.
+
+    A function of the step alone, so that nothing needs saving.
+    """
+    return min(progress / 0.1, 0.5 * (1 + math.cos(math.pi * max(progress - 0.1, 0) / 0.9))) + 1e-3
+
+
 def _tensor(values: object, device: torch.device) -> Tensor:
     return torch.as_tensor(values, dtype=torch.float32, device=device)
-
-
-def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

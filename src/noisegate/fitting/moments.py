@@ -18,8 +18,9 @@ from torch import Tensor
 from noisegate.errors import OptionError
 from noisegate.fitting.device import one_thread
 from noisegate.fitting.embedding import Embedding
-from noisegate.fitting.loop import FitState
+from noisegate.fitting.loop import FitState, one_cycle
 from noisegate.fitting.moving_average import AverageSettings, MovingAverage, Reduction
+from noisegate.fitting.saved_state import optimiser_tensors, restore_optimiser, under
 from noisegate.fitting.statistics import settle
 from noisegate.fitting.stopping import Validation
 from noisegate.fitting.target import Target
@@ -156,8 +157,7 @@ class MomentFitting:
         """Returns everything that `restore` needs to go on with the same bits, as named tensors."""
         parts = {"generator": self.generator, "average": self.average, "best": self._best}
         tensors = {f"{part}/{name}": value for part, net in parts.items() for name, value in net.state_dict().items()}
-        for index, slot in self.optimiser.state_dict()["state"].items():
-            tensors |= {f"optimiser/{index}/{name}": torch.as_tensor(value) for name, value in slot.items()}
+        tensors |= optimiser_tensors(self.optimiser)
         for block, gap in self._gaps.items():
             tensors |= {f"gap/{block}/{name}": value for name, value in gap.state().items()}
         tensors["random"] = self.random.get_state()
@@ -168,14 +168,10 @@ class MomentFitting:
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Takes up the fit where `state` was called."""
         for part, net in (("generator", self.generator), ("average", self.average), ("best", self._best)):
-            net.load_state_dict(_under(tensors, f"{part}/"))
-        slots: dict[int, dict[str, Tensor]] = {}
-        for key, value in _under(tensors, "optimiser/").items():
-            index, name = key.split("/")
-            slots.setdefault(int(index), {})[name] = value
-        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": slots})
+            net.load_state_dict(under(tensors, f"{part}/"))
+        restore_optimiser(self.optimiser, tensors)
         for block, gap in self._gaps.items():
-            gap.restore(_under(tensors, f"gap/{block}/"))
+            gap.restore(under(tensors, f"gap/{block}/"))
         self.random.set_state(tensors["random"])
         step, self.discrepancy, self.closest, at_noise = tensors["progress"].tolist()
         self.step, self.at_noise = int(step), bool(at_noise)
@@ -200,10 +196,7 @@ class MomentFitting:
                 kept.lerp_(current, 1 - decay)
 
     def _rate(self) -> float:
-        if self.settings.schedule == "constant":
-            return 1.0
-        progress = self.step / self.steps
-        return min(progress / 0.1, 0.5 * (1 + math.cos(math.pi * max(progress - 0.1, 0) / 0.9))) + 1e-3
+        return 1.0 if self.settings.schedule == "constant" else one_cycle(self.step / self.steps)
 
     def _look(self) -> None:
         """Measures the averaged generator on fresh noise vectors, and keeps it if it is the closest one so far."""
@@ -244,7 +237,3 @@ class MomentFitting:
 
 def _tensor(values: object, device: torch.device) -> Tensor:
     return torch.as_tensor(values, dtype=torch.float32, device=device)
-
-
-def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from noisegate.errors import OptionError
+from noisegate.fitting.saved_state import under
 from noisegate.networks.encoder import SIDE, WIDTH, build_encoder, classify, folded
 from noisegate.networks.encoder import Encoder as Network
 from noisegate.networks.weights import seeded
@@ -129,8 +130,8 @@ class EncoderFitting:
         Raises:
             KeyError, RuntimeError: if the state is that of another training.
         """
-        self._parts.load_state_dict(_under(tensors, "parts/"))
-        momenta = {int(index): {"momentum_buffer": value} for index, value in _under(tensors, "momentum/").items()}
+        self._parts.load_state_dict(under(tensors, "parts/"))
+        momenta = {int(index): {"momentum_buffer": value} for index, value in under(tensors, "momentum/").items()}
         self._optimiser.load_state_dict({**self._optimiser.state_dict(), "state": momenta})
         self.step = int(tensors["step"])
 
@@ -198,7 +199,3 @@ def augmented(pixels: Tensor, random: torch.Generator, *, grey: float) -> Tensor
 def _cycle(progress: float) -> float:
     """Returns the part of the peak learning rate at `progress` in [0, 1): a rise, then a fall to zero."""
     return progress / _RISE if progress < _RISE else 0.5 * (1 + math.cos(math.pi * (progress - _RISE) / (1 - _RISE)))
-
-
-def _under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
