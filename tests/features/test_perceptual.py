@@ -60,7 +60,7 @@ def test_pixels_stand_as_in_the_schema_and_channels_are_normalised():
     shape = ImageShape(height=2, width=3, channels=3)
     layers = ChosenLayers(nn.Sequential(nn.Identity()), ("0",), shape, mean=(0.0, 0.1, 0.2), std=(1.0, 2.0, 4.0))
     row = np.arange(18, dtype=np.float32)
-    image = layers(torch.from_numpy(row)[None]).reshape(3, 2, 3).numpy()
+    image = layers(torch.from_numpy(row)[None]).reshape(2, 3, 3).permute(2, 0, 1).numpy()
     expected = (row.reshape(2, 3, 3).transpose(2, 0, 1) - np.array([0, 0.1, 0.2])[:, None, None]) / np.array([1, 2, 4])[
         :, None, None
     ]
@@ -112,7 +112,7 @@ def test_the_network_is_run_as_far_as_it_is_needed_only():
 def test_pooling_takes_the_mean_of_each_channel():
     plain, pooled = (ChosenLayers(tiny(), ("0", "2"), GREY, pool=pool) for pool in (False, True))
     image = torch.rand(2, GREY.size)
-    expected = plain(image)[:, :576].reshape(2, 4, 144).mean(dim=2)
+    expected = plain(image)[:, :576].reshape(2, 144, 4).mean(dim=1)
     torch.testing.assert_close(pooled(image)[:, :4], expected)
     assert pooled.sizes == (4, 2)
 

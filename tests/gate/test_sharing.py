@@ -112,7 +112,7 @@ def test_the_probe_looks_at_what_is_summed():
 
 
 @pytest.mark.parametrize(
-    ("dim", "rows"), [(1, 256), (2**15, 256), (2**15 + 1, 128), (303_104, 16), (2**23, 1), (2**30, 1)]
+    ("dim", "rows"), [(1, 256), (7 * 2**12, 256), (7 * 2**12 + 1, 128), (303_104, 16), (2**23, 1), (2**30, 1)]
 )
 def test_blocks_of_long_vectors_have_fewer_rows(dim, rows):
     assert block_rows(Long(dim)) == rows

@@ -128,8 +128,10 @@ class ChosenLayers(nn.Module):
             if take is None or place not in self._call.left:
                 return
             self._call.left.remove(place)
-            values = output.mean(dim=(2, 3)) if self.pool and output.ndim == 4 else output.flatten(1)
-            take(place, values)
+            if output.ndim == 4:
+                # Channels side by side, as they are in memory: any other order would cost a copy.
+                output = output.mean(dim=(2, 3)) if self.pool else output.permute(0, 2, 3, 1)
+            take(place, output.flatten(1))
             if not self._call.left:
                 raise _Done
 

@@ -22,13 +22,12 @@ import torch
 
 from noisegate.errors import OptionError
 from noisegate.features.layers import ChosenLayers
+from noisegate.privacy.grid import squared_norms
 from noisegate.schema import EncodedTable
 
 Moment = Literal[1, 2]
 Rows = npt.NDArray[np.float32]
 
-# Numbers worked on at once: they stay in the cache of a core.
-_WORK = 2**16
 _LEAST = 1e-30
 
 
@@ -102,28 +101,24 @@ class Perceptual:
 
     def second_half(self, values: Rows) -> Rows:
         """Returns vectors of norm 1 for activations, (rows, dim); zero where all of them are zero."""
-        result = np.empty_like(values)
-        some = max(_WORK // values.shape[1], 1)
         with np.errstate(all="ignore"):  # whether a warning comes must not depend on a record
-            for start in range(0, len(values), some):
-                rows = slice(start, start + some)
-                _unit(values[rows], self.moment, result[rows])
-        return result
+            return _unit(values, self.moment)
 
 
-def _unit(rows: Rows, moment: Moment, out: Rows) -> None:
-    """Puts rows, or their squares, with norm 1 into `out`; each is a function of that row alone, bit for bit."""
+def _unit(rows: Rows, moment: Moment) -> Rows:
+    """Returns rows, or their squares, with norm 1; each is a function of that row alone, bit for bit."""
     largest = np.maximum(rows.max(axis=1), -rows.min(axis=1))
     # Below that, one divided by it may be infinite; an activation so small is none.
     some = ~(largest < _LEAST)
-    np.multiply(rows, np.where(some, 1 / largest, 0)[:, None], out=out)
+    out: Rows = rows * np.where(some, 1 / largest, 0).astype(np.float32)[:, None]
     if moment == 2:
         np.square(out, out=out)
     # Whole numbers up to 2ᵇⁱᵗˢ whose squares add up to at most 2⁵²: exact in any order.
     bits = (52 - math.ceil(math.log2(max(rows.shape[1], 2)))) // 2
-    whole = np.rint(out * np.float32(2.0 ** min(bits, 22))).astype(np.float64)
-    norm = np.sqrt(np.einsum("ij,ij->i", whole, whole)) / 2.0 ** min(bits, 22)
+    whole = out * np.float32(2.0 ** min(bits, 22))
+    norm = np.sqrt(squared_norms(np.rint(whole, out=whole).astype(np.float64))) / 2.0 ** min(bits, 22)
     out *= np.where(some, 1 / norm, 0).astype(np.float32)[:, None]
+    return out
 
 
 class _OneThread:

@@ -27,15 +27,16 @@ from noisegate.features.fourier import RandomFourier
 from noisegate.features.products import Products
 from noisegate.gate.counting import add_counts, integer_weights
 from noisegate.gate.occurrences import LookedUp, add_occurrences, rounded_tables
-from noisegate.gate.vectors import Shared, vectors_of
+from noisegate.gate.vectors import Shared, parts_of
 from noisegate.privacy.grid import BLOCK_LIMIT, RECORD_LIMIT, Grid
 from noisegate.schema import EncodedTable
 
 # Features run in blocks of exactly this many rows (the last one padded): their bits may depend on the shape of a batch.
 BLOCK_ROWS = 256
 assert BLOCK_ROWS <= BLOCK_LIMIT
-# Blocks of long vectors have fewer rows, so that they have no more numbers than this: 32 MB as float32.
-BLOCK_NUMBERS = 2**23
+# Blocks of long vectors have fewer rows, so that they have no more numbers than this: 28 MB as float32,
+# which is less than what the C library takes from the system anew, page by page, each time.
+BLOCK_NUMBERS = 7 * 2**20
 # Looked-up vectors have the same bits in blocks of any size; this one stays in the cache of a core.
 TABLE_ROWS = 128
 assert TABLE_ROWS <= BLOCK_LIMIT
@@ -174,12 +175,24 @@ def _add_in_blocks(
         padded = block.rows(np.minimum(np.arange(rows), len(block) - 1)) if len(block) < rows else block
         shared: Shared = {}
         for name, task in tasks.items():
-            vectors = vectors_of(task.feature_map, padded, shared)
-            if vectors.shape != (rows, task.feature_map.dim):
-                raise OptionError(f"a feature map returned shape {vectors.shape}, not {(rows, task.feature_map.dim)}.")
-            quantised = task.grid.quantise(vectors)[: len(block)]
-            for column, members in _by_label(block, label):
-                totals.sums[name][column] += quantised[members].sum(axis=0, dtype=np.int32)
+            seen = 0
+            for first, vectors in parts_of(task.feature_map, padded, shared):
+                seen += _add_part(totals.sums[name], vectors, block.rows(slice(first, first + len(vectors))), task)
+            if seen != rows:
+                raise OptionError(f"a feature map returned {seen} vectors for {rows} records.")
+
+
+def _add_part(
+    sums: npt.NDArray[np.int64], vectors: npt.NDArray[np.float32], records: EncodedTable, task: SumTask
+) -> int:
+    """Adds vectors, of which the first ones are those of `records`, the rest padding; returns how many they were."""
+    if vectors.ndim != 2 or vectors.shape[1] != task.feature_map.dim:
+        raise OptionError(f"a feature map returned shape {vectors.shape}, not (rows, {task.feature_map.dim}).")
+    if len(records):
+        quantised = task.grid.quantise(vectors)
+        for column, members in _by_label(records, task.label):
+            sums[column] += quantised[members].sum(axis=0, dtype=np.int32)
+    return len(vectors)
 
 
 def _by_label(records: EncodedTable, label: int | None) -> Iterator[tuple[int, slice]]:
