@@ -3,9 +3,10 @@ import pyarrow as pa
 import pytest
 
 from noisegate import Budget, Gate
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import ModelError, OptionError, UserError
 from noisegate.methods.catalogue import make_method
-from noisegate.methods.joint import ORIENTATIONS, PIXELS, JointEmbedding
+from noisegate.methods.joint import ORIENTATIONS, PERCEPTUAL, PIXELS, JointEmbedding
+from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.schema import pixel_schema
 from noisegate.synthesizer import Synthesizer
 
@@ -56,6 +57,27 @@ def test_each_part_can_stand_alone(left_out):
     assert len(names) == 2
     made = method.fit(Gate(strokes(50), schema=SCHEMA, epsilon=1.0), device="cpu")
     assert made.certificate.check() <= 1.0
+
+
+@pytest.mark.parametrize("others", [{}, {"pixels": 0, "orientations": 0}])
+def test_activations_of_a_public_network_stand_beside_them(others):
+    method = JointEmbedding(**{**QUICK, **others}, perceptual_share=0.5, layers=("early", "middle"))
+    made = method.fit(Gate(strokes(60), schema=SCHEMA, epsilon=1.0), device="cpu")
+    assert PERCEPTUAL in made.release.values
+    assert len(made.release.values) == (2 if others else 4)
+    assert 0.95 < made.certificate.check() <= 1.0
+    # The certificate names the network that was used, and what it says can be built again.
+    assert made.certificate.public["settings"]["sha256"] == SHIPPED_SHA256
+    again = JointEmbedding.from_json(made.certificate.public["settings"])
+    assert again.maps(SCHEMA)[PERCEPTUAL].dim == made.release.values[PERCEPTUAL].shape[0]
+
+
+def test_a_network_whose_weights_are_not_here_is_refused_before_anything_is_spent(tmp_path):
+    gate = Gate(strokes(30), schema=SCHEMA, epsilon=1.0)
+    method = JointEmbedding(**QUICK, perceptual_share=1.0, network="torchvision:vgg19", weights=str(tmp_path / "no"))
+    with pytest.raises(UserError):
+        method.fit(gate, device="cpu")
+    JointEmbedding(**QUICK).ask(gate)  # the gate has its one answer still
 
 
 @pytest.mark.parametrize(("adjacency", "asked"), [("add-remove", 3), ("replace-one", 2)])
@@ -115,6 +137,11 @@ def test_saving_and_settings_come_back(tmp_path):
         ({"image": (9, 8, 1), "orientations": 0}, "multiples of 4"),
         ({"pixels": 0, "orientations": 0}, "nothing to ask"),
         ({"pixels": -1}, "pixels=-1"),
+        ({"perceptual_share": -1}, "perceptual_share=-1"),
+        ({"perceptual_share": True}, "perceptual_share=True"),
+        ({"perceptual_share": 1, "layers": "early"}, "layers='early'"),
+        ({"pool": 1}, "pool=1"),
+        ({"network": None}, "network=None"),
         ({"generator": "table"}, "generator='table'"),
         ({"channels": (8, 0)}, "channels=0"),
         ({"channels": 8}, "channels=8"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Sequence
 
@@ -25,19 +26,16 @@ class LatestActivations(nn.Module):
     def __init__(self, layers: ChosenLayers) -> None:
         super().__init__()
         self.layers = layers.copied()
-        self._points: weakref.ref[Tensor] | None = None
-        self._values: Tensor | None = None
+        self._latest = threading.local()  # halves of a batch come from two threads at once
 
     def forward(self, points: Tensor) -> Tensor:
         """Returns activations, (rows, dim), of intensities (rows, pixels)."""
-        known = self._points is not None and self._points() is points
-        if (
-            not known
-            or self._values is None
-            or self._values.requires_grad != (points.requires_grad and torch.is_grad_enabled())
-        ):
-            self._points, self._values = weakref.ref(points), self.layers(points)
-        return self._values
+        latest, slope = self._latest, points.requires_grad and torch.is_grad_enabled()
+        known = getattr(latest, "points", None)
+        if known is None or known() is not points or latest.values.requires_grad != slope:
+            latest.points, latest.values = weakref.ref(points), self.layers(points)
+        values: Tensor = latest.values
+        return values
 
 
 class PointPerceptual(RowEmbedding):

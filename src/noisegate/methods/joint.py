@@ -3,7 +3,8 @@
 One pass over the records releases class-wise sums in one plan: random Fourier features of the pixels, as DP-MERF's,
 random Fourier features of gradient orientations (`features.orientation`), and counts. A convolutional generator is
 then fitted so that its mean embedding matches. Pixels alone leave strokes blurred, orientations alone leave the
-background and the polarity open; each fixes the other's gap.
+background and the polarity open; each fixes the other's gap. Where a public network knows such images, its activations
+(`features.perceptual`, as DP-MEPF's) can stand beside them.
 
 Nothing here looks at private records: length scales are public numbers, in proportion to the side of an image.
 """
@@ -21,6 +22,7 @@ from noisegate.features.fourier import draw_points
 from noisegate.features.labels import Counts
 from noisegate.features.orientation import Orientations, OrientedFourier
 from noisegate.generators.image_network import IMAGE_KINDS, ImageKind
+from noisegate.methods.activations import chosen_activations
 from noisegate.methods.generator_choice import check_image_schema, read_shape
 from noisegate.methods.joint_settings import (
     FIT,
@@ -37,9 +39,11 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 
 if TYPE_CHECKING:
+    from noisegate.features.perceptual import Perceptual
     from noisegate.gate.gate import Gate
+    from noisegate.networks.named import FrozenNetwork
 
-PIXELS, ORIENTATIONS = "pixels", "orientations"
+PIXELS, ORIENTATIONS, PERCEPTUAL = "pixels", "orientations", "perceptual"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +61,12 @@ class JointEmbedding(Matched):
         directions: Number of directions.
         pixels_share: Budget share of the pixels.
         orientations_share: Budget share of the orientations.
+        perceptual_share: Budget share of the activations of a public network; 0 to leave them out.
+        network: That network; "encoder" is the one of the package, see `noisegate.methods.mepf.DPMEPF`.
+        weights: File of its weights; never downloaded.
+        sha256: What that file hashes to.
+        layers: Modules of it; empty for the encoder's four, or all convolutions of another network.
+        pool: Take the mean over the picture of each channel only.
         counts_share: Budget share of the counts.
         generator: "sub-pixel", "convolutional" or "fully-connected".
         latent: Length of the noise vector.
@@ -76,6 +86,12 @@ class JointEmbedding(Matched):
     directions: int = 8
     pixels_share: float = 1.0
     orientations_share: float = 1.0
+    perceptual_share: float = 0.0
+    network: str = "encoder"
+    weights: str | None = None
+    sha256: str | None = None
+    layers: tuple[str, ...] = ()
+    pool: bool = True
     counts_share: float = 0.01
     generator: ImageKind = "sub-pixel"
     latent: int = 32
@@ -94,10 +110,11 @@ class JointEmbedding(Matched):
         object.__setattr__(self, "image", (shape.height, shape.width, shape.channels))
         check_settings(vars(self))
         object.__setattr__(self, "hidden", tuple(self.hidden))
+        object.__setattr__(self, "layers", tuple(self.layers))
         object.__setattr__(self, "channels", tuple(self.channels) or default_channels(shape, self.generator))
         if self.orientations:
             self._orientations()
-        self.network()
+        self.generator_network()
 
     def maps(self, schema: Schema) -> dict[str, FeatureMap]:
         """Returns the feature map of each question; the same for the same schema, settings and seed."""
@@ -114,6 +131,8 @@ class JointEmbedding(Matched):
             # Another stream than the pixels': the next seed of a run would draw the same frequencies.
             fourier = draw_points(of.size, count=self.orientations, length_scale=scale, seed=self.seed + 2**62)
             maps[ORIENTATIONS] = OrientedFourier(orientations=of, fourier=fourier)
+        if self.perceptual_share:
+            maps[PERCEPTUAL] = self._perceptual()
         return maps | {COUNTS: Counts()}
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
@@ -121,6 +140,7 @@ class JointEmbedding(Matched):
         label = schema.layout.label
         columns = 1 if label is None else schema.layout.coded[label].size
         shares = {PIXELS: self.pixels_share, ORIENTATIONS: self.orientations_share, COUNTS: self.counts_share}
+        shares[PERCEPTUAL] = self.perceptual_share
         questions = [
             Question(
                 name=name,
@@ -138,7 +158,11 @@ class JointEmbedding(Matched):
         """Returns the release: the one time that private records are used."""
         plan = self.plan(gate.schema, gate.budget)
         maps = self._asked(gate.schema, gate.budget)
-        return gate.sum(plan, maps, method=self.name, public={"settings": self.to_json()})
+        settings = self.to_json()
+        if self.perceptual_share:
+            # Whichever they are: a certificate names the network that was used.
+            settings["sha256"] = self._network().sha256
+        return gate.sum(plan, maps, method=self.name, public={"settings": settings})
 
     @property
     def fit_defaults(self) -> Mapping[str, Any]:
@@ -149,8 +173,25 @@ class JointEmbedding(Matched):
         """Returns the settings as a JSON object."""
         settings = {name: value for name, value in asdict(self).items() if name not in ("name", "components")}
         assert self.image is not None
-        lists = {"hidden": list(self.hidden), "channels": list(self.channels), "image": list(self.image)}
+        lists = {name: list(getattr(self, name)) for name in ("image", "layers", "hidden", "channels")}
         return settings | lists | {"fit_options": dict(self.fit_options)}
+
+    def check_fit(self, device: str) -> None:
+        """Finds what would stop the fit, before any budget is spent; see `Matched`."""
+        super().check_fit(device)
+        if self.perceptual_share:
+            self._network()
+
+    def _network(self) -> FrozenNetwork:
+        from noisegate.networks.named import load_network
+
+        return load_network(self.network, self.weights, self.sha256)
+
+    def _perceptual(self) -> Perceptual:
+        from noisegate.features.perceptual import Perceptual
+
+        activations = chosen_activations(self._network(), self.layers, read_shape(self.image), pool=self.pool)
+        return Perceptual(activations=activations)
 
     def _orientations(self) -> Orientations:
         return Orientations(image=read_shape(self.image), cell=self.cell, directions=self.directions)

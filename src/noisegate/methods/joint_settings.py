@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from noisegate.errors import OptionError
+from noisegate.methods.mepf_settings import check_network
 from noisegate.schema.pixels import ImageShape
 
 REFERENCE = ImageShape(height=28, width=28)
@@ -47,8 +48,13 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     """
     for name in ("pixels", "orientations"):
         _check_whole(name, settings[name], least=0)
-    if not settings["pixels"] and not settings["orientations"]:
-        raise OptionError("pixels=0 and orientations=0: there is nothing to ask; give one of them.")
+    if settings["perceptual_share"] != 0:
+        _check_positive("perceptual_share", settings["perceptual_share"])
+    elif not settings["pixels"] and not settings["orientations"]:
+        raise OptionError("pixels=0, orientations=0 and perceptual_share=0: there is nothing to ask; give one of them.")
+    if not isinstance(settings["pool"], bool):
+        raise OptionError(f"pool={settings['pool']!r} must be true or false.")
+    check_network(settings)
     for name in ("cell", "directions", "latent"):
         _check_whole(name, settings[name], least=1)
     _check_whole("seed", settings["seed"], least=0)

@@ -51,7 +51,7 @@ class Matched(Fitted, ABC):
     def fit_defaults(self) -> Mapping[str, Any]:
         """What the generator's fit has otherwise than `noisegate.fitting.loop.FitSettings`."""
 
-    def network(self) -> ImageNetwork | None:
+    def generator_network(self) -> ImageNetwork | None:
         """Returns the design of the image generator; None for a table."""
         if self.generator == "mixture" or self.generator == "table":
             return None
@@ -93,7 +93,7 @@ class Matched(Fitted, ABC):
         from noisegate.generators.image import build_image_generator
         from noisegate.generators.table import build_table_generator
 
-        layout, maps, network = release.schema.layout, self.maps(release.schema), self.network()
+        layout, maps, network = release.schema.layout, self.maps(release.schema), self.generator_network()
         target = read_target(release, counts=COUNTS)
         generator: Generator
         if network:

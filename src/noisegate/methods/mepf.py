@@ -236,15 +236,9 @@ class DPMEPF(Fitted):
         return load_network(self.network, self.weights, self.sha256)
 
     def _activations(self, *, pool: bool) -> Activations:
-        from noisegate.features.layers import ChosenLayers
-        from noisegate.features.perceptual import Activations
+        from noisegate.methods.activations import chosen_activations
 
-        network = self._network()
-        layers = self.layers or network.layers
-        chosen = ChosenLayers(
-            network.module, layers, read_shape(self.image), mean=network.mean, std=network.std, pool=pool
-        )
-        return Activations(layers=chosen, nonnegative=set(layers) <= network.nonnegative)
+        return chosen_activations(self._network(), self.layers, read_shape(self.image), pool=pool)
 
     def _perceptual(self, *, pool: bool) -> dict[str, Perceptual]:
         from noisegate.features.perceptual import Perceptual

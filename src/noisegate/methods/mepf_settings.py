@@ -95,7 +95,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
         value = settings[name]
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1000:
             raise OptionError(f"{name}={value!r} must be a positive number, at most 1000.")
-    for name in ("layers", "hidden", "channels"):
+    for name in ("hidden", "channels"):
         if not isinstance(settings[name], list | tuple):
             raise OptionError(f"{name}={settings[name]!r} must be a list.")
     for name, value in (("latent", settings["latent"]), *(("hidden", width) for width in settings["hidden"])):
@@ -104,12 +104,23 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     for value in settings["channels"]:
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise OptionError(f"channels: {value!r} must be a positive whole number.")
+    check_network(settings)
+    if not isinstance(settings["fit_options"], Mapping):
+        raise OptionError(f"fit_options={settings['fit_options']!r} must map names of MomentSettings to values.")
+
+
+def check_network(settings: Mapping[str, Any]) -> None:
+    """Checks the settings that name a network and its layers.
+
+    Raises:
+        OptionError: if one is unusable.
+    """
+    if not isinstance(settings["layers"], list | tuple):
+        raise OptionError(f"layers={settings['layers']!r} must be a list.")
     for name in ("network", "weights", "sha256"):
         value = settings[name]
         if not isinstance(value, str) and (value is not None or name == "network"):
             raise OptionError(f"{name}={value!r} must be text.")
-    if not isinstance(settings["fit_options"], Mapping):
-        raise OptionError(f"fit_options={settings['fit_options']!r} must map names of MomentSettings to values.")
 
 
 def _preset(preset: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -116,7 +116,7 @@ class DPMERF(Matched):
             object.__setattr__(self, "image", astuple(read_shape(self.image)))
         elif self.image is not None:
             raise OptionError(f"image={self.image!r} needs a generator of images; add generator='convolutional'.")
-        self.network()
+        self.generator_network()
 
     def maps(self, schema: Schema) -> dict[str, FeatureMap]:
         """Returns the feature map of each question; the same for the same schema, settings and seed."""
