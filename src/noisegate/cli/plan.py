@@ -246,7 +246,8 @@ def _show_steps(title: str, data: dict[str, Any]) -> None:
         _show_questions("Asked beside it, within the same ε", data["releases"])
     if data["records_a_step"] is None:
         OUT.print("A fit needs --records: sums are divided by the expected number of records of a step.")
-    OUT.print("Every step uses the records, which are read once and kept in memory. An interrupted training can go on.")
+    goes_on = "cannot be taken up again" if data["releases"] else "can go on"
+    OUT.print(f"Every step uses the records, which are read once and kept in memory. A stopped training {goes_on}.")
 
 
 def describe_bound(bound: ErrorBound) -> dict[str, Any]:

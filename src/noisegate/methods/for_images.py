@@ -63,6 +63,7 @@ _NETWORK = {
     "joint": "generator",
     "mepf": "generator",
     "dp-mepf": "generator",
+    "dp-mepf-trained": "generator",
     "dp-gan": "network",
     "dp-cgan": "network",
 }

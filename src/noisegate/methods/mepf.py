@@ -101,7 +101,7 @@ class DPMEPF(Fitted):
     fit_options: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
 
-    name: Literal["dp-mepf"] = field(default="dp-mepf", init=False)
+    name: str = field(default="dp-mepf", init=False)
 
     def __post_init__(self) -> None:
         for option, value in settings_of(self.preset).items():
@@ -137,7 +137,11 @@ class DPMEPF(Fitted):
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
         """Returns the calibrated plan: what will be asked, and with what noise. Reads no data."""
-        questions = [
+        return Plan(questions=self.questions(schema, budget)).calibrate(budget)
+
+    def questions(self, schema: Schema, budget: Budget) -> tuple[Question, ...]:
+        """Returns what will be asked, before it is known with what noise."""
+        return tuple(
             Question(
                 name=name,
                 dim=feature_map.dim,
@@ -146,13 +150,12 @@ class DPMEPF(Fitted):
                 share=self._share(name),
                 nonnegative=feature_map.nonnegative,
             )
-            for name, feature_map in self._asked(schema, budget).items()
-        ]
-        return Plan(questions=tuple(questions)).calibrate(budget)
+            for name, feature_map in self.asked(schema, budget).items()
+        )
 
     def ask(self, gate: Gate) -> Release:
         """Returns the release: the one time that private records are used."""
-        plan, maps = self.plan(gate.schema, gate.budget), self._asked(gate.schema, gate.budget)
+        plan, maps = self.plan(gate.schema, gate.budget), self.asked(gate.schema, gate.budget)
         # With the digest of the weights, whichever they are: a certificate names the network that was used.
         settings = self.to_json() | {"sha256": self._network().sha256}
         return gate.sum(plan, maps, method=self.name, public={"settings": settings})
@@ -247,7 +250,8 @@ class DPMEPF(Fitted):
         moments = {FIRST: Perceptual(activations=activations, moment=1)}
         return moments | ({SECOND: Perceptual(activations=activations, moment=2)} if self.moments == 2 else {})
 
-    def _asked(self, schema: Schema, budget: Budget) -> dict[str, FeatureMap]:
+    def asked(self, schema: Schema, budget: Budget) -> dict[str, FeatureMap]:
+        """Returns the feature map of each question that is asked under this adjacency."""
         maps = self.maps(schema)
         # Under replace-one the number of records is public; without a label there is nothing else to count.
         if schema.layout.label is None and budget.adjacency is Adjacency.REPLACE_ONE:
