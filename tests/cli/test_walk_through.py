@@ -116,3 +116,56 @@ def test_the_demo(shelf, cli):
     (shelf / "demo" / "thesis.txt").unlink()
     assert set(cli("demo", "--out", "demo", "--json").json) == {"synthetic", "certificate", "picture", "evaluation"}
     assert not [path for path in shelf.iterdir() if path.name.startswith(".")]
+
+
+def test_the_demo_of_images(shelf, cli, monkeypatch):
+    from PIL import Image
+
+    from noisegate.cli import demo_images
+
+    few = {"pixels": 20, "orientations": 20, "channels": (4, 2), "fit_options": {"steps": 3, "batch": 20}}
+    monkeypatch.setattr(demo_images, "SETTINGS", few)
+    monkeypatch.setattr(demo_images, "COUNT", 120)
+    ended = cli("demo", "--images", "--epsilon", "2")
+    assert ended.code == 0, ended.err
+    told = " ".join(ended.out.split())
+    for words in ("synthetic.png", "drawn.png", "epsilon = 2, delta = 1e-05", "noisegate verify noisegate-demo-images"):
+        assert words in told
+    made = shelf / "noisegate-demo-images"
+    assert {path.name for path in made.iterdir()} == demo_images.MADE
+    assert cli("verify", made / "model").code == 0
+    with Image.open(made / "synthetic.png") as shown, Image.open(made / "drawn.png") as drawn:
+        assert shown.size == drawn.size
+    # What it says of the digits is what anyone can do with them.
+    described = ["--schema", made / "images.toml", "--epsilon", "1", "--set", "pixels=5", "--set", "orientations=5"]
+    assert cli("plan", *described).code == 0
+    assert cli("demo", "--out", made).code == 2, "a demo of images is no earlier demo of a survey"
+    assert set(cli("demo", "--images", "--out", made, "--json").json) == {
+        "synthetic",
+        "certificate",
+        "picture",
+        "real",
+        "figures",
+    }
+
+
+def test_drawn_digits_follow_from_the_seed_and_show_every_digit():
+    import numpy as np
+
+    from noisegate.cli.drawn_digits import drawn_digits
+
+    first, again, other = (
+        [*drawn_digits(1200, seed=0)],
+        [*drawn_digits(1200, seed=0)],
+        [*drawn_digits(1200, seed=1)],
+    )
+    assert [len(batch) for batch in first] == [1000, 200]
+    assert all(np.array_equal(one.pixels, two.pixels) for one, two in zip(first, again, strict=True))
+    assert not np.array_equal(first[0].pixels, other[0].pixels)
+    assert set(first[1].labels) == set(range(10))
+    ink = first[0].pixels.mean(axis=(1, 2, 3)) / 255
+    assert ink.min() > 0.03
+    assert ink.max() < 0.5
+    # Nothing is cut off: hardly any ink at the border.
+    border = np.concatenate([first[0].pixels[:, [0, -1]].ravel(), first[0].pixels[:, :, [0, -1]].ravel()])
+    assert (border > 127).mean() < 0.01

@@ -57,6 +57,15 @@ def listed(root, images, labels):
     return root
 
 
+def described(root, images, labels):
+    """As Hugging Face's imagefolder has it."""
+    listed(root, images, labels)
+    lines = (root / "labels.csv").read_text().replace("file,label,note", "file_name,label,text")
+    (root / "metadata.csv").write_text(lines)
+    (root / "labels.csv").unlink()
+    return root
+
+
 def parquet_folder(root, images, labels):
     root.mkdir()
     contents = [encoded(picture(image)) for image in images]
@@ -101,6 +110,7 @@ def bare(path, images, labels):
 FORMS = {
     "class folders": lambda root, images: class_folders(root / "scans", images, LABELS),
     "a folder and labels.csv": lambda root, images: listed(root / "scans", images, LABELS),
+    "a folder and metadata.csv": lambda root, images: described(root / "scans", images, LABELS),
     "Parquet": lambda root, images: parquet(root / "x", [encoded(picture(image)) for image in images], LABELS),
     "Parquet, labels as text": lambda root, images: parquet(
         root / "x.parquet", [encoded(picture(image)) for image in images], [f" {label}" for label in LABELS]
@@ -123,6 +133,23 @@ def test_the_same_images_give_the_same_bits_however_they_are_kept(form, images, 
     expected = EncodedTable.concatenate(list(TableSource(frame(images, LABELS), schema).batches()))
     assert rows_of(found) == rows_of(expected)
     assert found.codes[:, 0].tolist() == (sorted(LABELS) if form == "class folders" else LABELS)
+
+
+def test_a_table_of_other_things_stands_beside_class_folders(tmp_path):
+    path = class_folders(tmp_path / "scans", GREY, LABELS)
+    for header in ("file,label", "file_name,text", "text"):
+        (path / "metadata.csv").write_text(f"{header}\n0/SECRET-000.png,x\n")
+        assert len(encode(path, schema_of(GREY))) == 6
+
+
+def test_errors_of_metadata_name_the_file_the_line_and_the_column(tmp_path):
+    path = described(tmp_path / "scans", GREY, LABELS)
+    (path / "2.png").unlink()
+    with pytest.raises(DataError, match=r"metadata\.csv, line 4, column 'file_name': there is no such file"):
+        encode(path, schema_of(GREY))
+    (path / "labels.csv").write_text("file,label\n0.png,0\n")
+    with pytest.raises(DataError, match=r"scans: holds labels\.csv and metadata\.csv, which both list its images"):
+        encode(path, schema_of(GREY))
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -184,6 +211,7 @@ UNLABELLED = {
     "a flat folder": lambda root: class_folders(root, GREY, ["scans"] * 6) / "scans",
     "class folders": lambda root: class_folders(root / "scans", GREY, LABELS),
     "a folder and labels.csv": lambda root: listed(root / "scans", GREY, LABELS),
+    "a folder and metadata.csv": lambda root: described(root / "scans", GREY, LABELS),
     "Parquet": lambda root: parquet(root / "x.parquet", [encoded(picture(image)) for image in GREY], None),
     "Parquet with labels": lambda root: FORMS["Parquet"](root, GREY),
     "npz": lambda root: npz(root / "x.npz", images=GREY[:, :, :, 0]),

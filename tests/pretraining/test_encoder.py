@@ -1,18 +1,14 @@
 """Training an encoder on public images: it learns, repeats itself, goes on after a stop, and never inverts."""
 
-import io
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
-from PIL import Image
 
 from noisegate.errors import ModelError, OptionError
 from noisegate.pretraining.encoder import EncoderFitting, EncoderTraining, augmented
-from noisegate.pretraining.images import PublicImages, read_public_images
+from noisegate.pretraining.images import PublicImages
 from noisegate.pretraining.kept import keep, partial_of, take_up
 
 QUICK = EncoderTraining(epochs=2, batch=8, learning_rate=0.05)
@@ -94,35 +90,6 @@ def test_about_half_of_the_images_are_mirrored():
     made = augmented(torch.from_numpy(np.stack([ramp] * 3, axis=-1)), torch.Generator().manual_seed(0), grey=0.0)
     mirrored = made[:, 0, :, 8].mean(dim=1) > made[:, 0, :, 24].mean(dim=1)
     assert 60 < int(mirrored.sum()) < 140
-
-
-def png(colour, size=(40, 32)):
-    content = io.BytesIO()
-    Image.new("RGB", size, colour).save(content, "PNG")
-    return content.getvalue()
-
-
-def test_images_are_read_from_parquet_and_from_folders(tmp_path):
-    cells = [{"bytes": png(colour), "path": None} for colour in ("red", "blue", "red")]
-    pq.write_table(pa.table({"image": cells, "kind": ["r", "b", "r"]}), tmp_path / "p.parquet")
-    found = read_public_images(tmp_path / "p.parquet", size=32, label="kind")
-    assert (found.classes, found.labels.tolist(), found.pixels.shape) == (("b", "r"), [1, 0, 1], (3, 32, 32, 3))
-    assert found.pixels[0, 5, 5].tolist() == [255, 0, 0]
-    for name, colour in (("b", "blue"), ("r", "red")):
-        (tmp_path / "f" / name).mkdir(parents=True)
-        (tmp_path / "f" / name / "1.png").write_bytes(png(colour))
-    again = read_public_images(tmp_path / "f", size=32)
-    assert (again.classes, again.labels.tolist()) == (("b", "r"), [0, 1])
-    assert np.array_equal(again.pixels[1], found.pixels[0])
-    with pytest.raises(OptionError, match="name the labels with --label"):
-        read_public_images(tmp_path / "p.parquet", size=32)
-    (tmp_path / "f" / "b" / "2.png").write_bytes(b"broken")
-    with pytest.raises(OptionError, match="an image cannot be read"):
-        read_public_images(tmp_path / "f", size=32)
-    (tmp_path / "empty").mkdir()
-    for path, message in (("none", "no such file"), ("empty", "there are 0 in it")):
-        with pytest.raises(OptionError, match=message):
-            read_public_images(tmp_path / path, size=32)
 
 
 def test_unusable_options_are_refused():

@@ -12,6 +12,7 @@ from dp_accounting.pld import PLDAccountant
 from noisegate.errors import CalibrationError
 from noisegate.privacy import accounting
 from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.convolution import WIDTH, multipliers
 from noisegate.privacy.events import GaussianEvent, SampledGaussianEvent, Sampler
 from noisegate.privacy.plan import Budget, Plan, Question
 
@@ -260,10 +261,26 @@ def test_a_calibrated_plan_costs_what_was_asked_and_hardly_less(epsilon, delta, 
     assert epsilon * (1 - 1e-6) <= accounting.epsilon(calibrated.events, delta, adjacency) <= epsilon
 
 
-def test_a_calibrated_plan_with_the_fast_sampler_costs_what_was_asked_and_hardly_less():
-    calibrated = plan_of(510_000).calibrate(Budget(epsilon=1.0, delta=1e-5))
-    assert [event.sampler for event in calibrated.events] == [Sampler.ROUNDED_GAUSSIAN, Sampler.DISCRETE_GAUSSIAN]
-    assert 1 - 1e-6 <= calibrated.epsilon <= 1.0
+@pytest.mark.parametrize(
+    ("coordinates", "epsilon", "sampler", "unused"),
+    [
+        (510_000, 1.0, Sampler.ROUNDED_GAUSSIAN, 1e-6),
+        # Convolutions come in steps, and the noise is rounded up to one.
+        (1_515_520, 1.0, Sampler.CONVOLVED_GAUSSIAN, 1e-4),
+        (1_515_520, 10.0, Sampler.CONVOLVED_GAUSSIAN, 2e-3),
+        (1_515_520, 100.0, Sampler.CONVOLVED_GAUSSIAN, 2e-2),
+        (1_515_520, 101.0, Sampler.DISCRETE_GAUSSIAN, 1e-6),
+    ],
+)
+def test_a_calibrated_plan_with_a_fast_sampler_costs_what_was_asked_and_hardly_less(
+    coordinates, epsilon, sampler, unused
+):
+    calibrated = plan_of(coordinates).calibrate(Budget(epsilon=epsilon, delta=1e-5))
+    assert [event.sampler for event in calibrated.events] == [sampler, Sampler.DISCRETE_GAUSSIAN]
+    assert epsilon * (1 - unused) <= calibrated.epsilon <= epsilon
+    if sampler is Sampler.CONVOLVED_GAUSSIAN:  # what is stated is what is drawn, up to the last bit
+        stated = calibrated.events[0].noise_std
+        assert WIDTH * math.hypot(*multipliers(stated)) == pytest.approx(stated, rel=1e-15)
 
 
 EXTREMES = """

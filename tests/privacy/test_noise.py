@@ -14,7 +14,7 @@ from noisegate.errors import CalibrationError
 from noisegate.privacy import noise
 from noisegate.privacy.accounting import ROUNDED_DISTANCE
 from noisegate.privacy.events import Sampler
-from noisegate.privacy.noise import EXACT_COORDINATES, add_noise, choose_sampler
+from noisegate.privacy.noise import EXACT_COORDINATES, add_noise, choose_samplers
 
 CHANCE = 1e-9
 DRAWS = 20_000
@@ -144,21 +144,37 @@ def test_the_rounded_gaussian_has_no_bias_toward_its_grid(offset):
     assert variance_fits((noisy - offset).astype(float), std)
 
 
+LARGE, VGG = EXACT_COORDINATES + 1, 3_031_040
+
+
 @pytest.mark.parametrize(
     ("coordinates", "epsilon", "delta", "expected"),
     [
-        (1, 1.0, 1e-5, Sampler.DISCRETE_GAUSSIAN),
-        (EXACT_COORDINATES, 1.0, 1e-5, Sampler.DISCRETE_GAUSSIAN),
-        (EXACT_COORDINATES + 1, 1.0, 1e-5, Sampler.ROUNDED_GAUSSIAN),
-        (EXACT_COORDINATES + 1, 1.0, 1e-7, Sampler.DISCRETE_GAUSSIAN),
-        (EXACT_COORDINATES + 1, 30.0, 1e-5, Sampler.DISCRETE_GAUSSIAN),
-        (EXACT_COORDINATES + 1, 1000.0, 0.4, Sampler.DISCRETE_GAUSSIAN),
+        ([1], 1.0, 1e-5, "d"),
+        ([EXACT_COORDINATES], 1.0, 1e-5, "d"),
+        ([LARGE], 1.0, 1e-5, "r"),
+        ([LARGE], 1.0, 1e-7, "c"),
+        ([LARGE], 30.0, 1e-5, "c"),
+        ([LARGE], 100.1, 0.4, "d"),
+        ([LARGE], 1000.0, 0.4, "d"),
+        # A million is counted over the plan, the smallest questions first.
+        ([EXACT_COORDINATES, 1], 1.0, 1e-5, "rd"),
+        ([600_000, 10, 600_000], 1.0, 1e-5, "ddr"),
+        ([10, 600_000, 400_001, 500_000], 1.0, 1e-5, "drdd"),
+        # So is what the fast draws cost together.
+        ([LARGE, 10, LARGE], 1.0, 1e-5, "cdc"),
+        ([VGG, VGG, 5504, 5504, 10], 1.0, 1e-5, "ccddd"),
+        ([VGG, VGG, 5504, 5504, 10], 10.0, 1e-5, "ccddd"),
     ],
 )
-def test_the_sampler_is_chosen_by_a_public_rule(coordinates, epsilon, delta, expected):
-    assert choose_sampler(coordinates, epsilon=epsilon, delta=delta) is expected
-    if expected is Sampler.ROUNDED_GAUSSIAN:
-        assert coordinates * ROUNDED_DISTANCE * (1 + math.exp(epsilon)) <= delta / 10
+def test_samplers_are_chosen_by_a_public_rule(coordinates, epsilon, delta, expected):
+    names = {"d": Sampler.DISCRETE_GAUSSIAN, "r": Sampler.ROUNDED_GAUSSIAN, "c": Sampler.CONVOLVED_GAUSSIAN}
+    found = choose_samplers(coordinates, epsilon=epsilon, delta=delta)
+    assert found == tuple(names[letter] for letter in expected)
+    rounded = sum(
+        count for count, sampler in zip(coordinates, found, strict=True) if sampler is Sampler.ROUNDED_GAUSSIAN
+    )
+    assert not rounded or rounded * ROUNDED_DISTANCE * (1 + math.exp(epsilon)) <= delta / 10
 
 
 def test_the_module_takes_no_seed(monkeypatch):

@@ -1,4 +1,4 @@
-"""`noisegate demo`: the whole way, on a real sensitive survey that ships inside statsmodels."""
+"""`noisegate demo`: the whole way, on a real sensitive survey that ships inside statsmodels, or on drawn digits."""
 
 from __future__ import annotations
 
@@ -22,30 +22,52 @@ if TYPE_CHECKING:
 
 FIGURES, SCHEMA, MODEL, SYNTHETIC, PICTURE = "demo.json", "schema.toml", "model", "synthetic.csv", "comparison.png"
 SURVEY = "survey.csv", "survey-kept-aside.csv"
+MADE = {FIGURES, SCHEMA, MODEL, SYNTHETIC, PICTURE, *SURVEY}
 TEST_EVERY = 5
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to fill.")] = Path("noisegate-demo"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="Folder to fill; noisegate-demo, or noisegate-demo-images, where it is not given."
+        ),
+    ] = None,
+    images: Annotated[
+        bool, typer.Option("--images", help="Drawn digits instead of a survey; a minute or two.")
+    ] = False,
     epsilon: Annotated[float, typer.Option("--epsilon", help="ε of the guarantee.")] = 1.0,
     as_json: Json = False,
 ) -> None:
     """Make a private synthetic copy of a real sensitive survey: 6,366 answers on marriage and affairs (Redbook, 1974).
 
-    The survey ships inside statsmodels; nothing is downloaded. One answer in five is kept aside to test on.
+    The survey ships inside statsmodels; nothing is downloaded. One answer in five is kept aside to test on. With
+    --images, the same with digits that are drawn on the spot.
     """
+    from noisegate.cli import demo_images
     from noisegate.model_folder import write_folder
     from noisegate.privacy.plan import Budget
 
     Budget(epsilon=epsilon)
-    _remove_earlier(out)
+    if images:
+        out, figures = out or Path("noisegate-demo-images"), {}
+        _remove_earlier(out, demo_images.MADE)
+        write_folder(out, lambda folder: figures.update(demo_images.make(folder, epsilon)))
+        demo_images.tell(out, figures, as_json=as_json)
+        return
+    out = out or Path("noisegate-demo")
+    _remove_earlier(out, MADE)
     reports: list[Report] = []
     write_folder(out, lambda folder: reports.append(_make(folder, epsilon)))
+    _tell(out, reports[0], as_json=as_json)
+
+
+def _tell(out: Path, report: Report, *, as_json: bool) -> None:
     if as_json:
         files = {"synthetic": SYNTHETIC, "certificate": f"{MODEL}/certificate.md", "picture": PICTURE}
-        print_json({name: str(out / file) for name, file in files.items()} | {"evaluation": reports[0].to_json()})
+        print_json({name: str(out / file) for name, file in files.items()} | {"evaluation": report.to_json()})
         return
-    OUT.print(reports[0].render())
+    OUT.print(report.render())
     for line in (
         f"\nThe synthetic table:  {out / SYNTHETIC}",
         f"Its certificate:      {out / MODEL / 'certificate.md'}   (check it: noisegate verify {out / MODEL})",
@@ -96,11 +118,10 @@ def _fit(train: Path, schema: Schema, epsilon: float) -> Synthesizer:
     return method.synthesizer(release, fitting)
 
 
-def _remove_earlier(out: Path) -> None:
+def _remove_earlier(out: Path, made: set[str]) -> None:
     """Removes an earlier demo; anything else in the way is left alone."""
     if not out.exists():
         return
-    made = {FIGURES, SCHEMA, MODEL, SYNTHETIC, PICTURE, *SURVEY}
     found = {entry.name for entry in out.iterdir()} if out.is_dir() else {""}
     if FIGURES not in found or not found <= made:
         raise OptionError(f"--out {out} exists and holds more than an earlier demo; choose another folder.")

@@ -1,4 +1,7 @@
-"""Images as files in a folder with ``labels.csv``: a line for each image, with the path of its file and its label."""
+"""Images as files in a folder with a table: a line for each image, with the path of its file and its label.
+
+The table is ``labels.csv`` with a column ``file``, or ``metadata.csv`` with ``file_name``, as Hugging Face has it.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,28 @@ from noisegate.data.image_origins import Asked, PictureFile, Pictures
 from noisegate.data.unit_column import check_unit_column
 from noisegate.errors import DataError
 
-LIST = "labels.csv"
-"""The name of the table in the folder of the images."""
+LIST, METADATA = "labels.csv", "metadata.csv"
+"""The names that the table in the folder of the images may have."""
 
-FILE = "file"
-"""Its column of paths, relative to the folder."""
+_FILES = {LIST: "file", METADATA: "file_name"}
+
+
+def find_list(path: Path, asked: Asked) -> str | None:
+    """Return the name of the table in a folder of images, or None if there is none.
+
+    ``metadata.csv`` may hold anything, captions for instance, beside class folders: it is a table of images if it has
+    the column ``file_name``, and the label where one is asked for.
+
+    Raises:
+        DataError: if there are two tables, or one cannot be read.
+    """
+    listed, described = (path / LIST).is_file(), (path / METADATA).is_file()
+    if described:
+        names = {name for name, _ in CsvFile(path / METADATA).columns().values()}
+        described = {_FILES[METADATA], asked.form.label or _FILES[METADATA]} <= names
+    if listed and described:
+        raise DataError(f"{path.name}: holds {LIST} and {METADATA}, which both list its images; keep one of them")
+    return LIST if listed else METADATA if described else None
 
 
 @dataclass(frozen=True)
@@ -30,20 +50,22 @@ class ImageList:
     Attributes:
         path: the folder.
         asked: what is asked of it.
+        name: of the table.
     """
 
     path: Path
     asked: Asked
+    name: str = LIST
     label_names = None
 
     @property
-    def name(self) -> str:
-        """The name of the table."""
-        return LIST
+    def _file(self) -> str:
+        """The column of paths, relative to the folder."""
+        return _FILES[self.name]
 
     @cached_property
     def _table(self) -> CsvFile:
-        return CsvFile(self.path / LIST)
+        return CsvFile(self.path / self.name)
 
     def check(self) -> None:
         """Check the columns of the table; its other columns are not read.
@@ -74,10 +96,10 @@ class ImageList:
         seen: set[str] = set()
         done = 0
         for arrays in self._table.batches(self._wanted(), rows):
-            for start in range(0, len(arrays[FILE]), rows):
+            for start in range(0, len(arrays[self._file]), rows):
                 part = {name: array.slice(start, rows) for name, array in arrays.items()}
                 yield self._pictures(part, seen, done)
-                done += len(part[FILE])
+                done += len(part[self._file])
 
     def place(self, row: int) -> str:
         """Return the name of the table and the line."""
@@ -85,14 +107,14 @@ class ImageList:
 
     def _wanted(self, *, with_unit: bool = True) -> list[str]:
         optional = (self.asked.form.label, self.asked.unit_column if with_unit else None)
-        return [FILE, *(name for name in optional if name is not None)]
+        return [self._file, *(name for name in optional if name is not None)]
 
     def _pictures(self, part: Mapping[str, pa.Array], seen: set[str], done: int) -> Pictures:
         files = []
-        for row, text in enumerate(part[FILE].to_pylist()):
+        for row, text in enumerate(part[self._file].to_pylist()):
             problem = self._problem(text.strip(), seen)
             if problem is not None:
-                raise DataError(f"{self.place(done + row)}, column {FILE!r}: {problem}")
+                raise DataError(f"{self.place(done + row)}, column {self._file!r}: {problem}")
             seen.add(_plain(text))
             files.append(PictureFile(self.path / _plain(text), self._root))
         label, unit = self.asked.form.label, self.asked.unit_column

@@ -100,8 +100,8 @@ class ImageParquet:
         if len(kinds) != 1:
             what = "is not in the data" if not kinds else "stands in the data more than once"
             raise DataError(
-                f"{self.name}: the label {label!r} {what}; name the column of labels in the schema, or describe images "
-                "without labels"
+                f"{self.name}: the label {label!r} {what}; name the column of labels with --label (in Python: in the "
+                "schema), or describe images without labels"
             )
         check_labels(kinds[0], self.label_names, self.asked.form, self.name)
 

@@ -6,16 +6,18 @@ from pathlib import Path
 
 from noisegate.data.image_arrays import ImageArrays
 from noisegate.data.image_folder import ImageFolder, list_folder
-from noisegate.data.image_list import LIST, ImageList
+from noisegate.data.image_list import ImageList, find_list
 from noisegate.data.image_origins import Asked, ImageOrigin
 from noisegate.data.image_parquet import ImageParquet, image_columns
+from noisegate.data.image_stl import FOLDER, STL, StlImages
+from noisegate.data.image_svhn import SVHN, SvhnImages
 from noisegate.data.image_torchvision import CIFAR, IDX, CifarBatch, IdxImages
 from noisegate.data.parquet_file import ParquetFile
 from noisegate.errors import DataError
 
 _PARQUET = (".parquet", ".pq")
 _SINGLE = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
-_CIFAR_FOLDERS = ("cifar-10-batches-py", "cifar-100-python")
+_FOLDERS = ("cifar-10-batches-py", "cifar-100-python", FOLDER)
 
 
 def find_images(path: Path, asked: Asked) -> list[ImageOrigin] | None:
@@ -43,6 +45,10 @@ def _file(path: Path, asked: Asked) -> list[ImageOrigin] | None:
         return [IdxImages(path, asked)]
     if CIFAR.fullmatch(path.name) and start.startswith(b"\x80"):
         return [CifarBatch(path, asked)]
+    if STL.fullmatch(path.name):
+        return [StlImages(path, asked)]
+    if SVHN.fullmatch(path.name):
+        return [SvhnImages(path, asked)]
     if path.suffix.lower() in _SINGLE:
         raise DataError(f"{path.name}: is one image; give the folder of all images, with a folder for each class")
     return None
@@ -57,8 +63,9 @@ def _folder(path: Path, asked: Asked) -> list[ImageOrigin] | None:
     listing = list_folder(path)
     if tables:
         return _parquet(path, tables, asked, others=len(listing.files) + len(listing.folders) - len(tables))
-    if (path / LIST).is_file():
-        return [ImageList(path, asked)]
+    table = find_list(path, asked)
+    if table is not None:
+        return [ImageList(path, asked, table)]
     csv = any(entry.suffix.lower() == ".csv" for entry in entries)
     return None if csv and not listing.files and not listing.folders else [ImageFolder(path, asked)]
 
@@ -73,7 +80,7 @@ def _parquet(path: Path, tables: list[Path], asked: Asked, others: int) -> list[
 
 def _torchvision(path: Path, asked: Asked) -> list[ImageOrigin]:
     """Return the training set that torchvision keeps in ``path``, the root or the folder of the data set."""
-    places = [path, path / "raw", *sorted(path.glob("*/raw")), *(path / name for name in _CIFAR_FOLDERS)]
+    places = [path, path / "raw", *sorted(path.glob("*/raw")), *(path / name for name in _FOLDERS)]
     found = [origins for place in places if (origins := _training_set(place, asked))]
     if len(found) > 1:
         raise DataError(f"{path}: holds several data sets of torchvision; give the folder of one of them")
@@ -88,6 +95,10 @@ def _training_set(path: Path, asked: Asked) -> list[ImageOrigin]:
         raise DataError(f"{path}: holds several sets of images, such as {parts[0]}; give the file of one of them")
     if parts:  # torchvision leaves the packed file beside the unpacked one
         return [IdxImages(path / (parts[0] if parts[0] in names else f"{parts[0]}.gz"), asked)]
+    if "train_X.bin" in names:
+        return [StlImages(path / "train_X.bin", asked)]
+    if "train_32x32.mat" in names:
+        return [SvhnImages(path / "train_32x32.mat", asked)]
     if "batches.meta" in names:
         return [CifarBatch(path / name, asked) for name in names if name.startswith("data_batch_")]
     return [CifarBatch(path / "train", asked)] if "meta" in names and (path / "train").is_file() else []

@@ -1,21 +1,27 @@
-"""Public labelled images in memory: from a Parquet file with an image column, or from a folder with one per class."""
+"""Public labelled images in memory, from every form in which `noisegate.data` reads images."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 
+from noisegate.data.image_folder import ImageFolder, list_folder
+from noisegate.data.image_origins import Asked, ImageOrigin
+from noisegate.data.image_paths import find_images
+from noisegate.data.images import ImageSource, check_on_error
+from noisegate.data.parse import is_text
 from noisegate.errors import OptionError
+from noisegate.schema import ImageForm, ImageShape, pixel_schema
+from noisegate.schema.checks import TEXT_PADDING
 
-Labelled: TypeAlias = tuple[bytes, str | int]
-
-_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif")
 _ROWS = 1024
 
 
@@ -27,83 +33,88 @@ class PublicImages:
         pixels: (images, size, size, 3), uint8, red, green and blue.
         labels: (images,), int64, places in `classes`.
         classes: Every label that there is.
+        skipped: How many pictures were left out, as they cannot be used.
     """
 
     pixels: npt.NDArray[np.uint8]
     labels: npt.NDArray[np.int64]
     classes: tuple[str | int, ...]
+    skipped: int = 0
 
 
-def read_public_images(path: Path, *, size: int, label: str = "label") -> PublicImages:
-    """Returns all images at `path`, turned to colour, cut to the square in their middle and resized.
+def read_public_images(path: Path, *, size: int, label: str = "label", on_error: str = "refuse") -> PublicImages:
+    """Returns all images at `path`, turned to colour, resized, and cut to the square in their middle.
+
+    The labels are looked for in the data, which is allowed because it is public.
 
     Args:
-        path: A Parquet file, a folder of them, or a folder with a folder of images for each class.
+        path: A folder with a folder for each class or with labels.csv, Parquet, .npz, or a data set of torchvision.
         size: Height and width, in pixels.
-        label: Column of the labels in Parquet files.
+        label: Column of the labels in Parquet files and in labels.csv.
+        on_error: What is done with a picture that cannot be used: "refuse" the data, or "skip" the picture.
 
     Raises:
-        OptionError: if there are no images and labels, or one cannot be read.
+        OptionError: if there are no images at `path`, or fewer than two labels.
+        DataError: if an image or its label cannot be read; it says which.
+        SchemaError: if `size` or `label` is unusable.
     """
-    found = [(_square(content, size, path), name) for content, name in _read(path, label)]
-    classes = tuple(sorted({name for _, name in found}))
+    check_on_error(on_error)
+    classes = _classes(_found(path, size, label))
     if len(classes) < 2:
         raise OptionError(
-            f"{path}: an encoder learns to tell labels apart, and there are {len(classes)} in it; give labelled images."
+            f"{path}: an encoder learns to tell labels apart, and there is {len(classes) or 'none'} in it; give images "
+            "of two classes or more."
         )
-    place = {name: index for index, name in enumerate(classes)}
+    schema = pixel_schema(size, size, 3, labels=classes, label=label, resize="crop", convert=True)
+    settings: dict[str, Any] = {"show_values": True, "on_error": on_error}
+    source = ImageSource(path, schema, **settings)
+    batches = [(_bytes(batch.numeric), batch.codes[:, 0]) for batch in source.batches()]
     return PublicImages(
-        pixels=np.stack([pixels for pixels, _ in found]),
-        labels=np.asarray([place[name] for _, name in found], dtype=np.int64),
+        pixels=np.concatenate([pixels for pixels, _ in batches]).reshape(-1, size, size, 3),
+        labels=np.concatenate([codes for _, codes in batches]).astype(np.int64),
         classes=classes,
+        skipped=source.skipped,
     )
 
 
-def _read(path: Path, label: str) -> Iterator[Labelled]:
-    if not path.exists():
-        raise OptionError(f"{path}: there is no such file or folder of public images.")
-    parquet = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
-    if parquet:
-        for file in parquet:
-            yield from _from_parquet(file, label)
-        return
-    for file in sorted(path.glob("*/*")):
-        if file.suffix.lower() in _SUFFIXES:
-            yield file.read_bytes(), file.parent.name
-
-
-def _from_parquet(file: Path, label: str) -> Iterator[Labelled]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        content = pq.ParquetFile(file)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise OptionError(f"{file}: public images must be Parquet files or folders of images ({error}).") from None
-    schema = content.schema_arrow
-    images = [
-        field.name for field in schema if pa.types.is_struct(field.type) and field.type.get_field_index("bytes") >= 0
-    ]
-    if len(images) != 1 or label not in schema.names:
+def _found(path: Path, size: int, label: str) -> list[ImageOrigin]:
+    """Returns the images at `path`, whose labels are not known yet."""
+    # Text is let through where whole numbers are declared, so these two stand for all of them.
+    form = ImageForm(shape=ImageShape(height=size, width=size, channels=3), label=label, labels=(0, 1))
+    origins = find_images(path, Asked(form=form, show_values=True))
+    if origins is None:
+        what = "it is no set of images" if path.exists() else "there is no such file or folder of public images"
         raise OptionError(
-            f"{file}: expected one column of images (bytes and path) and the labels in {label!r}, found "
-            f"{', '.join(schema.names)}; name the labels with --label."
+            f"{path}: {what}; expected a folder with a folder for each class or with labels.csv, Parquet with an "
+            "image column, .npz, or a data set of torchvision."
         )
-    for batch in content.iter_batches(_ROWS, columns=[images[0], label]):
-        cells: list[dict[str, Any]] = batch.column(images[0]).to_pylist()
-        yield from zip((cell["bytes"] for cell in cells), batch.column(label).to_pylist(), strict=True)
+    return origins
 
 
-def _square(content: bytes, size: int, path: Path) -> npt.NDArray[np.uint8]:
-    from PIL import Image, UnidentifiedImageError
+def _classes(origins: Sequence[ImageOrigin]) -> tuple[str | int, ...]:
+    """Returns every label, in order; text after whole numbers, which the schema refuses beside each other."""
+    found: set[str | int] = set()
+    for origin in origins:
+        if not isinstance(origin, ImageFolder) or _has_no_classes(origin.path):
+            origin.check()  # folders of classes are checked when their names are known
+        for pictures in origin.batches(_ROWS):
+            assert pictures.labels is not None
+            found |= _values(pictures.labels)
+    return tuple(sorted(found, key=lambda value: (isinstance(value, str), value)))
 
-    try:
-        with Image.open(io.BytesIO(content)) as image:
-            colour = image.convert("RGB")
-    except (UnidentifiedImageError, OSError, ValueError, TypeError) as error:
-        raise OptionError(f"{path}: an image cannot be read ({error}); remove it.") from None
-    side = min(colour.size)
-    left, top = (colour.width - side) // 2, (colour.height - side) // 2
-    if colour.size != (size, size):
-        colour = colour.resize((size, size), Image.Resampling.BOX, box=(left, top, left + side, top + side))
-    return np.asarray(colour, dtype=np.uint8)
+
+def _has_no_classes(folder: Path) -> bool:
+    listing = list_folder(folder)
+    return bool(listing.files) or not listing.folders
+
+
+def _values(labels: pa.Array) -> set[str | int]:
+    """Returns the labels that there are; missing ones are refused by name when images are read."""
+    plain = labels.dictionary_decode() if pt.is_dictionary(labels.type) else labels
+    if is_text(plain.type):
+        plain = pc.utf8_trim(plain, characters=TEXT_PADDING)
+    return set(pc.unique(plain.drop_null()).to_pylist())
+
+
+def _bytes(intensities: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
+    return np.rint(intensities * 255).astype(np.uint8)

@@ -31,6 +31,8 @@ WIDTH = 4096
 """Standard deviation parameter t of the table."""
 NARROWEST = 16 * WIDTH
 """Least standard deviation that is drawn; from here on `reached` is close to what is asked for."""
+CONVOLVED_UP_TO = 100.0
+"""Above this ε the distance from the ideal could matter, as it counts e^ε times; exact draws take their place."""
 
 # c times this is at most the width of what stands before, so that the two together are smooth (G-18).
 _SMOOTH = 2.1

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting, gaussian
 from noisegate.privacy.adjacency import Adjacency
-from noisegate.privacy.convolution import NARROWEST, reached
+from noisegate.privacy.convolution import CONVOLVED_UP_TO, NARROWEST, reached
 from noisegate.privacy.events import Event, SampledGaussianEvent, Sampler
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, PlannedRelease, Question
@@ -29,8 +29,6 @@ RATES = 2**32
 FACTOR_UNITS = 2**12
 """Norm bound, in grid units, of each of the two factors of a factored gradient (G-20)."""
 
-# Above this ε the distance of the convolved sampler from the ideal could matter; exact draws take their place.
-_EXACT_ABOVE = 100.0
 _MOST_STEPS = 1_000_000
 # Part of ε that calibration may leave unused; the pessimistic estimate gives away as much.
 _GIVEN_AWAY = 5e-4
@@ -147,7 +145,7 @@ class GradientPlan:
             )
         part = self.share / math.fsum([self.share, *(question.share for question in self.questions)])
         releases = _questions(self.questions, budget, 1 - part) if self.questions else ()
-        exact = budget.epsilon > _EXACT_ABOVE
+        exact = budget.epsilon > CONVOLVED_UP_TO
         asked = Sampler.DISCRETE_GAUSSIAN if exact else Sampler.CONVOLVED_GAUSSIAN
         others = tuple(release.event for release in releases)
         return CalibratedGradientPlan(

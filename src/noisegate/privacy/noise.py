@@ -5,7 +5,8 @@ Three samplers, each with its proof in docs/guarantees.md (G-04, G-05, G-18):
 * the discrete Gaussian of Canonne, Kamath, Steinke (2020), drawn exactly by OpenDP, about 10⁵ coordinates a second;
 * a float64 Gaussian from a ChaCha20 generator keyed by the operating system, added to the integer sum and rounded to a
   grid that is coarse against float64 resolution (2⁻⁴⁵ and finer) and fine against the noise (at most 1/16 of it);
-* the discrete Gaussian convolved from a table, for the steps of a gradient run, about 5·10⁶ coordinates a second.
+* the discrete Gaussian convolved from a table, for the steps of a gradient run and for large releases whose ε does not
+  allow the one before, about 5·10⁶ coordinates a second.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from __future__ import annotations
 import math
 import os
 import secrets
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -22,7 +25,7 @@ import numpy.typing as npt
 
 from noisegate.errors import CalibrationError
 from noisegate.privacy.accounting import MAXIMUM_STD, MINIMUM_STD, ROUNDED_DISTANCE
-from noisegate.privacy.convolution import gaussian_table, multipliers
+from noisegate.privacy.convolution import CONVOLVED_UP_TO, gaussian_table, multipliers
 from noisegate.privacy.events import Sampler
 
 # Above this many coordinates the exact sampler takes more than ten seconds.
@@ -30,16 +33,32 @@ EXACT_COORDINATES = 1_000_000
 _CHUNK = 65_536
 
 
-def choose_sampler(coordinates: int, *, epsilon: float, delta: float) -> Sampler:
-    """Returns the sampler for a release: a public rule, recorded in the certificate.
+def choose_samplers(coordinates: Sequence[int], *, epsilon: float, delta: float) -> tuple[Sampler, ...]:
+    """Returns the sampler of each question of a plan: a public rule, recorded in the certificate.
 
-    Exact up to a million coordinates. Above, the rounded Gaussian when its distance from the ideal costs at most a
-    tenth of δ; else still the exact one, which takes longer.
+    Exact for the smallest questions, up to a million coordinates of the plan together. For the others, the rounded
+    Gaussian when its distance from the ideal costs at most a tenth of δ for all of them together, which grows with e^ε:
+    about a million coordinates at ε = 1 and δ = 1e-5, and none to speak of at ε = 10. Else the convolved one; above
+    ε = 100 still the exact one, which takes longer.
+
+    Args:
+        coordinates: How many numbers each question releases.
+        epsilon: Of the whole plan.
+        delta: Of the whole plan.
     """
-    if coordinates <= EXACT_COORDINATES or epsilon > 600:
+    order = sorted(range(len(coordinates)), key=coordinates.__getitem__)
+    together = accumulate(coordinates[place] for place in order)
+    exact = {place for place, total in zip(order, together, strict=True) if total <= EXACT_COORDINATES}
+    large = sum(count for place, count in enumerate(coordinates) if place not in exact)
+    fast = _fast_sampler(large, epsilon=epsilon, delta=delta)
+    return tuple(Sampler.DISCRETE_GAUSSIAN if place in exact else fast for place in range(len(coordinates)))
+
+
+def _fast_sampler(coordinates: int, *, epsilon: float, delta: float) -> Sampler:
+    if epsilon > CONVOLVED_UP_TO:
         return Sampler.DISCRETE_GAUSSIAN
     cost = coordinates * ROUNDED_DISTANCE * (1 + math.exp(epsilon))
-    return Sampler.ROUNDED_GAUSSIAN if cost <= delta / 10 else Sampler.DISCRETE_GAUSSIAN
+    return Sampler.ROUNDED_GAUSSIAN if cost <= delta / 10 else Sampler.CONVOLVED_GAUSSIAN
 
 
 def add_noise(sums: npt.NDArray[np.int64], *, noise_std: float, sampler: Sampler) -> npt.NDArray[np.int64]:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting, gaussian
 from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.convolution import reached
 from noisegate.privacy.events import GaussianEvent, Sampler
 from noisegate.privacy.grid import Grid
-from noisegate.privacy.noise import choose_sampler
+from noisegate.privacy.noise import choose_samplers
 from noisegate.privacy.units import RECORD, check_contributions, check_unit
 
 MINIMUM_EPSILON, MAXIMUM_EPSILON = 0.01, 1000.0
@@ -192,21 +193,15 @@ class Plan:
         Raises:
             CalibrationError: if no noise can give the guarantee.
         """
-        samplers = [
-            choose_sampler(question.coordinates, epsilon=budget.epsilon, delta=budget.delta)
-            for question in self.questions
-        ]
+        sizes = [question.coordinates for question in self.questions]
+        samplers = choose_samplers(sizes, epsilon=budget.epsilon, delta=budget.delta)
         slack = sum(
             question.coordinates * accounting.ROUNDED_DISTANCE
             for question, sampler in zip(self.questions, samplers, strict=True)
             if sampler is Sampler.ROUNDED_GAUSSIAN
         )
+        # At most a tenth of δ, or another sampler would have been chosen.
         delta = budget.delta - slack * (1 + math.exp(budget.epsilon)) * (1 + 1e-9) if slack else budget.delta
-        if delta <= 0:
-            raise CalibrationError(
-                f"delta={budget.delta:g} is too small for {len(self.questions)} releases of this size at "
-                f"epsilon={budget.epsilon:g}; raise delta or lower the number of features."
-            )
         mu = gaussian.mu_for(budget.epsilon, delta) * (1 - 1e-9 if slack else 1)
         total = math.fsum(question.share for question in self.questions)
         releases = tuple(
@@ -219,11 +214,14 @@ class Plan:
 def _calibrated(question: Question, sampler: Sampler, mu: float, budget: Budget) -> PlannedRelease:
     sensitivity = question.sensitivity(budget)
     ideal = sensitivity / mu
-    if sampler is Sampler.DISCRETE_GAUSSIAN:
+    if sampler in (Sampler.DISCRETE_GAUSSIAN, Sampler.CONVOLVED_GAUSSIAN):
         ideal = math.sqrt(ideal**2 + accounting.SMOOTHING_VARIANCE)
     if not accounting.MINIMUM_STD <= ideal < accounting.MAXIMUM_STD:
         raise CalibrationError(
             f"question {question.name!r} would need noise of {ideal:g} grid units, outside [16, 2^50]; "
             "give it a larger share, or ask for another epsilon."
         )
-    return PlannedRelease(question=question, sensitivity=sensitivity, noise_std=ideal * (1 + 1e-12), sampler=sampler)
+    noise_std = ideal * (1 + 1e-12)
+    if sampler is Sampler.CONVOLVED_GAUSSIAN:
+        noise_std = reached(noise_std)  # convolutions come in steps; the event states what is drawn
+    return PlannedRelease(question=question, sensitivity=sensitivity, noise_std=noise_std, sampler=sampler)
