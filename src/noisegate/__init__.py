@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from noisegate.estimators import LocallyLinearMaps as LocallyLinearMaps
     from noisegate.gate.discovery import discover_schema as discover_schema
     from noisegate.gate.gate import Gate as Gate
+    from noisegate.methods.dre import DPDRE as DPDRE
     from noisegate.methods.gan import DPCGAN as DPCGAN
     from noisegate.methods.gan import DPGAN as DPGAN
     from noisegate.methods.hp import DPHP as DPHP
     from noisegate.methods.joint import JointEmbedding as JointEmbedding
     from noisegate.methods.mepf import DPMEPF as DPMEPF
     from noisegate.methods.merf import DPMERF as DPMERF
+    from noisegate.methods.mge import DPMGE as DPMGE
     from noisegate.methods.pairwise import Pairwise as Pairwise
     from noisegate.methods.psg import PrivateSetGeneration as PrivateSetGeneration
     from noisegate.privacy.adjacency import Adjacency as Adjacency
@@ -41,10 +43,12 @@ _HOMES = {
     "BudgetRefusedError": "noisegate.errors",
     "Certificate": "noisegate.privacy.certificate",
     "DPCGAN": "noisegate.methods.gan",
+    "DPDRE": "noisegate.methods.dre",
     "DPGAN": "noisegate.methods.gan",
     "DPHP": "noisegate.methods.hp",
     "DPMEPF": "noisegate.methods.mepf",
     "DPMERF": "noisegate.methods.merf",
+    "DPMGE": "noisegate.methods.mge",
     "Gate": "noisegate.gate.gate",
     "JointEmbedding": "noisegate.methods.joint",
     "Ledger": "noisegate.privacy.ledger",

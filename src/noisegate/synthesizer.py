@@ -30,11 +30,19 @@ _BATCH_NUMBERS = 2**23
 
 @dataclass(frozen=True, kw_only=True)
 class FitSummary:
-    """How a fit ended. `discrepancy` is the distance over what the noise alone would leave: 1 is as good as it gets."""
+    """How a fit ended.
+
+    Attributes:
+        step: Steps done.
+        steps: Most steps that there would have been.
+        discrepancy: The distance over what the noise alone would leave: 1 is as good as it gets.
+        notes: What else the method says of it, by name, as JSON values; a "warning" is shown to whoever fits.
+    """
 
     step: int
     steps: int
     discrepancy: float
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

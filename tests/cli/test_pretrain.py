@@ -48,3 +48,16 @@ def test_an_interrupted_training_goes_on_and_makes_the_same_file(public, tmp_pat
     with pytest.raises(Exception, match="exists"):
         run(tmp_path / "whole.safetensors")
     assert pretrain.CHECKPOINT_SECONDS < 60
+
+
+def test_a_broken_picture_is_named_or_left_out(public, tmp_path, cli):
+    (public / "dark" / "cut.png").write_bytes((public / "dark" / "0.png").read_bytes()[:80])
+    command = ["pretrain", "encoder", public, "--out", tmp_path / "e.safetensors", "--epochs", "1"]
+    ended = cli(*command)
+    assert ended.code == 2
+    assert "dark/cut.png: the image is cut off or damaged" in " ".join(ended.err.split())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["public"]
+    ended = cli(*command, "--on-error", "skip")
+    assert ended.code == 0, ended.err
+    assert "1 images could not be used and were left out" in " ".join(ended.err.split())
+    assert (tmp_path / "e.safetensors").exists()

@@ -74,9 +74,11 @@ def test_the_json_form_and_the_page_carry_the_caveat_and_the_names_of_the_featur
     assert form["caveat"] == form["downstream"]["networks"]["caveat"] == CAVEAT
     assert form["distances"]["frechet(pixels)"] == report.distances.frechet
     assert form["distances"]["kid(pixels)"]["subsets"] == 1
+    assert form["distances"]["prd(pixels)"]["precision_f_1/8"] == report.distances.distribution.precision > 0.5
+    assert form["distances"]["ndb(pixels)"]["bins"] == 6
     assert (form["distances"]["synthetic_images"], form["distances"]["real_images"]) == (60, 60)
     shown = page(report)
-    assert "frechet(pixels)" in shown
+    assert all(name in shown for name in ("frechet(pixels)", "prd(pixels) recall", "ndb(pixels) / K"))
     assert "real train (ceiling)" in shown
     assert "NOT covered by the differential privacy guarantee" in shown
 

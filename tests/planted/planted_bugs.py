@@ -97,6 +97,8 @@ T_MEPF, T_IMAGES = "methods/test_mepf.py", "data/test_image_gate.py"
 PERCEPTUAL, T_PERCEPTUAL, T_SHARING = "features/perceptual.py", "features/test_perceptual.py", "gate/test_sharing.py"
 T_MEPF_NOISE = f"{T_MEPF}::test_everything_that_is_released_has_its_noise"
 T_MEPF_BOUND = f"{T_MEPF}::test_the_stated_sensitivity_is_that_of_unit_vectors"
+T_MGE, T_MGE_PLAN = "methods/test_mge.py", "methods/test_mge_plan.py"
+T_DRE, T_REPRESENTED, T_SAME_FILES = "methods/test_dre.py", "gate/test_represented.py", "data/test_same_files.py"
 _FIXED = "np.arange(number % 2, len(numeric), 2)"
 
 
@@ -194,8 +196,7 @@ BUGS = (
     Bug(
         "padding-counted",
         (
-            (SUMS, "yield 0, slice(0, len(records))", "yield 0, slice(0, None)"),
-            (SUMS, "task.grid.quantise(vectors)[: len(block)]", "task.grid.quantise(vectors)"),
+            (SUMS, "vectors, block.rows(slice(first,", "vectors, padded.rows(slice(first,"),
         ),
         (T_SUMS,),
     ),
@@ -263,6 +264,8 @@ BUGS = (
         "if event.sampler is None:\n        return",
         T_DISCRETE,
     ),
+    one("convolved-noise-halved", PLAN, "= reached(noise_std)", "= reached(noise_std / 2)", T_PLAN),
+    one("fast-draws-chosen-for-the-price-of-one", NOISE, "cost = coordinates * ROUNDED", "cost = ROUNDED", T_NOISE),
     one("sampler-distance-not-paid", ACCOUNTING, "distance += draws * ROUNDED_DISTANCE", "distance += 0.0", T_ROUNDED),
     one("shares-not-normalised", PLAN, "question.share / total)", "question.share)", T_PLAN),
     one("cost-of-a-plan-not-checked", PLAN, "if not spent <= self.budget.epsilon:", "if spent < 0:", T_PLAN),
@@ -813,8 +816,8 @@ BUGS = (
     one(
         "class-filter-missing",
         SUMS,
-        "totals.sums[name][column] += quantised[members].sum(axis=0, dtype=np.int32)",
-        "totals.sums[name] += quantised[members].sum(axis=0, dtype=np.int32)",
+        "sums[column] += quantised[members].sum(axis=0, dtype=np.int32)",
+        "sums += quantised[members].sum(axis=0, dtype=np.int32)",
         f"{T_HP}::test_the_product_of_a_record_goes_to_its_own_class_alone",
     ),
     one(
@@ -899,6 +902,22 @@ BUGS = (
         T_MEPF_BOUND,
     ),
     one(
+        "moment-sensitivity-halved",
+        PLAN,
+        "return self.grid.bound.of_unit(budget.contributions or 1).sensitivity(budget.adjacency)",
+        "return self.grid.bound.of_unit(budget.contributions or 1).sensitivity(budget.adjacency) "
+        '// (2 if self.name == "second-moment" else 1)',
+        f"{T_MGE_PLAN}::test_the_stated_sensitivities",
+    ),
+    one(
+        "second-moment-without-noise",
+        SESSION,
+        "_noisy(totals.sums[name], self._plan.release(name)) for name in tasks}",
+        "self._plan.release(name).question.grid.restore(totals.sums[name]).T if name == 'second-moment' "
+        "else _noisy(totals.sums[name], self._plan.release(name)) for name in tasks}",
+        f"{T_MGE}::test_everything_that_is_released_has_its_noise",
+    ),
+    one(
         "signed-activations-taken-for-nonnegative",
         PERCEPTUAL,
         "return self.moment == 2 or self.activations.nonnegative",
@@ -930,6 +949,51 @@ BUGS = (
         "self.network = copy.deepcopy(network, memory).requires_grad_(False).eval()",
         "self.network = copy.deepcopy(network, memory).requires_grad_(False)",
         T_PERCEPTUAL,
+    ),
+    # Records that a map represents, and what DP-DRE adds: its noise, and public records that are none.
+    one(
+        "represented-in-blocks-of-any-shape",
+        "gate/represented.py",
+        "if len(block) < rows else block",
+        "if False else block",
+        f"{T_REPRESENTED}::test_the_map_is_run_once_in_blocks_of_one_shape",
+    ),
+    one(
+        "a-map-that-represents-is-not-probed",
+        PER_EXAMPLE,
+        "    if represent is not None:\n        check_row_independence(",
+        "    if False:\n        check_row_independence(",
+        f"{T_REPRESENTED}::test_a_map_that_is_unusable_is_named_before_anything_is_spent",
+    ),
+    one(
+        "discriminator-without-noise",
+        GRADIENTS,
+        "return noise.add_noise(sums, noise_std=event.noise_std, sampler=event.sampler)",
+        "return sums if plan.name == 'discriminator' else noise.add_noise(\n"
+        "            sums, noise_std=event.noise_std, sampler=event.sampler\n        )",
+        f"{T_DRE}::test_every_sum_has_its_noise",
+    ),
+    one(
+        "discriminator-noise-halved",
+        GRADIENTS,
+        "return noise.add_noise(sums, noise_std=event.noise_std, sampler=event.sampler)",
+        "return noise.add_noise(\n            sums, noise_std=event.noise_std / (1 + (plan.name == 'discriminator')), "
+        "sampler=event.sampler\n        )",
+        f"{T_DRE}::test_every_sum_has_its_noise",
+    ),
+    one(
+        "private-records-as-public-ones",
+        "methods/dre.py",
+        "gate.check_apart(self.public)",
+        "self.public",
+        f"{T_DRE}::test_a_public_set_that_is_the_private_one_is_refused_before_anything_is_spent",
+    ),
+    one(
+        "copies-of-private-files-as-public-ones",
+        "data/same_files.py",
+        "if os.path.samefile(file, other) or _cached(file, digests) == _cached(other, digests):",
+        "if file == other:",
+        T_SAME_FILES,
     ),
     # Images as they come.
     one("a-failing-disk-skips-images", "data/images.py", "if self._skip and not failed:", "if self._skip:", T_IMAGES),

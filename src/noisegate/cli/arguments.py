@@ -41,13 +41,23 @@ Method = Annotated[
     str,
     typer.Option(
         "--method",
-        help="How to make synthetic records: auto (says what it chose), or one by name: aim, dp-cgan, dp-gan, dp-hp, "
-        "dp-merf, mst, pairwise, psg; joint and dp-mepf for images. dp-llm trains a classifier that explains itself.",
+        help="How to make synthetic records: auto (says what it chose), or one by name: aim, dp-cgan, dp-dre, dp-gan, "
+        "dp-hp, dp-merf, mst, pairwise, psg; joint, dp-mepf, dp-mepf-trained, dp-mge, dp-gan-ft and dp-gan-mi for "
+        "images. dp-llm trains a classifier that explains itself.",
     ),
 ]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method, for instance --set cells=32."),
+]
+Public = Annotated[
+    str | None,
+    typer.Option(
+        "--public",
+        metavar="FILE_OR_FOLDER",
+        help="Public records of the same schema, for methods that use some, such as dp-dre. They must hold no private "
+        "one.",
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Of the public randomness. The private noise takes no seed.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
@@ -78,6 +88,11 @@ def read_settings(pairs: list[str] | None) -> dict[str, Any]:
         except json.JSONDecodeError:
             settings[name] = value
     return settings
+
+
+def public_setting(path: str | None) -> dict[str, Any]:
+    """Returns the setting of a method that --public stands for; none where it is not given."""
+    return {} if path is None else {"public": path}
 
 
 def require_schema(path: Path | None) -> Path:

@@ -33,7 +33,7 @@ def evaluate(
         typer.Option(
             "--images",
             help="Measure images: classifiers chosen by synthetic images alone, Fréchet and kernel distance, precision "
-            "and recall. The schema is one of images.",
+            "and recall, different bins. The schema is one of images.",
         ),
     ] = False,
     classifiers: Annotated[

@@ -22,11 +22,13 @@ from noisegate.cli.arguments import (
     Json,
     LedgerOption,
     Method,
+    Public,
     Records,
     SchemaOption,
     Seed,
     Settings,
     UnitColumn,
+    public_setting,
     read_settings,
 )
 from noisegate.cli.console import OUT, closeness, print_json, say, steps, warn
@@ -74,6 +76,7 @@ def fit(
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="ε of the guarantee, 0.01 to 1000.")] = None,
     delta: Delta = 1e-5,
     method: Method = "auto",
+    public: Public = None,
     adjacency: AdjacencyOption = "add-remove",
     records: Records = None,
     unit: Annotated[str, typer.Option("--unit", help="What one record stands for.")] = "record",
@@ -147,7 +150,7 @@ def _new_run(options: Mapping[str, Any]) -> Run:
 
     _required(options["data"], _DATA)
     schema, epsilon = described_schema(options["schema"], options), _required(options["epsilon"], "--epsilon")
-    settings = {"seed": options["seed"], **read_settings(options["settings"])}
+    settings = {"seed": options["seed"], **public_setting(options["public"]), **read_settings(options["settings"])}
     method = make_for(options["method"], schema, settings)
     return Run(method=method, schema=schema, epsilon=epsilon, **{name: options[name] for name in _KEPT})
 
@@ -316,6 +319,18 @@ def _report(release: Release, summary: FitSummary | None, out: Path, seconds: fl
             else ""
         )
     )
+    _say_notes({} if summary is None else summary.notes)
     ending = "csv" if release.schema.images is None else "parquet"
     following = f"explain {out}" if summary is None else f"sample {out} -n 10000 -o synthetic.{ending}"
     OUT.print(f"Model and certificate: {out}, {out / 'certificate.md'}. Next: noisegate {following}")
+
+
+def _say_notes(notes: Mapping[str, Any]) -> None:
+    """Says what else the method reports: on how many public records weights rest, and what is to be warned of."""
+    if "warning" in notes:
+        warn(notes["warning"])
+    if "effective_references" in notes:
+        OUT.print(
+            f"Of {notes['references']:,} public records, {notes['effective_references']:,.0f} count (effective sample "
+            f"size); the heaviest has {notes['largest_share']:.2%} of the weight."
+        )

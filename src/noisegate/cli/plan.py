@@ -15,10 +15,12 @@ from noisegate.cli.arguments import (
     Epsilon,
     Json,
     Method,
+    Public,
     Records,
     SchemaOption,
     Settings,
     UnitColumn,
+    public_setting,
     read_settings,
 )
 from noisegate.cli.console import OUT, print_json, table, warn
@@ -53,6 +55,7 @@ def plan(
     delta: Delta = 1e-5,
     records: Records = None,
     method: Method = "auto",
+    public: Public = None,
     adjacency: AdjacencyOption = "add-remove",
     unit_column: UnitColumn = None,
     contributions: Contributions = None,
@@ -86,7 +89,7 @@ def plan(
         contributions=contributions,
     )
     known = described_schema(schema, context.params)
-    chosen = make_for(method, known, read_settings(settings))
+    chosen = make_for(method, known, public_setting(public) | read_settings(settings))
     calibrated = chosen.plan(known, budget)
     warn_about_delta(delta, records)
     why = reason_of(method, chosen, known, epsilon)

@@ -2,40 +2,51 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from noisegate.cli.arguments import Json
-from noisegate.cli.console import OUT, print_json, say, steps
+from noisegate.cli.console import OUT, print_json, say, warn
+from noisegate.cli.console import steps as progress_of
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
+    from noisegate.networks.named import FrozenNetwork
     from noisegate.pretraining.encoder import EncoderFitting
+    from noisegate.pretraining.images import PublicImages
+    from noisegate.pretraining.kept import Interruptible
 
 CHECKPOINT_SECONDS = 30.0
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Train a network on public images, for perceptual features.\n\nNever give private images: what is trained "
-    "here has no privacy of its own.",
+    help="Train a network on public images: an encoder of them, or a decoder of its features.\n\nNever give private "
+    "images: what is trained here has no privacy of its own.",
 )
 
 
 @app.callback()
 def pretrain() -> None:
-    """Train a network on public images, for perceptual features."""
+    """Train a network on public images: an encoder of them, or a decoder of its features."""
 
 
 @app.command("encoder")
 def encoder(
     images: Annotated[
-        Path, typer.Argument(help="Public images: a Parquet file with an image column, or a folder with one per class.")
+        Path,
+        typer.Argument(help="Public images: class folders, a folder with labels.csv, Parquet, .npz, or torchvision's."),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to make, .safetensors.")],
-    label: Annotated[str, typer.Option("--label", help="Column of the labels in Parquet files.")] = "label",
+    label: Annotated[str, typer.Option("--label", help="Column of the labels in Parquet and labels.csv.")] = "label",
+    on_error: Annotated[
+        str,
+        typer.Option("--on-error", metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them."),
+    ] = "refuse",
     epochs: Annotated[int, typer.Option("--epochs", help="Times that every image is seen.")] = 5,
     seed: Annotated[int, typer.Option("--seed", help="Of weights, order and augmentation.")] = 0,
     as_json: Json = False,
@@ -48,14 +59,12 @@ def encoder(
     from noisegate.networks.encoder import SIDE
     from noisegate.output.whole import new_file
     from noisegate.pretraining.encoder import EncoderFitting, EncoderTraining
-    from noisegate.pretraining.images import read_public_images
     from noisegate.pretraining.kept import partial_of, take_up
 
     settings = EncoderTraining(epochs=epochs, seed=seed)
     if out.exists():
         raise OptionError(f"--out {out} exists; choose another name, or remove it first.")
-    say(f"Reading {images}.")
-    fitting = EncoderFitting(read_public_images(images, size=SIDE, label=label), settings)
+    fitting = EncoderFitting(_public(images, SIDE, 3, label=label, on_error=on_error), settings)
     if take_up(fitting, partial_of(out)):
         say(f"Going on after {fitting.step} of {fitting.steps} steps.")
     loss = _train(fitting, partial_of(out))
@@ -68,15 +77,109 @@ def encoder(
     OUT.print(f"{out}\nsha256 {digest}", soft_wrap=True, markup=False)
 
 
-def _train(fitting: EncoderFitting, partial: Path) -> float:
-    """Runs the training, kept at `partial` every half minute and when it is stopped; returns the last steps' loss."""
+@app.command("decoder")
+def decoder(
+    images: Annotated[
+        Path,
+        typer.Argument(help="Public images: class folders, a folder with labels.csv, Parquet, .npz, or torchvision's."),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to make, .safetensors.")],
+    size: Annotated[int, typer.Option("--size", help="Height and width of the images that it makes.")] = 32,
+    channels: Annotated[int, typer.Option("--channels", help="1 for grey images, 3 for colour.")] = 3,
+    grid: Annotated[
+        Path | None, typer.Option("--grid", help="PNG to draw every half minute and at the end: images, and draws.")
+    ] = None,
+    encoder: Annotated[
+        Path | None, typer.Option("--encoder", help="File of `pretrain encoder`; the one in the package by default.")
+    ] = None,
+    label: Annotated[str, typer.Option("--label", help="Column of the labels in Parquet and labels.csv.")] = "label",
+    on_error: Annotated[
+        str,
+        typer.Option("--on-error", metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them."),
+    ] = "refuse",
+    steps: Annotated[int, typer.Option("--steps", help="Of the training.")] = 800,
+    seed: Annotated[int, typer.Option("--seed", help="Of weights, order and noise.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Train a small decoder to draw public images from their features.
+
+    An interrupted training goes on where it was when the same command is given again. It runs on one thread: the same
+    command makes the same file on a machine of the same kind.
+    """
+    from noisegate.networks.decoder import decoder_bytes, default_channels
+    from noisegate.output.whole import new_file
+    from noisegate.pretraining.decoder import DecoderFitting, DecoderTraining
+    from noisegate.pretraining.decoder_grid import write_grid
+    from noisegate.pretraining.kept import partial_of, take_up
+    from noisegate.schema.pixels import ImageShape
+
+    settings, network = DecoderTraining(steps=steps, seed=seed), _encoder_of(encoder)
+    if out.exists():
+        raise OptionError(f"--out {out} exists; choose another name, or remove it first.")
+    if channels not in (1, 3):
+        raise OptionError(f"--channels {channels}: images are grey (1) or colour (3).")
+    default_channels(ImageShape(height=size, width=size, channels=channels))
+    public = _public(images, size, channels, label=label, on_error=on_error)
+    say("Looking for the neighbours of each image.")
+    fitting = DecoderFitting(public, network, settings)
+    if take_up(fitting, partial_of(out)):
+        say(f"Going on after {fitting.step} of {fitting.steps} steps.")
+
+    def draw() -> None:
+        if grid is not None:
+            write_grid(fitting, grid)
+
+    loss = _train(fitting, partial_of(out), draw)
+    draw()
+    with new_file(out) as path:
+        path.write_bytes(content := decoder_bytes(fitting.decoder))
+    partial_of(out).unlink(missing_ok=True)
+    digest = hashlib.sha256(content).hexdigest()
+    if as_json:
+        print_json(
+            {"decoder": str(out), "sha256": digest, "encoder": network.sha256, "steps": fitting.steps, "loss": loss}
+        )
+        return
+    OUT.print(f"{out}\nsha256 {digest}", soft_wrap=True, markup=False)
+
+
+def _encoder_of(file: Path | None) -> FrozenNetwork:
+    from noisegate.networks.named import ENCODER, load_network
+
+    if file is None:
+        return load_network(ENCODER)
+    try:
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise OptionError(f"--encoder {file} cannot be read ({error.strerror}).") from None
+    return load_network(ENCODER, str(file), digest)
+
+
+def _public(images: Path, size: int, channels: int, *, label: str, on_error: str) -> PublicImages:
+    from dataclasses import replace
+
+    from noisegate.pretraining.images import read_public_images
+    from noisegate.pretraining.instances import grey
+
+    say(f"Reading {images}.")
+    public = read_public_images(images, size=size, label=label, on_error=on_error)
+    if public.skipped:
+        warn(f"{public.skipped:,} images could not be used and were left out.")
+    return replace(public, pixels=grey(public.pixels)) if channels == 1 else public
+
+
+def _train(fitting: Interruptible, partial: Path, seen: Callable[[], None] = lambda: None) -> float:
+    """Runs the training, kept at `partial` every half minute and when it is stopped; returns the last steps' loss.
+
+    `seen` is called whenever it was kept.
+    """
     import torch
 
     from noisegate.fitting.device import one_thread
     from noisegate.pretraining.kept import keep
 
     saved, loss = time.monotonic(), float("nan")
-    with steps("Training", fitting.steps) as progress:
+    with progress_of("Training", fitting.steps) as progress:
 
         def report(done: int, found: float) -> None:
             nonlocal saved, loss
@@ -84,6 +187,7 @@ def _train(fitting: EncoderFitting, partial: Path) -> float:
             progress(done, f"loss {loss:.3f}")
             if time.monotonic() - saved > CHECKPOINT_SECONDS:
                 keep(fitting, partial)
+                seen()
                 saved = time.monotonic()
 
         try:

@@ -145,8 +145,8 @@ class Run:
             if name == "settings":
                 for setting, wanted in value.items():
                     _same(f"--set {setting}", wanted, settings.get(setting))
-            elif name == "seed":
-                _same("--seed", value, settings.get(name))
+            elif name in ("seed", "public"):
+                _same(f"--{name}", value, settings.get(name))
             elif name == "method":
                 _same("--method", value, self.method.name)
             elif name == "schema":

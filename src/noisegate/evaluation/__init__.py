@@ -5,6 +5,7 @@ Everything here is computed on real data, so it is outside the privacy guarantee
 
 from __future__ import annotations
 
+from noisegate.evaluation.bins import DifferentBins, different_bins
 from noisegate.evaluation.caveat import CAVEAT
 from noisegate.evaluation.codes import code_distances
 from noisegate.evaluation.downstream import DownstreamReport, downstream_scores
@@ -21,6 +22,7 @@ from noisegate.evaluation.mixture_likelihood import Coverage, LabelledMixture, c
 from noisegate.evaluation.networks import NETWORKS, NETWORKS_VERSION, build_network
 from noisegate.evaluation.networks_protocol import network_scores
 from noisegate.evaluation.networks_report import NetworkOptions, NetworksReport
+from noisegate.evaluation.prd import DistributionScores, distribution_scores
 from noisegate.evaluation.protocol import TwelveReport, twelve_scores
 from noisegate.evaluation.report import Report, evaluate
 from noisegate.evaluation.scores import Scores
@@ -37,6 +39,8 @@ __all__ = [
     "NETWORKS_VERSION",
     "TWELVE_VERSION",
     "Coverage",
+    "DifferentBins",
+    "DistributionScores",
     "DownstreamReport",
     "EncoderFeatures",
     "ImageClassifiers",
@@ -63,6 +67,8 @@ __all__ = [
     "build_network",
     "code_distances",
     "coverage",
+    "different_bins",
+    "distribution_scores",
     "downstream_scores",
     "evaluate",
     "evaluate_images",

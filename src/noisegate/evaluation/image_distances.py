@@ -1,14 +1,16 @@
-"""How far synthetic images are from real ones, in features of both: distance, kernel distance, and the four shares."""
+"""How far synthetic images are from real ones: distances, shares and scores in features of both, and bins of pixels."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from noisegate.evaluation.bins import PER_BIN, DifferentBins, bins_name, different_bins
 from noisegate.evaluation.frechet import frechet_distance, frechet_name
-from noisegate.evaluation.image_features import ImageFeatures
+from noisegate.evaluation.image_features import ImageFeatures, Pixels
 from noisegate.evaluation.image_reading import ImageSet
 from noisegate.evaluation.kid import KernelDistance, kernel_distance, kernel_name
 from noisegate.evaluation.manifold import NEIGHBOURS, Manifold, manifold_figures
+from noisegate.evaluation.prd import CLUSTERS, DistributionScores, distribution_scores, prd_name
 
 IMAGES = 10_000
 """Of either set, unless more are asked for."""
@@ -16,7 +18,7 @@ IMAGES = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class ImageDistances:
-    """Figures between two sets of images, all in the same features.
+    """Figures between two sets of images, all in the same features but the bins, which are of pixels.
 
     Attributes:
         features: name of the features.
@@ -25,6 +27,8 @@ class ImageDistances:
         frechet: the Fréchet distance.
         kernel: the kernel distance.
         manifold: precision, recall, density and coverage; None with too few images for them.
+        distribution: precision and recall of the distribution, by clusters; None with too few images.
+        bins: the number of different bins of pixels; None with too few images.
     """
 
     features: str
@@ -33,6 +37,8 @@ class ImageDistances:
     frechet: float
     kernel: KernelDistance
     manifold: Manifold | None
+    distribution: DistributionScores | None
+    bins: DifferentBins | None
 
     def to_json(self) -> dict[str, object]:
         """The figures as JSON values; the distances under names that say the features."""
@@ -43,6 +49,8 @@ class ImageDistances:
             frechet_name(self.features): self.frechet,
             kernel_name(self.features): self.kernel.to_json(),
             "manifold": self.manifold.to_json() if self.manifold else None,
+            prd_name(self.features): self.distribution.to_json() if self.distribution else None,
+            bins_name(Pixels.name): self.bins.to_json() if self.bins else None,
         }
 
 
@@ -61,13 +69,16 @@ def image_distances(
     Raises:
         DataError: a set has fewer than two images, or the features are not finite.
     """
-    ours, theirs = (features(several.first(images, seed=seed)) for several in (synthetic, real))
-    enough = min(len(ours), len(theirs)) > NEIGHBOURS
+    drawn = [several.first(images, seed=seed) for several in (synthetic, real)]
+    ours, theirs = map(features, drawn)
+    fewer = min(len(ours), len(theirs))
     return ImageDistances(
         features=features.name,
         synthetic=len(ours),
         real=len(theirs),
         frechet=frechet_distance(ours, theirs),
         kernel=kernel_distance(ours, theirs, seed=seed),
-        manifold=manifold_figures(ours, theirs) if enough else None,
+        manifold=manifold_figures(ours, theirs) if fewer > NEIGHBOURS else None,
+        distribution=distribution_scores(ours, theirs, seed=seed) if 2 * fewer >= CLUSTERS else None,
+        bins=different_bins(*map(Pixels(), drawn), seed=seed) if len(theirs) >= 2 * PER_BIN else None,
     )

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from noisegate.errors import SchemaError
+from noisegate.evaluation.bins import bins_name
 from noisegate.evaluation.caveat import CAVEAT
 from noisegate.evaluation.frechet import frechet_name
 from noisegate.evaluation.image_classifiers import ImageClassifiers, ImageScores, image_scores, read_classifiers
 from noisegate.evaluation.image_distances import IMAGES, ImageDistances, image_distances
-from noisegate.evaluation.image_features import EncoderFeatures, ImageFeatures
+from noisegate.evaluation.image_features import EncoderFeatures, ImageFeatures, Pixels
 from noisegate.evaluation.image_reading import ImageSet
 from noisegate.evaluation.kid import kernel_name
+from noisegate.evaluation.prd import prd_name
 from noisegate.evaluation.protocol import Progress
 from noisegate.schema import Schema
 
@@ -74,7 +76,7 @@ class ImageReport:
         from rich.text import Text
 
         columns = [_figures(one) for one in (self.distances, self.floor) if one]
-        page = Table(title="Images in features of both", title_justify="left", box=box.SIMPLE_HEAD)
+        page = Table(title="Images in features of both, and bins of pixels", title_justify="left", box=box.SIMPLE_HEAD)
         page.add_column("figure")
         page.add_column(f"synthetic vs {self.compared_with}", justify="right")
         if self.floor is not None:
@@ -185,11 +187,15 @@ def _figures(distances: ImageDistances) -> dict[str, str]:
     """Each figure of the page, by name."""
     kernel = distances.kernel
     spread = "" if kernel.deviation is None else f" ± {kernel.deviation:.4f}"
-    shares = distances.manifold
+    shares, scores, bins = distances.manifold, distances.distribution, distances.bins
+    prd, ndb = prd_name(distances.features), bins_name(Pixels.name)
     return {
         frechet_name(distances.features): f"{distances.frechet:.3f}",
         kernel_name(distances.features): f"{kernel.mean:.4f}{spread}",
         **({} if shares is None else {name: f"{getattr(shares, name):.3f}" for name in _SHARES}),
+        **({} if scores is None else {f"{prd} precision": f"{scores.precision:.3f}"}),
+        **({} if scores is None else {f"{prd} recall": f"{scores.recall:.3f}"}),
+        **({} if bins is None else {f"{ndb} / K": f"{bins.share:.3f} ({bins.different} of {bins.bins})"}),
         "images": f"{distances.synthetic:,} vs {distances.real:,}",
     }
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from noisegate.data.same_files import check_apart
 from noisegate.data.sources import open_source
 from noisegate.data.units import UnitLimit
 from noisegate.errors import OptionError
@@ -109,6 +110,7 @@ class Gate:
         if unit_column and contributions:
             units = UnitLimit(column=unit_column.strip(), contributions=contributions)
         self._source = open_source(data, schema, show_values=show_values, units=units, on_error=on_error)
+        self._data = data
         self._ledger = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
         self._dataset = dataset
         self._engine = engine or LocalEngine()
@@ -120,6 +122,19 @@ class Gate:
     def skipped(self) -> int:
         """How many images the latest pass over the records left out; private, for the operator only."""
         return int(getattr(self._source, "skipped", 0))
+
+    def check_apart(self, public: Any) -> None:
+        """Checks that a public data set, which will be handed out as it is, holds no file of the private one.
+
+        Nothing is spent by it. What is compared is whole files: see `noisegate.data.same_files`.
+
+        Args:
+            public: Path of a file or folder, or a table in memory.
+
+        Raises:
+            DataError: if they share a file, or are the same table.
+        """
+        check_apart(self._data, public)
 
     def open(self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any]) -> Session:
         """Returns a session that answers `plan` in rounds; nothing is read or spent before its first question.
@@ -184,6 +199,7 @@ class Gate:
         journal: Path | None = None,
         device: str = "cpu",
         physical_batch: int | None = None,
+        represent: FeatureMap | None = None,
     ) -> GradientSession:
         """Returns a session that hands out noisy sums of gradients; nothing is read or spent before its first step.
 
@@ -195,6 +211,9 @@ class Gate:
             journal: File that counts the steps begun, so that an interrupted run can be resumed by giving it again.
             device: Where torch computes gradients.
             physical_batch: Records whose gradients are computed at once; None for what fits into memory.
+            represent: A public map, such as a frozen network, whose vector takes the place of a record's numeric
+                columns: computed once, on reading, in blocks of one fixed shape as for sums, and kept in memory. The
+                loss then sees (map.dim,) numbers. None to leave records as they are.
 
         Raises:
             OptionError: if plan, loss or journal do not fit.
@@ -215,6 +234,7 @@ class Gate:
             journal=journal,
             device=device,
             physical_batch=physical_batch,
+            represent=represent,
         )
 
     def marginals(

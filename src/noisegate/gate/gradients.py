@@ -7,7 +7,8 @@ that was handed out before; rate, clipping norm and noise may not.
 
 Guarantee G-21 (steps). A run costs at most what its plan's events cost, resumed or not.
 
-The encoded records are held in memory, 4 bytes a column and record.
+The encoded records are held in memory, 4 bytes a column and record; or what a public map made of them once, on reading
+(`gate.represented`).
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ import numpy.typing as npt
 
 from noisegate.data.sources import RecordSource
 from noisegate.errors import OptionError
+from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.booking import Booking
 from noisegate.gate.engines.engine import Engine, Progress
 from noisegate.gate.journal import Journal
 from noisegate.gate.losses import FactoredLoss, RecordLoss
 from noisegate.gate.per_example import GradientSource, check_gradients, gradient_source, tensors_of
 from noisegate.gate.poisson import poisson_sample
+from noisegate.gate.represented import represented
 from noisegate.gate.session import Session
 from noisegate.privacy import noise
 from noisegate.privacy.certificate import canonical_json
@@ -61,6 +64,7 @@ class GradientSession(Session):
         journal: File that counts steps across interruptions, or None.
         device: Where gradients are computed.
         physical_batch: Records whose gradients are computed at once; None for what fits.
+        represent: Map whose vector takes the place of a record's numeric columns, once, on reading; None for none.
     """
 
     def __init__(
@@ -79,11 +83,18 @@ class GradientSession(Session):
         journal: Path | None = None,
         device: str = "cpu",
         physical_batch: int | None = None,
+        represent: FeatureMap | None = None,
     ) -> None:
         self._gradients: GradientSource = gradient_source(loss, plan.plan, physical_batch)
-        settings = {"norm": plan.plan.norm, "factored": plan.plan.factored, "parameters": _json(plan.plan.parameters)}
+        settings: dict[str, Any] = {
+            "norm": plan.plan.norm,
+            "factored": plan.plan.factored,
+            "parameters": _json(plan.plan.parameters),
+        }
         if plan.plan.trained is not None:
             settings["trained"] = _json(plan.plan.trained)
+        if represent is not None:
+            settings["represented"] = {"by": type(represent).__name__, "dim": represent.dim}
         super().__init__(
             plan,
             source,
@@ -95,7 +106,7 @@ class GradientSession(Session):
             booking=booking,
             once=once,
         )
-        self._steps, self._device = plan, device
+        self._steps, self._device, self._represent = plan, device, represent
         self._begun_steps = self._own_steps = 0
         self._table: tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]] | None = None
         self._probed = False
@@ -127,9 +138,8 @@ class GradientSession(Session):
                 )
             tensors = self._checked(parameters)
             if not self._probed:
-                check_gradients(
-                    self._gradients, tensors, self._source.schema.layout, self._device, self._steps.plan.name
-                )
+                layout, name = self._source.schema.layout, self._steps.plan.name
+                check_gradients(self._gradients, tensors, layout, self._device, name, self._represent)
                 self._probed = True
             self._begin()
             try:
@@ -240,7 +250,8 @@ class GradientSession(Session):
             numeric: list[npt.NDArray[np.float32]] = []
             codes: list[npt.NDArray[np.int32]] = []
             seen = 0
-            for records in self._source.batches():
+            for read in self._source.batches():
+                records = read if self._represent is None else represented(read, self._represent)
                 numeric.append(records.numeric.astype(np.float32))
                 codes.append(records.codes)
                 seen += len(records)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -26,18 +28,32 @@ def made_up_records(layout: Layout, rows: int, random: np.random.Generator) -> E
     )
 
 
-def check_row_independence(name: str, feature_map: FeatureMap, layout: Layout, block_rows: int) -> None:
+def check_row_independence(
+    name: str,
+    feature_map: FeatureMap,
+    layout: Layout,
+    block_rows: int,
+    *,
+    made_up: Callable[[Layout, int, np.random.Generator], EncodedTable] = made_up_records,
+) -> None:
     """Probes `feature_map` with made-up records in two orders and beside other neighbours, and compares bits.
 
     A probe is no proof: maps that are exact by construction carry their proof; for the others, this catches layers that
     normalise over the batch and kernels that round by position on this machine.
 
+    Args:
+        name: What messages call the map.
+        feature_map: Record to vector.
+        layout: What the schema allows.
+        block_rows: Rows of every block.
+        made_up: Makes the records, of a layout, so many, with this randomness.
+
     Raises:
         OptionError: if a record's vector changed.
     """
     random = np.random.Generator(np.random.Philox(20240229))
-    records = made_up_records(layout, block_rows, random)
-    others = made_up_records(layout, block_rows, random)
+    records = made_up(layout, block_rows, random)
+    others = made_up(layout, block_rows, random)
     order, half = random.permutation(block_rows), block_rows // 2
     behind = EncodedTable.concatenate([others.rows(slice(half, None)), records.rows(slice(None, half))])
     before = EncodedTable.concatenate([records.rows(slice(half, None)), others.rows(slice(None, half))])

@@ -26,10 +26,13 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
+from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.captured import agrees, by_torch, captured
 from noisegate.gate.clipped_rows import add_clipped, clip_factors, clipped
-from noisegate.gate.independence import check_row_independence
+from noisegate.gate.independence import check_row_independence, made_up_records
 from noisegate.gate.losses import FactoredLoss, RecordLoss
+from noisegate.gate.represented import represented
+from noisegate.gate.sums import block_rows
 from noisegate.privacy.gradient_plan import FACTOR_UNITS, GradientPlan
 from noisegate.privacy.grid import BLOCK_LIMIT, UNITS, Grid
 from noisegate.schema import EncodedTable, Layout
@@ -213,16 +216,39 @@ def tensors_of(records: EncodedTable | tuple[Any, Any], device: str) -> tuple[Te
     )
 
 
-def check_gradients(source: GradientSource, parameters: Parameters, layout: Layout, device: str, name: str) -> None:
+def check_gradients(
+    source: GradientSource,
+    parameters: Parameters,
+    layout: Layout,
+    device: str,
+    name: str,
+    represent: FeatureMap | None = None,
+) -> None:
     """Probes gradients at made-up records in other orders and beside other neighbours, and compares bits.
+
+    Args:
+        source: Computes them.
+        parameters: Where they are taken.
+        layout: What the schema allows.
+        device: Where they are computed.
+        name: What messages call them.
+        represent: The map whose vectors stand for records, or None; it is probed first, and then they are represented.
 
     Raises:
         OptionError: if they change.
+        DataError: if the map is not finite at one of them.
     """
+
+    def made_up(layout: Layout, rows: int, random: np.random.Generator) -> EncodedTable:
+        records = made_up_records(layout, rows, random)
+        return records if represent is None else represented(records, represent)
+
+    if represent is not None:
+        check_row_independence(type(represent).__name__, represent, layout, block_rows(represent))
     if source.rows == 1:
         return  # a record has no neighbours then
     try:
-        check_row_independence(name, _Digests(source, parameters, device), layout, source.rows)
+        check_row_independence(name, _Digests(source, parameters, device), layout, source.rows, made_up=made_up)
     except OptionError:
         raise OptionError(
             f"the gradient of {name!r} at a record changes with the record's neighbours or its place in a block, so no "

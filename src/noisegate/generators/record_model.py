@@ -75,6 +75,10 @@ MODELS = {
     "mixture": "noisegate.generators.mixture:Mixture",
     "graphical": "noisegate.generators.graphical:GraphicalModel",
     "point-set": "noisegate.generators.point_set:PointSet",
+    "weighted-reference": "noisegate.generators.weighted_reference:WeightedReference",
+    "decoded-reference": "noisegate.generators.decoded_reference:DecodedReference",
+    "decoded-gaussian": "noisegate.generators.decoded_gaussian:DecodedGaussian",
+    "decoded-generator": "noisegate.generators.decoded_generator:DecodedGenerator",
 }
 """Where the class of each kind is defined, as "module:class"."""
 

@@ -8,14 +8,19 @@ from typing import Any, TypeAlias
 
 from noisegate.errors import OptionError
 from noisegate.methods.automatic import AUTO
+from noisegate.methods.dre import DPDRE
 from noisegate.methods.gan import DPCGAN, DPGAN
+from noisegate.methods.gan_features import DPGANInversion
+from noisegate.methods.gan_finetuned import DPGANFineTuned
 from noisegate.methods.graphical import AIM, MST
 from noisegate.methods.hp import DPHP
 from noisegate.methods.joint import JointEmbedding
 from noisegate.methods.llm import DPLLM
 from noisegate.methods.mepf import DPMEPF
+from noisegate.methods.mepf_trained import DPMEPFTrained
 from noisegate.methods.merf import DPMERF
 from noisegate.methods.method import Method
+from noisegate.methods.mge import DPMGE
 from noisegate.methods.pairwise import Pairwise
 from noisegate.methods.psg import PrivateSetGeneration
 from noisegate.privacy.certificate import Certificate
@@ -23,10 +28,15 @@ from noisegate.privacy.certificate import Certificate
 METHODS: dict[str, type[Method]] = {
     "aim": AIM,
     "dp-cgan": DPCGAN,
+    "dp-dre": DPDRE,
     "dp-gan": DPGAN,
+    "dp-gan-ft": DPGANFineTuned,
+    "dp-gan-mi": DPGANInversion,
     "dp-hp": DPHP,
     "dp-mepf": DPMEPF,
+    "dp-mepf-trained": DPMEPFTrained,
     "dp-merf": DPMERF,
+    "dp-mge": DPMGE,
     "joint": JointEmbedding,
     "mepf": DPMEPF,
     "mst": MST,

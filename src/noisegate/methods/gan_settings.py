@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
@@ -49,19 +49,33 @@ def complete_settings(method: Any) -> None:
     for option, value in (TABLE if method.image is None else IMAGE).items():
         if getattr(method, option) is OF_RECORDS:
             object.__setattr__(method, option, value)
-    _check_numbers(method)
-    for option in _WIDTHS:
+    check_numbers(method)
+    put_widths(method, _WIDTHS)
+    if method.image is not None:
+        object.__setattr__(method, "image", astuple(read_shape(method.image)))
+
+
+def put_widths(method: Any, options: Sequence[str]) -> None:
+    """Puts widths in their places in a new frozen method, lists of JSON as tuples.
+
+    Raises:
+        OptionError: if one is no list of positive whole numbers.
+    """
+    for option in options:
         try:
             object.__setattr__(method, option, tuple(_width(width) for width in getattr(method, option)))
         except TypeError:
             raise OptionError(
                 f"{option}={getattr(method, option)!r} must be positive whole numbers, as in (32, 64)."
             ) from None
-    if method.image is not None:
-        object.__setattr__(method, "image", astuple(read_shape(method.image)))
 
 
-def _check_numbers(method: Any) -> None:
+def check_numbers(method: Any) -> None:
+    """Checks the settings that say how two networks are trained against each other.
+
+    Raises:
+        OptionError: if one is unusable.
+    """
     for option in _WHOLE:
         value = getattr(method, option)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:

@@ -22,6 +22,7 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 
 if TYPE_CHECKING:
+    from noisegate.features.feature_map import FeatureMap
     from noisegate.gate.gate import Gate
     from noisegate.gate.losses import FactoredLoss, RecordLoss
 
@@ -49,6 +50,14 @@ class Trained(ABC):
             batch: Expected number of records of a step.
             device: Where to compute.
         """
+
+    def represent(self, schema: Schema) -> FeatureMap | None:
+        """Returns the public map whose vectors the loss sees in place of numeric columns; None for the columns."""
+        return None
+
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns what is taken as public, for the certificate."""
+        return {"settings": self.to_json()}
 
     def ask(
         self,
@@ -89,10 +98,11 @@ class Trained(ABC):
             plan,
             loss,
             method=self.name,
-            public={"settings": self.to_json()},
+            public=self.public_facts(gate.schema),
             journal=kept.journal,
             device=device,
             physical_batch=physical_batch,
+            represent=self.represent(gate.schema),
         )
         kept.take_up()
         with session, kept:

@@ -53,10 +53,11 @@ def load_network(name: str, weights: str | None = None, sha256: str | None = Non
     """Returns the network called `name`; the same object for the same arguments.
 
     Args:
-        name: "encoder", "torchvision:NAME" or "timm:NAME".
+        name: "encoder", "torchvision:NAME" or "timm:NAME"; "clip:FOLDER", the image encoder of a pipeline of diffusers;
+            or "ic-gan:resnet50".
         weights: File of its weights, for torchvision and timm a state dict as .pth or .safetensors. Without one: the
             encoder's from the package; torchvision's default weights, if they lie where torch keeps downloads.
-        sha256: What the file must hash to. Required with `weights`.
+        sha256: What the file must hash to. Required with `weights`, and for a folder.
 
     Raises:
         OptionError: if there is no such network, or something is missing; it says what, and where to put it.
@@ -128,9 +129,49 @@ def _timm(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
     return _loaded(module, Path(weights), found, tuple(public["mean"]), tuple(public["std"]))
 
 
+def _clip(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
+    from noisegate.networks.clip import LAYER, load_clip
+
+    if weights is not None:
+        raise OptionError(
+            f"weights={weights!r}: network='clip:FOLDER' is read from the folder of a pipeline; leave it out."
+        )
+    found = load_clip(Path(model))
+    if found.sha256 != sha256:
+        raise (OptionError if sha256 is None else ModelError)(
+            f"network='clip:{model}' with sha256={sha256!r}: that of the image encoder in this folder is "
+            f"{found.sha256}; give it, so that a certificate says which one it was."
+        )
+    return _public(found.module, LAYER, sha256, found.mean, found.std)
+
+
+def _icgan(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
+    from noisegate.networks.resnet_feature import LAYER, resnet_feature
+
+    if model != "resnet50" or weights is None:
+        raise OptionError(
+            f"network='ic-gan:{model}': the encoder of IC-GAN is 'ic-gan:resnet50', with weights=FILE and "
+            "sha256=DIGEST."
+        )
+    found = _check_digest(Path(weights), sha256)
+    try:
+        module = resnet_feature(_state(Path(weights)))
+    except ImportError:
+        raise _missing("torchvision") from None
+    except Exception as error:  # torch raises whatever it likes for a file that is no state dict
+        raise ModelError(f"weights={weights!r} do not fit a ResNet-50: {str(error).splitlines()[0]}") from None
+    return _public(module, LAYER, found, *_IMAGENET)
+
+
+def _public(module: nn.Module, layer: str, sha256: str, mean: Any, std: Any) -> FrozenNetwork:
+    return FrozenNetwork(module=module, layers=(layer,), nonnegative=frozenset(), mean=mean, std=std, sha256=sha256)
+
+
 _SOURCES: dict[str, Callable[[str, str | None, str | None], FrozenNetwork]] = {
     "torchvision": _torchvision,
     "timm": _timm,
+    "clip": _clip,
+    "ic-gan": _icgan,
 }
 
 

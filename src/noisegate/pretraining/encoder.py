@@ -109,7 +109,7 @@ class EncoderFitting:
         Args:
             report: Called after each step with the number of steps done and the loss, in nats.
         """
-        with _tiny_numbers_as_zero():
+        with tiny_numbers_as_zero():
             while self.step < self.steps:
                 loss = self._descend()
                 self.step += 1
@@ -164,7 +164,7 @@ class EncoderFitting:
 
 
 @contextmanager
-def _tiny_numbers_as_zero() -> Iterator[None]:
+def tiny_numbers_as_zero() -> Iterator[None]:
     """Takes subnormal numbers for zero within the block, as sums of them are slow; and for what they are after it.
 
     The switch is that of the whole thread, NumPy included: left on, it would change what others compute.

@@ -5,14 +5,54 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import safetensors
 import safetensors.torch
+from torch import Tensor
 
 from noisegate.errors import ModelError
-from noisegate.pretraining.encoder import EncoderFitting
+from noisegate.pretraining.images import PublicImages
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+class Interruptible(Protocol):
+    """A training on public images that may be stopped between steps and taken up again.
+
+    Attributes:
+        images: What it is trained on.
+        step: How many steps are done.
+    """
+
+    images: PublicImages
+    step: int
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole training."""
+        ...
+
+    def run(self, report: Callable[[int, float], None] | None = None) -> None:
+        """Runs the remaining steps; `report` is called after each with the number of steps done and the loss."""
+        ...
+
+    @property
+    def settings(self) -> DataclassInstance:
+        """How it is trained: numbers and text that JSON can hold."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns everything that `restore` needs to go on with the same bits."""
+        ...
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Takes up the training where `state` was called."""
+        ...
 
 
 def partial_of(out: Path) -> Path:
@@ -20,7 +60,7 @@ def partial_of(out: Path) -> Path:
     return out.with_name(f"{out.name}.partial")
 
 
-def keep(fitting: EncoderFitting, path: Path) -> None:
+def keep(fitting: Interruptible, path: Path) -> None:
     """Writes the state to `path`, in place of an earlier one."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -30,7 +70,7 @@ def keep(fitting: EncoderFitting, path: Path) -> None:
         beside.unlink(missing_ok=True)
 
 
-def take_up(fitting: EncoderFitting, path: Path) -> bool:
+def take_up(fitting: Interruptible, path: Path) -> bool:
     """Goes on from the state at `path`; returns False if there is none.
 
     Raises:
@@ -50,7 +90,7 @@ def take_up(fitting: EncoderFitting, path: Path) -> bool:
     return True
 
 
-def _fingerprint(fitting: EncoderFitting) -> str:
+def _fingerprint(fitting: Interruptible) -> str:
     """Returns the SHA-256 of everything that a training depends on."""
     images = fitting.images
     digest = hashlib.sha256(json.dumps(asdict(fitting.settings), sort_keys=True).encode())

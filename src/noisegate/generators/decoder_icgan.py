@@ -1,0 +1,108 @@
+"""Decoders from checkpoints of IC-GAN's public code (Casanova et al., NeurIPS 2021): ResNet-50 feature to image.
+
+The BigGAN backbone on features alone, 32 to 256 pixels. A checkpoint is a bare state dict: which encoder its features
+are of stands in the description that the user writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noisegate.errors import ModelError, OptionError
+from noisegate.generators.decoder import LoadedDecoder
+from noisegate.schema.pixels import ImageShape
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from noisegate.networks.biggan import BigGAN
+
+_KEYS = {"kind", "path", "encoder", "layer"}
+_PARALLEL = "module."  # what torch puts before the names of a model that several GPUs trained
+
+
+class BigGANDecoder:
+    """A BigGAN on features as a decoder.
+
+    Args:
+        network: Frozen, in evaluation mode.
+    """
+
+    def __init__(self, network: BigGAN) -> None:
+        self.network, side = network, network.design.resolution
+        self.shape = ImageShape(height=side, width=side, channels=3)
+        self.features, self.latent = network.design.features, network.design.latent
+
+    def __call__(self, features: Tensor, noise: Tensor) -> Tensor:
+        """Returns intensities in [0, 1], (rows, height · width · 3); see `Decoder`."""
+        images: Tensor = self.network(features, noise)
+        return images.permute(0, 2, 3, 1).flatten(1)
+
+
+def load_icgan(description: Mapping[str, Any], sha256: str | None = None) -> LoadedDecoder:
+    """Returns the decoder of a checkpoint.
+
+    Args:
+        description: "path", a state dict of the generator as .pth, such as ``G_ema``; "encoder", the SHA-256 of the
+            weights of the ResNet-50 whose features it was trained on; "layer", "feature" where it is left out, see
+            `noisegate.networks.resnet_feature`.
+        sha256: What the file must hash to. Required.
+
+    Raises:
+        OptionError: if something is missing.
+        ModelError: if the file cannot be read, or is another one or no such checkpoint.
+    """
+    if not isinstance(description.get("encoder"), str) or set(description) - _KEYS:
+        raise OptionError(
+            f"a description of an IC-GAN decoder has the keys {', '.join(sorted(_KEYS))}, and 'encoder' is the SHA-256 "
+            "of the weights of its ResNet-50."
+        )
+    path = Path(description["path"])
+    digest = _checked(path, sha256)
+    return LoadedDecoder(
+        decoder=BigGANDecoder(_network(path)),
+        kind="ic-gan",
+        digest=digest,
+        encoder=description["encoder"],
+        layer=description.get("layer", "feature"),
+        description=dict(description),
+    )
+
+
+def _checked(path: Path, sha256: str | None) -> str:
+    """Returns the digest of the file, which must be the one that was given."""
+    try:
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ModelError(f"decoder {path}: the checkpoint cannot be read ({error.strerror}).") from None
+    if sha256 is None:
+        raise OptionError(
+            f"decoder {path} needs its SHA-256, so that a certificate says which one it was; that of this file is "
+            f"{found}."
+        )
+    if found != sha256:
+        raise ModelError(f"decoder {path}: SHA-256 {found} is not {sha256}, the one that was given.")
+    return found
+
+
+def _network(path: Path) -> BigGAN:
+    import torch
+
+    from noisegate.networks.biggan import BigGAN, BigGANDesign
+    from noisegate.networks.weights import seeded
+
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+        state = {name.removeprefix(_PARALLEL): value for name, value in loaded.items()}
+        with seeded(0):
+            network = BigGAN(BigGANDesign.of(state))
+        network.load_state_dict(state)
+    except Exception as error:  # torch raises whatever it likes for a file that is no state dict
+        raise ModelError(
+            f"decoder {path}: no checkpoint of an IC-GAN generator on features ({str(error).splitlines()[0]})."
+        ) from None
+    return network.requires_grad_(False).eval()

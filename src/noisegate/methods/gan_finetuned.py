@@ -1,0 +1,123 @@
+"""DP-GAN-FT: a GAN in feature space that has learnt public features before it is shown private ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from noisegate.errors import OptionError
+from noisegate.methods.gan_features import FeatureGAN, classes_of
+from noisegate.methods.gan_pretraining import UNCLIPPED, pretrain, shown_scale
+from noisegate.methods.public_reference import PublicReference, read_reference
+from noisegate.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from noisegate.gate.gate import Gate
+    from noisegate.generators.feature_network import FeatureGenerator
+    from noisegate.networks.discriminator import Discriminator
+    from noisegate.privacy.release import Release
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPGANFineTuned(FeatureGAN):
+    """Settings of DP-GAN-FT, beside those of `FeatureGAN`.
+
+    Attributes:
+        public: Public images, whose features both networks are trained on first.
+        public_labels: Whether they have the label of the schema; if not, they are given labels at random.
+        public_records: How many are encoded at most.
+        pretraining_steps: Steps of the discriminator on public features.
+    """
+
+    public: str | None = None
+    public_labels: bool = False
+    public_records: int = 10_000
+    pretraining_steps: int = 5000
+
+    name: Literal["dp-gan-ft"] = field(default="dp-gan-ft", init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for option in ("public_records", "pretraining_steps"):
+            value = getattr(self, option)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise OptionError(f"{option}={value!r} must be a positive whole number.")
+        if not isinstance(self.public_labels, bool):
+            raise OptionError(f"public_labels={self.public_labels!r} must be true or false.")
+
+    def ask(
+        self,
+        gate: Gate,
+        *,
+        report: Callable[[int], None] | None = None,
+        device: str = "cpu",
+        folder: Path | None = None,
+        physical_batch: int | None = None,
+    ) -> Release:
+        """Returns the generator as a release: every step uses the private records; see `Trained`.
+
+        Raises:
+            DataError: if the public images are private ones too, by what their files hold; nothing is spent.
+        """
+        self._check_public()
+        gate.check_apart(self.public)
+        return super().ask(gate, report=report, device=device, folder=folder, physical_batch=physical_batch)
+
+    def check_fit(self, device: str) -> None:
+        """Finds what would stop the training, before any budget is spent.
+
+        Raises:
+            OptionError: if the device is not here, or there are no public images.
+        """
+        super().check_fit(device)
+        self._check_public()
+
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns settings and digests of what was taken as public, for the certificate."""
+        return {**super().public_facts(schema), "public": self._reference(schema).to_json()}
+
+    def start(self, schema: Schema, generator: FeatureGenerator, discriminator: Discriminator, device: str) -> None:
+        """Trains both networks on public features, in place."""
+        rows = self.public_rows(schema).to(device)
+        pretrain(self.rules(UNCLIPPED), generator, discriminator, rows, steps=self.pretraining_steps)
+
+    def _check_public(self) -> None:
+        if self.public is None:
+            raise OptionError(
+                "public=None: dp-gan-ft starts from a GAN of public features. Give public images of the same schema: "
+                "public=PATH (--public FILE_OR_FOLDER), or take dp-gan-mi, which starts from random weights."
+            )
+
+    def _reference(self, schema: Schema) -> PublicReference:
+        return _read(self.public, schema, self.public_records, self.public_labels, self.seed)
+
+    def public_rows(self, schema: Schema) -> Tensor:
+        """Returns public features as the discriminator sees them, with labels: their own, or drawn at random.
+
+        The features, brought to entries of size 1 or so, stand before the one-hot labels, (records, features + labels).
+        """
+        import torch
+        from torch.nn.functional import one_hot
+
+        from noisegate.methods.dre_features import features_of
+
+        reference, encoding, classes = self._reference(schema), self.represent(schema), classes_of(schema)
+        features = torch.from_numpy(features_of(reference.records, encoding)) * shown_scale(encoding.dim)
+        if not classes:
+            return features
+        if reference.labelled:
+            labels = torch.from_numpy(reference.records.codes[:, schema.layout.label]).long()
+        else:
+            labels = torch.randint(classes, (len(features),), generator=torch.Generator().manual_seed(self.seed))
+        return torch.cat([features, one_hot(labels, classes).to(features.dtype)], dim=1)
+
+
+@lru_cache(maxsize=1)
+def _read(public: Any, schema: Schema, most: int, labelled: bool, seed: int) -> PublicReference:
+    return read_reference(public, schema, most=most, labelled=labelled, seed=seed)

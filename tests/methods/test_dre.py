@@ -1,0 +1,433 @@
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import noisegate
+from noisegate import Budget, Gate, Ledger, Release, Synthesizer
+from noisegate.errors import DataError, ModelError, OptionError, SchemaError
+from noisegate.gate.gradients import GradientSession
+from noisegate.methods.catalogue import make_method, method_of
+from noisegate.methods.dre import DPDRE
+from noisegate.methods.dre_settings import PAPER
+from noisegate.methods.dre_training import scores_of
+from noisegate.methods.dre_weights import weights_of
+from noisegate.methods.kept_training import STATE_FILE
+from noisegate.model_folder import verify_model
+from noisegate.privacy.events import SampledGaussianEvent
+from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate.schema.pixels import pixel_schema
+
+from .feature_space import write_decoder
+
+COLUMNS = (
+    Continuous(name="x", lower=0.0, upper=10.0, missing=True),
+    Integer(name="y", lower=0, upper=10),
+    Categorical(name="job", levels=tuple("abcde")),
+    Boolean(name="ill"),
+)
+SCHEMA = Schema(COLUMNS, label="ill")
+PIXELS = pixel_schema(8, 8, labels=("left", "right"))
+BUDGET = Budget(epsilon=20.0)
+CENTRES = np.array([[1, 8], [8, 1], [5, 5], [1, 1], [9, 9]])
+FAST = {"steps": 80, "references": 2000, "learning_rate": 0.02, "dimensions": 8, "batch": 512}
+TINY = DPDRE(**{**FAST, "steps": 8}, hidden=(4,))
+
+
+def table(rows=2000, groups=(0, 1, 2, 3, 4), seed=0):
+    """Five groups, each around a point and mostly of one job; in each, those with a large x are ill more often."""
+    random = np.random.default_rng(seed)
+    group = random.choice(groups, rows)
+    x, y = np.clip(CENTRES[group] + random.normal(size=(rows, 2)), 0, 10).T
+    ill = random.random(rows) < np.where(group % 2, 0.8, 0.2)
+    job = np.array(list("abcde"))[np.where(random.random(rows) < 0.8, group, random.integers(0, 5, rows))]
+    x = pa.array(x, mask=random.random(rows) < 0.05)
+    return pa.table({"x": x, "y": np.rint(y).astype(int), "job": job, "ill": ill})
+
+
+def groups_of(rows):
+    """Returns the group whose point is the nearest, of records with x and y."""
+    points = np.stack([rows["x"].fillna(rows["y"]), rows["y"]], axis=1)
+    return np.square(points[:, None] - CENTRES).sum(axis=2).argmin(axis=1)
+
+
+def known(rows, labelled):
+    """Returns the different records, without their label where they have none of their own."""
+    rows = rows.fillna(-1).round(6) if labelled else rows.drop(columns="ill").fillna(-1).round(6)
+    return set(rows.itertuples(index=False, name=None))
+
+
+PUBLIC = table(seed=1)
+PRIVATE = table(1500, (1, 3))
+
+
+def gate(data=PRIVATE, schema=SCHEMA, **options):
+    return Gate(data, schema=schema, **{"epsilon": 20.0, "records": 1500, **options})
+
+
+def dre(**options):
+    return DPDRE(**{"public": PUBLIC, **FAST, **options})
+
+
+def tiny(**options):
+    return replace(TINY, **{"public": PUBLIC, **options})
+
+
+def drawings(rows, seed, right=None):
+    """Images of which the half that the label names is bright."""
+    random = np.random.default_rng(seed)
+    right = random.random(rows) < 0.5 if right is None else np.full(rows, right)
+    images = random.integers(0, 30, (rows, 8, 8))
+    images[~right, :, :4] += 200
+    images[right, :, 4:] += 200
+    pixels = dict(zip(PIXELS.names, images.reshape(rows, -1).T, strict=False))
+    return pa.table({**pixels, "label": np.where(right, "right", "left")})
+
+
+def fixed_sums(monkeypatch):
+    """Lets every step hand out sums that follow from its number alone."""
+
+    def unpacked(self, sums):
+        random = torch.Generator().manual_seed(self._begun_steps)
+        shapes = self._steps.plan.parameters
+        return {name: torch.randn(shape, generator=random) for name, shape in shapes.items()}
+
+    monkeypatch.setattr(GradientSession, "_unpacked", unpacked)
+
+
+# What comes of it.
+
+
+@pytest.mark.parametrize(("epsilon", "labelled"), [(1.0, False), (1000.0, True)])
+def test_weights_concentrate_on_the_public_records_that_are_like_the_private_ones(epsilon, labelled):
+    synthesizer = dre(public_labels=labelled).fit(gate(epsilon=epsilon))
+    found = synthesizer.sample(2000, seed=0).to_pandas()
+    groups = groups_of(found)
+    assert np.isin(groups, (1, 3)).mean() > 0.9
+    assert 0.35 < (groups == 1).mean() < 0.65
+    # Both of them are ill in four of five; in the public records, who is in other groups mostly is not.
+    assert found.ill.mean() == pytest.approx(0.8, abs=0.12)
+    # All that is handed out is public, with the label that it came with if it had one.
+    assert known(found, labelled) <= known(PUBLIC.to_pandas(), labelled)
+    assert synthesizer.summary.notes["effective_references"] < 1200
+
+
+def test_other_private_records_draw_the_weights_elsewhere():
+    other = table(1500, (0, 4), seed=5)
+    found = dre().fit(gate(other)).sample(1000, seed=0).to_pandas()
+    assert np.isin(groups_of(found), (0, 4)).mean() > 0.9
+    assert found.ill.mean() < 0.4
+
+
+def test_public_images_are_weighed_by_the_features_of_an_encoder():
+    settings = {"image": (8, 8, 1), "dimensions": 4, "steps": 60, "batch": 128, "rate": 0.2}
+    public, private = drawings(120, 1), drawings(200, 2, right=True)
+    schema = replace(PIXELS, columns=PIXELS.columns[:-1], label=None, images=PIXELS.images.unlabelled())
+    method = DPDRE(public=public.drop_columns("label"), **settings)
+    synthesizer = method.fit(gate(private.drop_columns("label"), schema, records=200))
+    found = next(synthesizer.images(50, seed=0)).pixels.reshape(50, 8, 8)
+    assert (found[:, :, 4:].mean(axis=(1, 2)) > found[:, :, :4].mean(axis=(1, 2))).mean() > 0.9
+    known = {tuple(row) for row in zip(*public.drop_columns("label").to_pydict().values(), strict=True)}
+    assert {tuple(image.reshape(-1)) for image in found} <= known
+    encoder = synthesizer.certificate.public["features"]["encoder_sha256"]
+    assert len(encoder) == 64
+
+
+def test_public_images_without_labels_are_weighed_for_every_label():
+    settings = {"image": (8, 8, 1), "dimensions": 4, "steps": 60, "batch": 128, "rate": 0.2, "learning_rate": 0.05}
+    method = DPDRE(public=drawings(120, 1), **settings)
+    found = method.fit(gate(drawings(200, 2), PIXELS, records=200)).sample(200, seed=0, where={"label": "left"})
+    rows = found.to_pandas().drop(columns="label").to_numpy().reshape(-1, 8, 8)
+    assert set(found["label"].to_pylist()) == {"left"}
+    assert (rows[:, :, :4].mean(axis=(1, 2)) > rows[:, :, 4:].mean(axis=(1, 2))).mean() > 0.9
+
+
+def test_a_decoder_makes_images_of_the_features_that_are_drawn(tmp_path):
+    path = write_decoder(tmp_path / "decoder.safetensors")
+    settings = {"image": (8, 8, 1), "dimensions": 4, "steps": 4, "batch": 32, "rate": 0.2, "decoder": path}
+    for place, labelled in enumerate((False, True)):
+        method = DPDRE(public=drawings(60, 1), public_labels=labelled, **settings)
+        synthesizer = method.fit(gate(drawings(100, 2), PIXELS, records=100))
+        told = synthesizer.certificate.public
+        assert told["decoder"]["sha256"] == synthesizer.model.decoder.digest
+        loaded = Synthesizer.load(synthesizer.save(tmp_path / str(place)))
+        assert loaded.sample(20, seed=0).equals(synthesizer.sample(20, seed=0))
+        known = {tuple(row) for row in zip(*drawings(60, 1).drop_columns("label").to_pydict().values(), strict=True)}
+        made = loaded.sample(20, seed=0).drop_columns("label").to_pydict().values()
+        assert not known & {tuple(row) for row in zip(*made, strict=True)}
+
+
+def test_a_decoder_that_does_not_fit_is_found_before_anything_is_spent(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("d", epsilon=200.0, delta=1e-4)
+    path = write_decoder(tmp_path / "decoder.safetensors")
+    settings = {"image": (8, 8, 1), "dimensions": 4, "steps": 4, "public": drawings(60, 1)}
+    for options, match in (({"layer": "early"}, "decoder="), ({"decoder": "absent"}, "'absent' is no file")):
+        with pytest.raises(OptionError, match=match):
+            DPDRE(**{**settings, "decoder": path, **options}).fit(
+                gate(drawings(100, 2), PIXELS, records=100, ledger=ledger, dataset="d")
+            )
+    assert len(ledger.history("d")) == 1
+    with pytest.raises(OptionError, match="of a table, public rows are handed out"):
+        DPDRE(decoder=path)
+
+
+# What is asked of private records.
+
+
+def test_what_is_accounted_is_what_runs():
+    steps = []
+    release = tiny().ask(gate(epsilon=20.0), report=steps.append)
+    assert steps == [1, 2, 3, 4, 5, 6, 7, 8]
+    (event,) = release.certificate.events
+    assert isinstance(event, SampledGaussianEvent)
+    # 8 directions, 4 hidden units, a score and one for each label.
+    assert (event.steps, event.coordinates) == (8, 8 * 4 + 4 + 4 * 3 + 3)
+    assert abs(event.rate - 0.05) < 1e-9
+    assert 19.0 < release.certificate.check() <= 20.0
+
+
+def test_the_loss_of_a_private_record_is_that_of_taking_it_for_public():
+    method = tiny()
+    discriminator = method.discriminator(SCHEMA)
+    features, codes = torch.linspace(-1, 1, 8), torch.tensor([3, 1])
+    score = scores_of(discriminator, features[None], torch.tensor([1]))[0, 0]
+    found = method.loss(SCHEMA)(dict(discriminator.named_parameters()), features, codes)
+    assert torch.isclose(found, -torch.log(torch.sigmoid(score)))
+
+
+def test_the_gradient_is_the_noisy_mean_and_that_of_public_references():
+    method = tiny()
+    training = method.training(SCHEMA, method.plan(SCHEMA, BUDGET), 75.0, "cpu")
+    seen = []
+    training._adam.step = seen.append
+    weights = dict(training._discriminator.named_parameters())
+    drawn = torch.randint(2000, (512,), generator=training._rules.random(0))
+    score = scores_of(training._discriminator, training._features[drawn], training._labels[drawn])
+    public = torch.autograd.grad(-torch.log(1 - torch.sigmoid(score)).mean(), list(weights.values()))
+    training.step({name: torch.full_like(value, 6.0) for name, value in weights.items()})
+    for name, slope in zip(weights, public, strict=True):
+        assert torch.allclose(seen[0][name], 6.0 / 75.0 + slope, rtol=1e-3, atol=1e-6)
+
+
+def test_weights_are_what_private_records_say_by_the_sums_alone(monkeypatch):
+    """With the same sums, other records give the same release, bit for bit; with other sums they do not."""
+    pair = PRIVATE, table(1500, (0, 4), seed=5)
+    one, other = (tiny().ask(gate(data)).values["discriminator"] for data in pair)
+    assert not np.array_equal(one, other)
+    fixed_sums(monkeypatch)
+    one, other = (tiny().ask(gate(data)).values["discriminator"] for data in pair)
+    assert np.array_equal(one, other)
+
+
+def test_every_sum_has_its_noise(monkeypatch):
+    """The same samples of the same records, twice: what leaves the gate differs by noise of the planned size."""
+    seen = []
+    taken = GradientSession._unpacked
+    monkeypatch.setattr("noisegate.gate.gradients.poisson_sample", lambda records, rate: np.arange(20))
+    monkeypatch.setattr(GradientSession, "_unpacked", lambda self, sums: seen.append(sums) or taken(self, sums))
+    method = tiny(steps=1, hidden=(16,))
+    plan = method.plan(SCHEMA, Budget(epsilon=1.0))
+    for _ in range(2):
+        method.ask(gate(epsilon=1.0))
+    difference = (seen[0] - seen[1]) / np.sqrt(2)
+    # 195 numbers: off by a third less than once in 1e9 runs.
+    assert len(difference) == 195
+    assert np.sqrt(np.square(difference).mean()) == pytest.approx(plan.event.noise_std, rel=1 / 3)
+
+
+def test_a_run_that_is_taken_up_again_gives_the_same_bits(monkeypatch, tmp_path):
+    fixed_sums(monkeypatch)
+    whole = tiny().ask(gate()).values["discriminator"]
+
+    def stop(done):
+        if done == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tiny().ask(gate(), folder=tmp_path, report=stop)
+    assert (tmp_path / STATE_FILE).exists()
+    done = []
+    again = tiny().ask(gate(), folder=tmp_path, report=done.append).values["discriminator"]
+    assert done == [6, 7, 8]
+    assert np.array_equal(whole, again)
+
+
+# What is public.
+
+
+def test_a_public_set_that_is_the_private_one_is_refused_before_anything_is_spent(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("d", epsilon=200.0, delta=1e-4)
+    private = tmp_path / "private.parquet"
+    pq.write_table(PRIVATE, private)
+    (tmp_path / "public").mkdir()
+    copy = tmp_path / "public" / "copy.parquet"
+    copy.write_bytes(private.read_bytes())
+    link = tmp_path / "link.parquet"
+    link.symlink_to(private)
+    for public in (private, copy, link, tmp_path / "public"):
+        with pytest.raises(DataError, match=r"public='.*': '.*\.parquet' is a file of the private data.*nothing was"):
+            tiny(public=public).ask(gate(private, ledger=ledger, dataset="d"))
+    with pytest.raises(DataError, match="the public table is the private one"):
+        tiny(public=PRIVATE).ask(gate(PRIVATE.slice(0), ledger=ledger, dataset="d"))
+    assert len(ledger.history("d")) == 1
+    pq.write_table(PUBLIC, copy)
+    tiny(public=copy).ask(gate(private, ledger=ledger, dataset="d"))
+
+
+def test_the_certificate_names_what_was_public(tmp_path):
+    public = tmp_path / "public.parquet"
+    pq.write_table(PUBLIC, public)
+    synthesizer = tiny(public=public, references=500).fit(gate())
+    told = synthesizer.certificate.public
+    assert told["settings"]["public"] == str(public)
+    assert (told["reference"]["records"], told["reference"]["of"]) == (500, 2000)
+    assert all(len(told["reference"][name]) == 64 for name in ("sha256", "source_sha256"))
+    assert len(told["features"]["sha256"]) == 64
+    assert told["gradients"]["discriminator"]["represented"] == {"by": "Whitened", "dim": 8}
+    in_memory = tiny(references=500).fit(gate()).certificate.public["reference"]
+    assert in_memory == {**told["reference"], "source_sha256": None}
+    folder = synthesizer.save(tmp_path / "model")
+    assert verify_model(folder).certificate.method == "dp-dre"
+
+
+def test_a_saved_synthesizer_draws_the_same_and_a_release_is_fitted_with_the_same_references_only(tmp_path):
+    public = tmp_path / "public.parquet"
+    pq.write_table(PUBLIC, public)
+    for place, labelled in enumerate((True, False)):
+        method = tiny(public=str(public), references=300, public_labels=labelled)
+        synthesizer = method.fit(gate())
+        folder = synthesizer.save(tmp_path / str(place))
+        loaded = Synthesizer.load(folder)
+        assert loaded.sample(50, seed=1).equals(synthesizer.sample(50, seed=1))
+        assert loaded.summary.notes == synthesizer.summary.notes
+        release = Release.load(folder)
+        again = method_of(release.certificate)
+        assert again == method
+        assert again.fit_release(release).sample(50, seed=1).equals(synthesizer.sample(50, seed=1))
+        with pytest.raises(ModelError, match="made by another method or settings"):
+            replace(method, hidden=(5,)).fit_release(release)
+        with pytest.raises(ModelError, match="the public records are others than those that were used"):
+            replace(method, public=table(seed=9)).fit_release(release)
+
+
+def test_public_records_are_needed_for_a_fit_and_not_for_a_plan(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("d", epsilon=200.0, delta=1e-4)
+    assert TINY.plan(SCHEMA, BUDGET).epsilon <= 20.0
+    for run in (lambda: TINY.check_fit("cpu"), lambda: TINY.fit(gate(ledger=ledger, dataset="d"))):
+        with pytest.raises(OptionError, match=r"public=None.*--public"):
+            run()
+    with pytest.raises(DataError, match=r"public: .*'job'"):
+        tiny(public=PUBLIC.drop_columns("job")).fit(gate(ledger=ledger, dataset="d"))
+    with pytest.raises(DataError, match=r"public: .*'ill'.*public_labels=false"):
+        tiny(public=PUBLIC.drop_columns("ill")).fit(gate(ledger=ledger, dataset="d"))
+    assert len(ledger.history("d")) == 1
+    tiny(public=PUBLIC.drop_columns("ill"), public_labels=False).design(SCHEMA)
+
+
+def test_the_one_call_form_takes_a_public_table():
+    settings = {"public": PUBLIC.to_pandas(), "references": 200, "steps": 2, "dimensions": 4}
+    synthesizer = noisegate.synthesize(
+        PRIVATE.to_pandas(), schema=SCHEMA, epsilon=5.0, records=1500, method="dp-dre", **settings
+    )
+    assert len(synthesizer.sample(10)) == 10
+
+
+# Weights.
+
+
+def test_weights_are_the_ratio_that_the_discriminator_gives_and_never_more_than_was_said():
+    method = tiny()
+    design = method.design(SCHEMA)
+    discriminator = method.discriminator(SCHEMA)
+    with torch.no_grad():
+        discriminator.scores.weight.mul_(3)
+        score = scores_of(discriminator, torch.from_numpy(design.vectors), torch.from_numpy(design.labels))[0]
+    judged = torch.sigmoid(score.double())
+    expected = (judged / (1 - judged)).numpy()
+    found = weights_of(discriminator, design, most=1e4)[0]
+    assert np.allclose(found / found.sum(), expected / expected.sum(), rtol=1e-4)
+    cut = weights_of(discriminator, design, most=1.5)[0]
+    kept = np.minimum(expected, 1.5)
+    assert (expected > 1.5).any()
+    assert np.allclose(cut / cut.sum(), kept / kept.sum(), rtol=1e-4)
+    with torch.no_grad():
+        discriminator.scores.weight.mul_(1e6)
+    assert np.isfinite(weights_of(discriminator, design, most=1e4)).all()
+
+
+def test_weights_that_rest_on_few_references_are_said_to():
+    # No public record is near the private ones; the nearest few are all that can be had.
+    odd = pa.table({"x": np.full(1500, 10.0), "y": np.full(1500, 0), "job": ["e"] * 1500, "ill": [True] * 1500})
+    method = dre(learning_rate=0.1, steps=100, most_weight=1e6)
+    notes = method.fit(gate(odd, epsilon=50.0)).summary.notes
+    assert notes["effective_references"] < 20
+    assert "The weights rest on few public records" in notes["warning"]
+    assert notes["largest_share"] > 0.05
+    assert "warning" not in dre(steps=5).fit(gate()).summary.notes
+
+
+def test_a_label_that_no_public_record_has_is_named():
+    healthy = PUBLIC.filter(pa.compute.invert(PUBLIC["ill"]))
+    notes = tiny(public=healthy).fit(gate()).summary.notes
+    assert "No public record has the label True" in notes["warning"]
+    assert notes["effective_by_label"]["True"] == 0
+
+
+# Settings.
+
+
+@pytest.mark.parametrize(
+    ("method", "schema", "error", "match"),
+    [
+        (TINY, Schema(COLUMNS[3:], label="ill"), SchemaError, "no column besides the label"),
+        (DPDRE(image=(4, 8, 1)), PIXELS, OptionError, "image=4 x 8 x 1 has 32 intensities"),
+        (DPDRE(image=(8, 8, 1)), SCHEMA, OptionError, "column 'job' is neither a pixel nor the label"),
+        (DPDRE(image=(8, 8, 1), layer="none"), PIXELS, OptionError, "layers=.'none'."),
+    ],
+)
+def test_what_does_not_fit_is_found_by_the_plan(method, schema, error, match):
+    with pytest.raises(error, match=match):
+        method.plan(schema, BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("references", value) for value in (0, 1, True, 2.0)),
+        ("dimensions", 0),
+        *(("steps", value) for value in (0, "many")),
+        ("batch", 0),
+        *(("length", value) for value in (0.0, float("nan"))),
+        ("norm", -1.0),
+        ("learning_rate", 0),
+        ("most_weight", 0.0),
+        *(("rate", value) for value in (0.0, 1.5, True)),
+        ("averaged", 0.0),
+        *(("whitening", value) for value in (-0.1, 1.1, None)),
+        ("seed", -1),
+        ("hidden", (0,)),
+        ("hidden", 3),
+        ("network", None),
+        ("layer", 3),
+        ("public_labels", "yes"),
+        ("image", (8, 8)),
+    ],
+)
+def test_unusable_settings_are_named(option, value):
+    with pytest.raises(OptionError, match=f"{option}="):
+        DPDRE(**{option: value})
+    with pytest.raises(ModelError, match="settings of dp-dre"):
+        DPDRE.from_json({option: value})
+
+
+def test_settings_survive_json_and_the_catalogue():
+    for method in (TINY, DPDRE(image=(8, 8, 1), public="somewhere"), DPDRE(public_labels=False), DPDRE(**PAPER)):
+        again = make_method("dp-dre", method.to_json())
+        assert again == method
+        assert again.public == method.public
