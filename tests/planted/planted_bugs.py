@@ -195,9 +195,7 @@ BUGS = (
     # The sums.
     Bug(
         "padding-counted",
-        (
-            (SUMS, "vectors, block.rows(slice(first,", "vectors, padded.rows(slice(first,"),
-        ),
+        ((SUMS, "vectors, block.rows(slice(first,", "vectors, padded.rows(slice(first,"),),
         (T_SUMS,),
     ),
     one(
