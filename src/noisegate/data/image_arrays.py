@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import IO
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from noisegate.data.image_labels import check_labels
-from noisegate.data.image_origins import Asked, Pictures
+from noisegate.data.image_origins import Asked, OneFile, Pictures
 from noisegate.errors import DataError
 
 IMAGES, LABELS = "images", "labels"
@@ -30,24 +29,11 @@ class _Header:
 
 
 @dataclass(frozen=True)
-class ImageArrays:
+class ImageArrays(OneFile):
     """A file of ``numpy.savez``: ``images``, uint8 with the channels last, and ``labels``, whole numbers or text.
 
     Nothing in it is unpickled, and neither array is in memory as a whole.
-
-    Attributes:
-        path: the file.
-        asked: what is asked of it.
     """
-
-    path: Path
-    asked: Asked
-    label_names = None
-
-    @property
-    def name(self) -> str:
-        """The file name."""
-        return self.path.name
 
     def check(self) -> None:
         """Check shapes and types of the arrays, which are not read.
@@ -85,10 +71,6 @@ class ImageArrays:
             for _ in range(0, shape[0], rows):
                 images = next(parts).astype(np.uint8, copy=False)
                 yield Pictures(pictures=images, labels=None if labels is None else _array(next(labels)))
-
-    def place(self, row: int) -> str:
-        """Return the file name and the number of the image, counted from 1."""
-        return f"{self.name}, image {row + 1}"
 
     def _parts(self, file: zipfile.ZipFile, name: str, rows: int) -> Iterator[npt.NDArray[np.generic]]:
         """Yield an array some rows at a time, ended by an error where it is cut off."""

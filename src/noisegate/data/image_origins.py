@@ -125,3 +125,26 @@ class ImageOrigin(Protocol):
     def place(self, row: int) -> str:
         """Return where the image at position ``row`` stands, such as ``train.parquet, record 7``."""
         ...
+
+
+@dataclass(frozen=True)
+class OneFile:
+    """What origins share whose images are all in one file.
+
+    Attributes:
+        path: the file.
+        asked: what is asked of it.
+    """
+
+    path: Path
+    asked: Asked
+    label_names = None
+
+    @property
+    def name(self) -> str:
+        """The file name."""
+        return self.path.name
+
+    def place(self, row: int) -> str:
+        """Return the file name and the number of the image, counted from 1."""
+        return f"{self.name}, image {row + 1}"

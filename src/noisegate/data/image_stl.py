@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from noisegate.data.image_arrays import check_no_units, rows_at_once
 from noisegate.data.image_labels import check_labels
-from noisegate.data.image_origins import Asked, Pictures
+from noisegate.data.image_origins import OneFile, Pictures
 from noisegate.errors import DataError
 
 STL = re.compile(r"(?P<part>train|test|unlabeled)_X\.bin")
@@ -22,22 +22,8 @@ _BYTES = 3 * 96 * 96
 
 
 @dataclass(frozen=True)
-class StlImages:
-    """A file ``…_X.bin``, and its labels in ``…_y.bin`` beside it: 1 to 10, which torchvision and this take for 0 to 9.
-
-    Attributes:
-        path: the file of images.
-        asked: what is asked of it.
-    """
-
-    path: Path
-    asked: Asked
-    label_names = None
-
-    @property
-    def name(self) -> str:
-        """The file name."""
-        return self.path.name
+class StlImages(OneFile):
+    """A file ``…_X.bin``, and its labels in ``…_y.bin`` beside it: 1 to 10, which are taken for 0 to 9."""
 
     @property
     def _labels(self) -> Path:
@@ -74,10 +60,6 @@ class StlImages:
             images = np.frombuffer(content, np.uint8).reshape(-1, *_SHAPE).transpose(0, 3, 2, 1)
             codes = None if labels is None else np.frombuffer(next(labels, b""), np.uint8).astype(np.int64) - 1
             yield Pictures(pictures=np.ascontiguousarray(images), labels=None if codes is None else pa.array(codes))
-
-    def place(self, row: int) -> str:
-        """Return the file name and the number of the image, counted from 1."""
-        return f"{self.name}, image {row + 1}"
 
     def _parts(self, path: Path, size: int) -> Iterator[bytes]:
         try:

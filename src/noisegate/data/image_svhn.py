@@ -6,7 +6,6 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from noisegate.data.image_arrays import check_no_units, rows_at_once
 from noisegate.data.image_labels import check_labels
-from noisegate.data.image_origins import Asked, Pictures
+from noisegate.data.image_origins import OneFile, Pictures
 from noisegate.errors import DataError
 
 SVHN = re.compile(r"(?P<part>train|test|extra)_32x32\.mat")
@@ -23,24 +22,11 @@ _SHAPE = (32, 32, 3)
 
 
 @dataclass(frozen=True)
-class SvhnImages:
+class SvhnImages(OneFile):
     """A file ``…_32x32.mat``; its label 10 is the digit 0, as in torchvision.
 
     MATLAB's format, read by SciPy, holds arrays and no program. It can only be read as a whole.
-
-    Attributes:
-        path: the file.
-        asked: what is asked of it.
     """
-
-    path: Path
-    asked: Asked
-    label_names = None
-
-    @property
-    def name(self) -> str:
-        """The file name."""
-        return self.path.name
 
     def check(self) -> None:
         """Check what is asked of the file; it is not read.
@@ -64,10 +50,6 @@ class SvhnImages:
             part = slice(start, start + rows)
             pictures = np.ascontiguousarray(images[..., part].transpose(3, 0, 1, 2))
             yield Pictures(pictures=pictures, labels=None if labels is None else pa.array(labels[part]))
-
-    def place(self, row: int) -> str:
-        """Return the file name and the number of the image, counted from 1."""
-        return f"{self.name}, image {row + 1}"
 
     def _arrays(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64] | None]:
         """Return the images, (32, 32, 3, images), and their labels."""

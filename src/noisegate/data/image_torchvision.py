@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from noisegate.data.image_arrays import check_no_units, rows_at_once
 from noisegate.data.image_labels import check_labels
-from noisegate.data.image_origins import Asked, Pictures
+from noisegate.data.image_origins import OneFile, Pictures
 from noisegate.errors import DataError
 
 IDX = re.compile(r"(?P<part>.*)-images-idx3-ubyte(?P<packed>\.gz)?")
@@ -31,22 +31,8 @@ _CIFAR_LABELS = ("labels", "fine_labels")
 
 
 @dataclass(frozen=True)
-class IdxImages:
-    """A file ``…-images-idx3-ubyte``, maybe with ``.gz``, and its labels in ``…-labels-idx1-ubyte`` beside it.
-
-    Attributes:
-        path: the file of images.
-        asked: what is asked of it.
-    """
-
-    path: Path
-    asked: Asked
-    label_names = None
-
-    @property
-    def name(self) -> str:
-        """The file name."""
-        return self.path.name
+class IdxImages(OneFile):
+    """A file ``…-images-idx3-ubyte``, maybe with ``.gz``, and its labels in ``…-labels-idx1-ubyte`` beside it."""
 
     @property
     def _labels(self) -> Path:
@@ -81,10 +67,6 @@ class IdxImages:
         labels = None if self.asked.form.label is None else self._parts(self._labels, 1, rows)
         for images in self._parts(self.path, 3, rows):
             yield Pictures(pictures=images, labels=None if labels is None else pa.array(next(labels).astype(np.int64)))
-
-    def place(self, row: int) -> str:
-        """Return the file name and the number of the image, counted from 1."""
-        return f"{self.name}, image {row + 1}"
 
     def _parts(self, path: Path, dimensions: int, rows: int) -> Iterator[npt.NDArray[np.uint8]]:
         with _opened(path) as stream:
@@ -123,22 +105,8 @@ def _dimensions(stream: IO[bytes], dimensions: int, path: Path) -> list[int]:
 
 
 @dataclass(frozen=True)
-class CifarBatch:
-    """A file of CIFAR-10 or CIFAR-100 "for Python": a pickle, of which nothing but arrays and plain values is taken.
-
-    Attributes:
-        path: the file.
-        asked: what is asked of it.
-    """
-
-    path: Path
-    asked: Asked
-    label_names = None
-
-    @property
-    def name(self) -> str:
-        """The file name."""
-        return self.path.name
+class CifarBatch(OneFile):
+    """A file of CIFAR-10 or CIFAR-100 "for Python": a pickle, of which nothing but arrays and plain values is taken."""
 
     def check(self) -> None:
         """Check that the file is there, and what is asked of it; it is not read.
@@ -163,10 +131,6 @@ class CifarBatch:
             part = slice(start, start + rows)
             pictures = np.ascontiguousarray(images[part].transpose(0, 2, 3, 1))
             yield Pictures(pictures=pictures, labels=None if labels is None else pa.array(labels[part]))
-
-    def place(self, row: int) -> str:
-        """Return the file name and the number of the image, counted from 1."""
-        return f"{self.name}, image {row + 1}"
 
     def _arrays(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64] | None]:
         """Return the images, (images, 3, 32, 32), and their labels."""

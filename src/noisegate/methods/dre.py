@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from noisegate.errors import ModelError, OptionError, SchemaError
@@ -120,23 +119,15 @@ class DPDRE(TrainedSynthesizer):
         )
         return plan.calibrate(budget)
 
-    def ask(
-        self,
-        gate: Gate,
-        *,
-        report: Callable[[int], None] | None = None,
-        device: str = "cpu",
-        folder: Path | None = None,
-        physical_batch: int | None = None,
-    ) -> Release:
-        """Returns the discriminator as a release: every step of its training uses the private records; see `Trained`.
+    def check_gate(self, gate: Gate) -> None:
+        """Finds what would stop the training at a gate, before anything is spent.
 
         Raises:
-            DataError: if the public records are private ones too, by what their files hold; nothing is spent.
+            DataError: if the public records are private ones too, by what their files hold.
         """
+        super().check_gate(gate)
         gate.check_apart(self.public)
         self.design(gate.schema)
-        return super().ask(gate, report=report, device=device, folder=folder, physical_batch=physical_batch)
 
     def loss(self, schema: Schema) -> RecordLoss:
         """Returns the loss of one private record, −log D, which the discriminator should take for private."""

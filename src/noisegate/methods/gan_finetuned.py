@@ -13,15 +13,11 @@ from noisegate.methods.public_reference import PublicReference, read_reference
 from noisegate.schema import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from torch import Tensor
 
     from noisegate.gate.gate import Gate
     from noisegate.generators.feature_network import FeatureGenerator
     from noisegate.networks.discriminator import Discriminator
-    from noisegate.privacy.release import Release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,23 +47,15 @@ class DPGANFineTuned(FeatureGAN):
         if not isinstance(self.public_labels, bool):
             raise OptionError(f"public_labels={self.public_labels!r} must be true or false.")
 
-    def ask(
-        self,
-        gate: Gate,
-        *,
-        report: Callable[[int], None] | None = None,
-        device: str = "cpu",
-        folder: Path | None = None,
-        physical_batch: int | None = None,
-    ) -> Release:
-        """Returns the generator as a release: every step uses the private records; see `Trained`.
+    def check_gate(self, gate: Gate) -> None:
+        """Finds what would stop the training at a gate, before anything is spent.
 
         Raises:
-            DataError: if the public images are private ones too, by what their files hold; nothing is spent.
+            DataError: if the public images are private ones too, by what their files hold.
         """
+        super().check_gate(gate)
         self._check_public()
         gate.check_apart(self.public)
-        return super().ask(gate, report=report, device=device, folder=folder, physical_batch=physical_batch)
 
     def check_fit(self, device: str) -> None:
         """Finds what would stop the training, before any budget is spent.

@@ -140,8 +140,8 @@ class DPMEPFTrained(DPMEPF, Trained):
 
         A run cannot be taken up again, as the answers to the questions are kept in memory: `folder` is not used.
         """
-        if gate.records is None:
-            raise OptionError("records=None: give a number of records that is public, for instance a rounded one.")
+        self.check_gate(gate)
+        assert gate.records is not None
         plan = self.plan(gate.schema, gate.budget)
         training = self.training(gate.schema, plan, plan.plan.rate * gate.records, device)
         session = gate.gradients(

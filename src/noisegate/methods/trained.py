@@ -59,6 +59,19 @@ class Trained(ABC):
         """Returns what is taken as public, for the certificate."""
         return {"settings": self.to_json()}
 
+    def check_gate(self, gate: Gate) -> None:
+        """Finds what would stop the training at a gate, before anything is spent.
+
+        Raises:
+            OptionError: if no number of records is public.
+        """
+        if gate.records is None:
+            raise OptionError(
+                "records=None: sums of gradients are divided by the expected size of a sample, which takes a number of "
+                "records that is public, for instance a rounded one, as the true one is private. Give records=NUMBER "
+                "(--records NUMBER)."
+            )
+
     def ask(
         self,
         gate: Gate,
@@ -83,12 +96,8 @@ class Trained(ABC):
             BudgetRefusedError: if the ledger refuses.
             DivergedError: if what is trained is not finite any more; what was spent stays spent.
         """
-        if gate.records is None:
-            raise OptionError(
-                "records=None: sums of gradients are divided by the expected size of a sample, which takes a number of "
-                "records that is public, for instance a rounded one, as the true one is private. Give records=NUMBER "
-                "(--records NUMBER)."
-            )
+        self.check_gate(gate)
+        assert gate.records is not None
         plan, loss = self.plan(gate.schema, gate.budget), self.loss(gate.schema)
         training = self.training(gate.schema, plan, plan.plan.rate * gate.records, device)
         # Found now and not when all is spent.
