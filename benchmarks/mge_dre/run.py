@@ -180,7 +180,8 @@ def _print(options: argparse.Namespace, rows: dict[str, dict[str, Any]]) -> None
             values = [found.get(f"{epsilon:g}", found.get("all", {})).get(figure) for epsilon in options.epsilon]
             if any(value is not None for value in values):
                 page.add_row(name, *("" if value is None else f"{value:.3f}" for value in values))
-        Console().print(page)
+        if page.row_count:
+            Console().print(page)
 
 
 def _options() -> argparse.Namespace:
