@@ -93,7 +93,7 @@ def _method(options: argparse.Namespace, name: str) -> tuple[str, dict[str, Any]
     if name in ("dp-dre", "dp-gan-ft", "dp-dre-decoded"):
         settings["public"] = public
     if name == "dp-dre-decoded":
-        settings["decoder"] = options.decoder or "decoder"
+        settings["decoder"] = options.decoder or "cifar10"
     if name == "dp-mge-full":
         settings |= {"covariance": "full", "public": public}
     if name == "dp-mepf":
