@@ -12,7 +12,7 @@ from noisegate.errors import DataError, ModelError, OptionError, SchemaError
 from noisegate.gate.gradients import GradientSession
 from noisegate.methods.catalogue import make_method, method_of
 from noisegate.methods.dre import DPDRE
-from noisegate.methods.dre_settings import PAPER
+from noisegate.methods.dre_settings import LONGEST, LOUDEST, PAPER
 from noisegate.methods.dre_training import scores_of
 from noisegate.methods.dre_weights import weights_of
 from noisegate.methods.kept_training import STATE_FILE
@@ -313,6 +313,36 @@ def test_a_saved_synthesizer_draws_the_same_and_a_release_is_fitted_with_the_sam
             replace(method, hidden=(5,)).fit_release(release)
         with pytest.raises(ModelError, match="the public records are others than those that were used"):
             replace(method, public=table(seed=9)).fit_release(release)
+
+
+def test_the_clipping_norm_is_shorter_where_a_step_has_more_noise():
+    calm, loud = (DPDRE().plan(SCHEMA, Budget(epsilon=epsilon)) for epsilon in (1.0, 0.1))
+    asked = DPDRE(norm=2.0).plan(SCHEMA, Budget(epsilon=0.1))
+    assert calm.plan.norm == asked.plan.norm == LONGEST
+    assert loud.plan.norm == pytest.approx(LOUDEST / loud.noise_multiplier)
+    assert 0.2 < loud.plan.norm < 0.3
+    # What is paid for does not depend on the norm.
+    assert loud.events == asked.events
+    assert calm.noise_multiplier * LONGEST <= LOUDEST
+
+
+def test_noise_stands_to_the_norm_that_was_chosen_as_was_paid_for():
+    """At a norm that depends on the noise, a step's noise is still the multiplier times that norm."""
+    method = tiny(steps=4)
+    plan = method.plan(SCHEMA, Budget(epsilon=0.05))
+    assert plan.plan.norm < LONGEST
+    blind = gate(PRIVATE.slice(0, 1), epsilon=0.05)
+    seen = []
+    with blind.gradients(
+        plan, method.loss(SCHEMA), method="dp-dre", public={}, represent=method.represent(SCHEMA)
+    ) as session:
+        weights = {name: value.detach() for name, value in method.discriminator(SCHEMA).named_parameters()}
+        for _ in range(4):
+            seen += [value.numpy().ravel() for value in session.step(weights).values()]
+    noise = np.concatenate(seen)
+    wanted = plan.noise_multiplier * plan.plan.norm
+    # One record adds plan.norm at most, far below the noise.
+    assert np.std(noise) == pytest.approx(wanted, rel=6 / np.sqrt(2 * noise.size))
 
 
 def test_public_records_are_needed_for_a_fit_and_not_for_a_plan(tmp_path):

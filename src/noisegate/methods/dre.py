@@ -19,12 +19,12 @@ the weights over the last steps.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from noisegate.errors import ModelError, OptionError, SchemaError
-from noisegate.methods.dre_settings import OF_RECORDS, complete_settings
+from noisegate.methods.dre_settings import LONGEST, OF_RECORDS, complete_settings, norm_under
 from noisegate.methods.finished import Finished, TrainedSynthesizer
 from noisegate.methods.generator_choice import check_image_schema, read_shape
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan, unpacked
@@ -71,7 +71,8 @@ class DPDRE(TrainedSynthesizer):
         steps: How many noisy gradients are taken, which is what costs privacy.
         rate: Chance of each record to be in the sample of a step.
         batch: References in a step.
-        norm: L2 norm that the gradient at each private record is clipped to.
+        norm: L2 norm that the gradient at each private record is clipped to; None for `norm_under` the noise: 2 at
+            ε = 1, less where a step has more noise than there.
         learning_rate: Of Adam.
         averaged: Part of the steps, the last ones, whose weights are averaged.
         most_weight: Weights D/(1 − D) are at most this, so that they are finite whatever the discriminator says.
@@ -95,7 +96,7 @@ class DPDRE(TrainedSynthesizer):
     steps: int = 500
     rate: float = 0.05
     batch: int = 1024
-    norm: float = 2.0
+    norm: float | None = None
     learning_rate: float = 0.02
     averaged: float = 0.5
     most_weight: float = 1e4
@@ -114,10 +115,18 @@ class DPDRE(TrainedSynthesizer):
             OptionError: if records are no images of the shape that was given, or a setting does not fit them.
             CalibrationError: if no noise can give the guarantee.
         """
-        plan = GradientPlan(
-            name=DISCRIMINATOR, steps=self.steps, rate=self.rate, norm=self.norm, parameters=self._shapes(schema)
+        wanted = GradientPlan(
+            name=DISCRIMINATOR,
+            steps=self.steps,
+            rate=self.rate,
+            norm=LONGEST if self.norm is None else self.norm,
+            parameters=self._shapes(schema),
         )
-        return plan.calibrate(budget)
+        plan = wanted.calibrate(budget)
+        if self.norm is not None:
+            return plan
+        # The noise multiplier does not depend on the norm: whatever it is, it is that many grid units.
+        return replace(plan, plan=replace(wanted, norm=norm_under(plan.noise_multiplier)))
 
     def check_gate(self, gate: Gate) -> None:
         """Finds what would stop the training at a gate, before anything is spent.

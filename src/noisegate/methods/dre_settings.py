@@ -19,8 +19,18 @@ PAPER: Mapping[str, Any] = {"hidden": (16,), "steps": 3000, "rate": 64 / 50_000,
 The text that we have of its appendix C says that both are fixed, and leaves out the numbers.
 """
 
+LONGEST = 2.0
+"""The longest clipping norm that is chosen where none was asked for."""
+
+LOUDEST = 8.65
+"""Where none was asked for: the most noise on each number of a sum of gradients, in the units of the gradients.
+
+It is what 500 steps at ε = 1 have with the longest norm. With more noise in a step, Adam follows nothing else: at
+ε = 0.1 a shorter norm, which changes the gradients but lets them be heard, is worth more (docs/public-data.md).
+"""
+
 _WHOLE = ("references", "dimensions", "steps", "batch")
-_POSITIVE = ("length", "norm", "learning_rate", "most_weight")
+_POSITIVE = ("length", "learning_rate", "most_weight")
 _SHARES = ("rate", "averaged")
 _TEXTS = ("network", "weights", "sha256", "layer", "decoder", "decoder_sha256")
 _SEEDS = 2**63
@@ -99,12 +109,17 @@ def complete_settings(method: Any) -> None:
         object.__setattr__(method, "image", astuple(read_shape(method.image)))
 
 
+def norm_under(noise_multiplier: float) -> float:
+    """Returns the clipping norm for a noise multiplier, both public: `LONGEST`, or less where the noise is loud."""
+    return LONGEST if noise_multiplier * LONGEST <= LOUDEST else LOUDEST / noise_multiplier
+
+
 def _check_numbers(method: Any) -> None:
     for option in _WHOLE:
         value, least = getattr(method, option), 2 if option == "references" else 1
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise OptionError(f"{option}={value!r} must be a whole number, {least} or more.")
-    for option in _POSITIVE:
+    for option in (*_POSITIVE, *(["norm"] if method.norm is not None else [])):
         if not _number(getattr(method, option)) or not 0 < getattr(method, option) <= 1e6:
             raise OptionError(f"{option}={getattr(method, option)!r} must be a number above 0, at most 1e6.")
     for option in _SHARES:
