@@ -77,6 +77,7 @@ def test_an_encoder_of_ones_own_is_named_in_the_file(public, tmp_path, capsys):
         (["--channels", "2"], "--channels 2: images are grey"),
         (["--steps", "0"], "steps=0 of a decoder's training"),
         (["--encoder", "absent"], "--encoder absent cannot be read"),
+        (["--device", "tpu"], "device=.tpu. is not available here"),
     ],
 )
 def test_what_cannot_be_is_refused_before_images_are_read(public, tmp_path, capsys, options, reason):

@@ -99,3 +99,22 @@ def test_settings_and_sizes_that_cannot_be_are_refused():
         fitting(images(rows=1))
     with pytest.raises(OptionError, match="a decoder doubles 4 to 7 pixels"):
         fitting(images(side=18))
+
+
+def test_a_device_that_is_not_there_is_named():
+    with pytest.raises(OptionError, match="device='tpu' is not available here"):
+        DecoderFitting(images(), load_network("encoder"), QUICK, device="tpu")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_a_training_on_a_gpu_ends_near_that_on_the_processor_and_may_change_places(tmp_path):
+    plain = fitting()
+    plain.run()
+    moved = DecoderFitting(images(), load_network("encoder"), QUICK, device="cuda")
+    moved.run(lambda step, loss: keep(moved, tmp_path / "state") if step == 2 else None)
+    back = fitting()
+    assert take_up(back, tmp_path / "state")
+    back.run()
+    for other in (moved, back):
+        for name, value in other.decoder.state_dict().items():
+            torch.testing.assert_close(value, plain.decoder.state_dict()[name], atol=1e-2, rtol=0)

@@ -173,3 +173,18 @@ def test_cifar_gives_the_arrays_that_the_shipped_encoder_was_trained_on(data_dir
     digest.update(found.labels.tobytes())
     digest.update(repr(found.classes).encode())
     assert digest.hexdigest() == "58d35f5d9e354b3160aadc17df1cecf10906efa7cde17ce90c2e9552ab1f72d9"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_labels_that_are_not_asked_for_are_left_alone(form, tmp_path):
+    found = read_public_images(FORMS[form](tmp_path), size=32, label=None)
+    assert (found.classes, found.labels.tolist()) == ((), [0] * 6)
+    assert sorted(map(bytes, found.pixels)) == sorted(map(bytes, IMAGES))
+
+
+def test_images_without_labels_will_do_where_none_are_asked_for(tmp_path):
+    for place, content in enumerate(CONTENTS):
+        (tmp_path / f"{place}.png").write_bytes(content)
+    assert np.array_equal(read_public_images(tmp_path, size=32, label=None).pixels, IMAGES)
+    with pytest.raises(DataError, match="the folder holds images and no class folders"):
+        read_public_images(tmp_path, size=32)

@@ -81,7 +81,7 @@ def encoder(
 def decoder(
     images: Annotated[
         Path,
-        typer.Argument(help="Public images: class folders, a folder with labels.csv, Parquet, .npz, or torchvision's."),
+        typer.Argument(help="Public images: any folder of them, Parquet, .npz, or a data set of torchvision."),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to make, .safetensors.")],
     size: Annotated[int, typer.Option("--size", help="Height and width of the images that it makes.")] = 32,
@@ -92,20 +92,21 @@ def decoder(
     encoder: Annotated[
         Path | None, typer.Option("--encoder", help="File of `pretrain encoder`; the one in the package by default.")
     ] = None,
-    label: Annotated[str, typer.Option("--label", help="Column of the labels in Parquet and labels.csv.")] = "label",
     on_error: Annotated[
         str,
         typer.Option("--on-error", metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them."),
     ] = "refuse",
     steps: Annotated[int, typer.Option("--steps", help="Of the training.")] = 800,
     seed: Annotated[int, typer.Option("--seed", help="Of weights, order and noise.")] = 0,
+    device: Annotated[str, typer.Option("--device", help="Where to train: auto, cpu, cuda or mps.")] = "auto",
     as_json: Json = False,
 ) -> None:
-    """Train a small decoder to draw public images from their features.
+    """Train a small decoder to draw public images from their features. Labels are not looked at.
 
-    An interrupted training goes on where it was when the same command is given again. It runs on one thread: the same
-    command makes the same file on a machine of the same kind.
+    An interrupted training goes on where it was when the same command is given again. It runs on a GPU when there is
+    one, else on one thread of the processor, where the same command makes the same file on a machine of the same kind.
     """
+    from noisegate.fitting.device import choose_device
     from noisegate.networks.decoder import decoder_bytes, default_channels
     from noisegate.output.whole import new_file
     from noisegate.pretraining.decoder import DecoderFitting, DecoderTraining
@@ -116,12 +117,13 @@ def decoder(
     settings, network = DecoderTraining(steps=steps, seed=seed), _encoder_of(encoder)
     if out.exists():
         raise OptionError(f"--out {out} exists; choose another name, or remove it first.")
+    choose_device(device)  # before images are read
     if channels not in (1, 3):
         raise OptionError(f"--channels {channels}: images are grey (1) or colour (3).")
     default_channels(ImageShape(height=size, width=size, channels=channels))
-    public = _public(images, size, channels, label=label, on_error=on_error)
+    public = _public(images, size, channels, label=None, on_error=on_error)
     say("Looking for the neighbours of each image.")
-    fitting = DecoderFitting(public, network, settings)
+    fitting = DecoderFitting(public, network, settings, device=device)
     if take_up(fitting, partial_of(out)):
         say(f"Going on after {fitting.step} of {fitting.steps} steps.")
 
@@ -155,7 +157,7 @@ def _encoder_of(file: Path | None) -> FrozenNetwork:
     return load_network(ENCODER, str(file), digest)
 
 
-def _public(images: Path, size: int, channels: int, *, label: str, on_error: str) -> PublicImages:
+def _public(images: Path, size: int, channels: int, *, label: str | None, on_error: str) -> PublicImages:
     from dataclasses import replace
 
     from noisegate.pretraining.images import read_public_images

@@ -90,7 +90,7 @@ class DPDRE(TrainedSynthesizer):
     decoder: str = "public"
     decoder_sha256: str | None = None
     dimensions: int = 64
-    whitening: float = 1.0
+    whitening: float = 0.5
     length: float = 2.0
     hidden: tuple[int, ...] = (16,)
     steps: int = 500

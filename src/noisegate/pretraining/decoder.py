@@ -6,7 +6,8 @@ some thousand steps enough. Two more terms keep an image near its feature, and t
 al., ICLR 2019). The weights that are kept are an average over the steps.
 
 Every step is a function of the weights, the seed and its number, so that an interrupted training goes on with the same
-bits, on one thread of the same kind of processor.
+bits, on one thread of the same kind of processor. What is drawn at random is drawn on the processor, wherever the
+networks are: a GPU sees the same images and noise, and ends near the same weights, not at the same bits.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 
 from noisegate.errors import OptionError
 from noisegate.features.perceptual import Perceptual
+from noisegate.fitting.device import choose_device
 from noisegate.fitting.saved_state import optimiser_tensors, restore_optimiser, under
 from noisegate.methods.activations import chosen_activations
 from noisegate.networks.decoder import DecoderDesign, DecoderNetwork, build_decoder, decoder_from, default_channels
@@ -89,13 +91,17 @@ class DecoderFitting:
         images: Public images, squares of some size, colour or one channel; their labels are not used.
         encoder: What gives the features, with the layers of `noisegate.networks.encoder`.
         settings: How.
+        device: Where the networks are trained; "auto" is a GPU when there is one.
 
     Raises:
-        OptionError: if there are too few images, or they are of a size that no decoder makes.
+        OptionError: if there are too few images, they are of a size that no decoder makes, or there is no such device.
     """
 
-    def __init__(self, images: PublicImages, encoder: FrozenNetwork, settings: DecoderTraining) -> None:
+    def __init__(
+        self, images: PublicImages, encoder: FrozenNetwork, settings: DecoderTraining, *, device: str = "cpu"
+    ) -> None:
         self.images, self.settings, self.step = images, replace(settings, encoder=encoder.sha256), 0
+        self.device = choose_device(device)
         _, height, width, channels = images.pixels.shape
         shape = ImageShape(height=height, width=width, channels=channels)
         encoding = Perceptual(activations=chosen_activations(encoder, (LAYER,), shape, pool=True))
@@ -110,12 +116,15 @@ class DecoderFitting:
         self._known = instances_of(images.pixels, encoding, neighbours=settings.neighbours)
         self._maker = build_decoder(self.design, seed=settings.seed)
         self._maker.centre.copy_(self._known.features.mean(dim=0))
+        self._maker.to(self.device)
         self._averaged = copy.deepcopy(self._maker)
         layers = chosen_activations(encoder, SEEN, shape, pool=False).layers
         with torch.no_grad():
             seen = activations_of(layers, self._known.pixels[:_MEASURED].permute(0, 3, 1, 2) / 255)
         scales = tuple(float(part.square().mean().sqrt()) for part in seen)
-        self._judge = ProjectedDiscriminator(layers, scales, encoding.dim, seed=settings.seed)
+        self._judge = ProjectedDiscriminator(layers.to(self.device), scales, encoding.dim, seed=settings.seed).to(
+            self.device
+        )
         self._optimisers = {
             name: torch.optim.Adam(module.parameters(), lr=0.0, betas=_BETAS)
             for name, module in (("maker", self._maker), ("judge", self._judge))
@@ -129,7 +138,7 @@ class DecoderFitting:
     @property
     def decoder(self) -> DecoderNetwork:
         """The decoder so far, averaged, frozen and in evaluation mode."""
-        return decoder_from(self.design, _without_counters(self._averaged))
+        return decoder_from(self.design, {name: value.cpu() for name, value in _weights(self._averaged).items()})
 
     def run(self, report: Callable[[int, float], None] | None = None) -> None:
         """Runs the remaining steps.
@@ -163,7 +172,7 @@ class DecoderFitting:
         """Returns everything that `restore` needs to go on with the same bits, as named tensors."""
         parts = {f"{name}/{key}": value for name, part in self._parts().items() for key, value in part.items()}
         parts["step"] = torch.tensor(self.step)
-        return {name: value.detach().contiguous().clone() for name, value in parts.items()}
+        return {name: value.detach().to("cpu", copy=True).contiguous() for name, value in parts.items()}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Takes up the training where `state` was called.
@@ -210,7 +219,8 @@ class DecoderFitting:
         real = known.pixels[known.neighbours[chosen, rank].long()].permute(0, 3, 1, 2) / 255
         mirrored = torch.rand(len(real), 1, 1, 1, generator=random) < 0.5
         real = torch.where(mirrored, real.flip(3), real).contiguous(memory_format=torch.channels_last)
-        return known.features[chosen], real, torch.randn(2 * half, self.settings.latent, generator=random)
+        noise = torch.randn(2 * half, self.settings.latent, generator=random)
+        return known.features[chosen].to(self.device), real.to(self.device), noise.to(self.device)
 
     def _judged(self, real: list[Tensor], made: list[Tensor], inputs: Tensor) -> Tensor:
         """Returns the hinge loss of the discriminator, summed over its heads."""
@@ -248,5 +258,6 @@ def _falling(progress: float) -> float:
     return 1.0 if progress < _STEADY else max(_LEAST, (1 - progress) / (1 - _STEADY))
 
 
-def _without_counters(network: DecoderNetwork) -> dict[str, Tensor]:
+def _weights(network: DecoderNetwork) -> dict[str, Tensor]:
+    """Returns what a decoder is made of: all but the counters of batches."""
     return {name: value for name, value in network.state_dict().items() if not name.endswith("num_batches_tracked")}

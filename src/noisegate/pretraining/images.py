@@ -1,4 +1,4 @@
-"""Public labelled images in memory, from every form in which `noisegate.data` reads images."""
+"""Public images in memory, with labels or without, from every form in which `noisegate.data` reads images."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class PublicImages:
 
     Attributes:
         pixels: (images, size, size, 3), uint8, red, green and blue.
-        labels: (images,), int64, places in `classes`.
-        classes: Every label that there is.
+        labels: (images,), int64, places in `classes`; all 0 where labels were not asked for.
+        classes: Every label that there is; none where they were not asked for.
         skipped: How many pictures were left out, as they cannot be used.
     """
 
@@ -42,15 +42,16 @@ class PublicImages:
     skipped: int = 0
 
 
-def read_public_images(path: Path, *, size: int, label: str = "label", on_error: str = "refuse") -> PublicImages:
+def read_public_images(path: Path, *, size: int, label: str | None = "label", on_error: str = "refuse") -> PublicImages:
     """Returns all images at `path`, turned to colour, resized, and cut to the square in their middle.
 
     The labels are looked for in the data, which is allowed because it is public.
 
     Args:
-        path: A folder with a folder for each class or with labels.csv, Parquet, .npz, or a data set of torchvision.
+        path: A folder with a folder for each class or with labels.csv, Parquet, .npz, or a data set of torchvision;
+            without labels, any folder of images too.
         size: Height and width, in pixels.
-        label: Column of the labels in Parquet files and in labels.csv.
+        label: Column of the labels in Parquet files and in labels.csv; None to leave labels alone.
         on_error: What is done with a picture that cannot be used: "refuse" the data, or "skip" the picture.
 
     Raises:
@@ -59,28 +60,32 @@ def read_public_images(path: Path, *, size: int, label: str = "label", on_error:
         SchemaError: if `size` or `label` is unusable.
     """
     check_on_error(on_error)
-    classes = _classes(_found(path, size, label))
-    if len(classes) < 2:
+    found = _found(path, size, label)
+    classes = () if label is None else _classes(found)
+    if label is not None and len(classes) < 2:
         raise OptionError(
             f"{path}: an encoder learns to tell labels apart, and there is {len(classes) or 'none'} in it; give images "
             "of two classes or more."
         )
-    schema = pixel_schema(size, size, 3, labels=classes, label=label, resize="crop", convert=True)
+    known: dict[str, Any] = {"labels": None} if label is None else {"labels": classes, "label": label}
+    schema = pixel_schema(size, size, 3, **known, resize="crop", convert=True)
     settings: dict[str, Any] = {"show_values": True, "on_error": on_error}
     source = ImageSource(path, schema, **settings)
-    batches = [(_bytes(batch.numeric), batch.codes[:, 0]) for batch in source.batches()]
+    batches = [(_bytes(batch.numeric), batch.codes) for batch in source.batches()]
+    codes = np.concatenate([codes for _, codes in batches]).astype(np.int64)
     return PublicImages(
         pixels=np.concatenate([pixels for pixels, _ in batches]).reshape(-1, size, size, 3),
-        labels=np.concatenate([codes for _, codes in batches]).astype(np.int64),
+        labels=codes[:, 0] if codes.shape[1] else np.zeros(len(codes), np.int64),
         classes=classes,
         skipped=source.skipped,
     )
 
 
-def _found(path: Path, size: int, label: str) -> list[ImageOrigin]:
+def _found(path: Path, size: int, label: str | None) -> list[ImageOrigin]:
     """Returns the images at `path`, whose labels are not known yet."""
     # Text is let through where whole numbers are declared, so these two stand for all of them.
-    form = ImageForm(shape=ImageShape(height=size, width=size, channels=3), label=label, labels=(0, 1))
+    labels = (0, 1) if label is not None else ()
+    form = ImageForm(shape=ImageShape(height=size, width=size, channels=3), label=label, labels=labels)
     origins = find_images(path, Asked(form=form, show_values=True))
     if origins is None:
         what = "it is no set of images" if path.exists() else "there is no such file or folder of public images"
