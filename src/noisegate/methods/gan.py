@@ -19,13 +19,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from noisegate.classifiers.inputs import Inputs, inputs_of
-from noisegate.errors import ModelError, OptionError, SchemaError
+from noisegate.errors import OptionError, SchemaError
 from noisegate.generators.image_network import ImageKind, ImageNetwork
 from noisegate.methods.finished import Finished, TrainedSynthesizer
+from noisegate.methods.gan_release import GENERATOR, take_generator
 from noisegate.methods.gan_settings import OF_RECORDS, SEEDS, complete_settings
 from noisegate.methods.gan_training import LABELS, AdversarialTraining, Rules
 from noisegate.methods.generator_choice import check_image_schema, read_shape
-from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan, unpacked
+from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from noisegate.generators.table import TableGenerator
     from noisegate.networks.discriminator import Discriminator
     from noisegate.synthesizer import Synthesizer
-
-GENERATOR = "generator"
-"""The event, and what is released."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,26 +188,15 @@ class PrivateGAN(TrainedSynthesizer, ABC):
             ModelError: if the release is of another method, or its generator does not fit its schema and settings.
         """
         import numpy as np
-        import torch
 
         from noisegate.generators.image import ImageGenerator
         from noisegate.generators.neural import NeuralTable
         from noisegate.generators.neural_image import NeuralImage
         from noisegate.synthesizer import FitSummary, Synthesizer
 
-        schema, values, shapes = release.schema, release.values.get(GENERATOR), self._released(release.schema)
-        wanted = sum(int(np.prod(shape)) for shape in shapes.values())
-        if values is None or values.size != wanted:
-            raise ModelError(
-                f"the release has no generator of {wanted} numbers: it was made by another method or settings."
-            )
-        arrays = unpacked(values, shapes)
-        logits = arrays.pop(LABELS, None)
-        shares = self.shares(schema) or (1.0,) if logits is None else torch.from_numpy(logits).double().softmax(dim=0)
-        weights = np.asarray(shares, dtype=np.float64)
-        generator = self.generator(schema)
-        generator.load_state_dict({name: torch.from_numpy(value) for name, value in arrays.items()})
-        generator.requires_grad_(False).eval()
+        schema, generator = release.schema, self.generator(release.schema)
+        learned = take_generator(release, self._released(schema), generator)
+        weights = np.asarray(self.shares(schema) or (1.0,)) if learned is None else learned
         model: NeuralImage | NeuralTable
         if isinstance(generator, ImageGenerator):
             model = NeuralImage(generator=generator, weights=weights, labelled=schema.layout.label is not None)

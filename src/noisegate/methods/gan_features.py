@@ -18,17 +18,17 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import OptionError
 from noisegate.generators.decoder import PACKAGED
 from noisegate.methods.decoding import matching_decoder
 from noisegate.methods.encoding import encoding_digest, image_encoding
 from noisegate.methods.finished import Finished, TrainedSynthesizer
-from noisegate.methods.gan import GENERATOR
 from noisegate.methods.gan_pretraining import show_features, shown_scale
+from noisegate.methods.gan_release import GENERATOR, take_generator
 from noisegate.methods.gan_settings import SEEDS, check_numbers, put_widths
 from noisegate.methods.gan_training import LABELS, AdversarialTraining, Rules
 from noisegate.methods.generator_choice import check_image_schema, read_shape
-from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan, unpacked
+from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
@@ -218,26 +218,16 @@ class FeatureGAN(TrainedSynthesizer, ABC):
             ModelError: if the release is of another method, or its generator does not fit its schema and settings.
         """
         import numpy as np
-        import torch
 
         from noisegate.generators.decoded_generator import DecodedGenerator, GeneratedFeatures
         from noisegate.synthesizer import FitSummary, Synthesizer
 
-        schema, values, shapes = release.schema, release.values.get(GENERATOR), self._released(release.schema)
-        wanted = sum(int(np.prod(shape)) for shape in shapes.values())
-        if values is None or values.size != wanted:
-            raise ModelError(
-                f"the release has no generator of {wanted} numbers: it was made by another method or settings."
-            )
-        arrays = unpacked(values, shapes)
-        logits = arrays.pop(LABELS, None)
-        shares = np.ones(1) if logits is None else torch.from_numpy(logits).double().softmax(dim=0).numpy()
-        generator = self.generator(schema)
-        generator.load_state_dict({name: torch.from_numpy(value) for name, value in arrays.items()})
+        schema, generator = release.schema, self.generator(release.schema)
+        learned = take_generator(release, self._released(schema), generator)
         model = DecodedGenerator(
-            source=GeneratedFeatures(generator=generator.requires_grad_(False).eval()),
+            source=GeneratedFeatures(generator=generator),
             decoder=self.checked_decoder(schema),
-            weights=shares,
+            weights=np.ones(1) if learned is None else learned,
             labelled=schema.layout.label is not None,
         )
         summary = FitSummary(step=self.steps, steps=self.steps, discrepancy=float("inf"))
