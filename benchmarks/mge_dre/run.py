@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from rich.console import Console
 from rich.table import Table
 
@@ -30,15 +31,19 @@ from noisegate.data.sources import open_source
 from noisegate.evaluation.image_distances import image_distances
 from noisegate.evaluation.image_features import EncoderFeatures
 from noisegate.evaluation.image_reading import ImageSet, images_of
+from noisegate.generators.decoder import load_decoder
 from noisegate.methods.catalogue import make_method
+from noisegate.methods.encoding import image_encoding
+from noisegate.methods.generator_choice import read_shape
 from noisegate.networks.encoder import load_encoder
 from noisegate.output.grid import SampleGrid
-from noisegate.schema import Schema, pixel_schema
+from noisegate.schema import EncodedTable, Schema, pixel_schema
 
 SIDE, NOT_PRIVATE = 32, 1000.0
+BLOCK = 256  # images that are encoded at once
 VEHICLES = (0, 1, 8, 9)
 METHODS = ("dp-dre", "dp-dre-decoded", "dp-mge", "dp-mge-full", "dp-mepf", "dp-gan-ft", "dp-gan-mi")
-FREE = ("public", "other-vehicles")
+FREE = ("public", "other-vehicles", "public-decoded", "other-vehicles-decoded")
 UNLABELLED = pixel_schema(SIDE, SIDE, 3, labels=None)
 
 
@@ -50,8 +55,8 @@ def main() -> int:
     judge = EncoderFeatures(load_encoder(options.judge), name=f"encoder {options.judge.stem}")
     rows: dict[str, dict[str, Any]] = {}
     for name in FREE:
-        if name in sets:
-            rows[name] = {"all": _kept(options, name, lambda name=name: _figures(sets[name], sets["private"], judge))}
+        if name.removesuffix("-decoded") in sets:
+            rows[name] = {"all": _kept(options, name, lambda name=name: _free(options, name, sets, judge))}
     for name in options.methods:
         rows[name] = {}
         for epsilon in options.epsilon:
@@ -60,6 +65,30 @@ def main() -> int:
             rows[name][f"{epsilon:g}"] = _kept(options, key, run)
     _print(options, rows)
     return 0
+
+
+def _free(options: argparse.Namespace, name: str, sets: dict[str, ImageSet], judge: EncoderFeatures) -> dict[str, Any]:
+    """Returns the figures of public images, or of what the decoder draws for the features of some of them."""
+    images = sets[name.removesuffix("-decoded")]
+    if name.endswith("-decoded"):
+        some = images.first(options.images, seed=options.seed)
+        images = _decoded(some, options.decoder or "cifar10", options.seed)
+    return _figures(images, sets["private"], judge)
+
+
+def _decoded(images: np.ndarray, name: str, seed: int) -> ImageSet:
+    """Returns an image drawn for the feature of each image: what no learned distribution of features can pass."""
+    decoder, parts = load_decoder(name), []
+    encoding = image_encoding("encoder", None, None, None, read_shape((SIDE, SIDE, 3)))
+    random = torch.Generator().manual_seed(seed)
+    for start in range(0, len(images), BLOCK):
+        pixels = images[start : start + BLOCK].reshape(-1, SIDE * SIDE * 3)
+        features = encoding(EncodedTable(pixels / 255, np.zeros((len(pixels), 0), np.int32)))
+        noise = torch.randn(len(pixels), decoder.latent, generator=random)
+        with torch.no_grad():
+            parts.append(np.asarray(decoder(torch.from_numpy(features), noise)))
+    drawn = np.rint(np.concatenate(parts) * 255).astype(np.uint8).reshape(-1, SIDE, SIDE, 3)
+    return ImageSet(pixels=drawn, labels=None)
 
 
 def _run(
@@ -81,7 +110,7 @@ def _run(
     if made.summary.notes:
         figures["notes"] = dict(made.summary.notes)
     if name == "dp-dre" and options.private == "vehicles":
-        figures["on_support"] = _on_support(drawn, sets["public"], options.classes)
+        figures["on_support"] = _on_support(made.model, sets["public"], options.classes)
     _draw(made, options.out / f"{key}.png", options.seed)
     return figures
 
@@ -113,7 +142,7 @@ def _sets(options: argparse.Namespace) -> dict[str, ImageSet]:
         sets["other-vehicles"] = _only(train, options.classes)
     else:
         form = pixel_schema(SIDE, SIDE, 3, labels=None, resize="stretch", convert=True)
-        sets["private"] = _read(options.other, form).first(options.most, seed=0)
+        sets["private"] = ImageSet(pixels=_read(options.other, form).first(options.most, seed=0), labels=None)
     for name in ("public", "private"):
         path = options.out / f"{name}.npz"
         if not path.exists():
@@ -140,11 +169,12 @@ def _figures(made: ImageSet, real: ImageSet, judge: EncoderFeatures) -> dict[str
     }
 
 
-def _on_support(drawn: np.ndarray, public: ImageSet, classes: list[int]) -> float:
-    """Returns the share of images handed out that are public images of the private classes (Table 3 of the paper)."""
+def _on_support(model: Any, public: ImageSet, classes: list[int]) -> float:
+    """Returns the share of the weight that lies on public images of the private classes (Table 3 of the paper)."""
     assert public.labels is not None
     labels = {image.tobytes(): int(label) for image, label in zip(public.pixels, public.labels, strict=True)}
-    return float(np.mean([labels[image.tobytes()] in classes for image in drawn]))
+    right = [labels[image.tobytes()] in classes for image in model.records.numeric]
+    return float(model.weights.sum(axis=0)[right].sum() / model.weights.sum())
 
 
 def _draw(made: Synthesizer, out: Path, seed: int) -> None:
@@ -170,7 +200,8 @@ def _print(options: argparse.Namespace, rows: dict[str, dict[str, Any]]) -> None
         ("frechet", "Fréchet distance in the judge's features"),
         ("precision", "precision of the distribution, F 1/8"),
         ("recall", "recall of the distribution, F 8"),
-        ("on_support", "share of handed out images of the private classes"),
+        ("ndb", "share of bins that are different (NDB)"),
+        ("on_support", "share of the weight on images of the private classes"),
     ):
         page = Table(title=title, title_justify="left")
         page.add_column("")
@@ -178,6 +209,7 @@ def _print(options: argparse.Namespace, rows: dict[str, dict[str, Any]]) -> None
             page.add_column(f"ε = {epsilon:g}", justify="right")
         for name, found in rows.items():
             values = [found.get(f"{epsilon:g}", found.get("all", {})).get(figure) for epsilon in options.epsilon]
+            values = [value["share"] if isinstance(value, dict) else value for value in values]
             if any(value is not None for value in values):
                 page.add_row(name, *("" if value is None else f"{value:.3f}" for value in values))
         if page.row_count:
