@@ -180,6 +180,7 @@ def _on_support(model: Any, public: ImageSet, classes: list[int]) -> float:
 def _draw(made: Synthesizer, out: Path, seed: int) -> None:
     form = made.schema.images
     assert form is not None
+    out.unlink(missing_ok=True)
     grid = SampleGrid(form=form, out=out)
     for batch in made.images(200, seed=seed):
         grid.add(batch)
