@@ -28,7 +28,7 @@ from noisegate.evaluation.image_classifiers import read_classifiers
 from noisegate.evaluation.image_features import named_features
 from noisegate.evaluation.image_reading import ImageSet, images_of
 from noisegate.evaluation.image_report import ImageReport, evaluate_images
-from noisegate.methods.mepf import DPMEPF
+from noisegate.methods.mepf.method import DPMEPF
 from noisegate.output.grid import SampleGrid
 from noisegate.schema import ImageForm, Schema, pixel_schema
 

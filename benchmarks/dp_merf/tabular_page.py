@@ -13,7 +13,7 @@ from rich.table import Table
 
 from noisegate.evaluation import CAVEAT, DownstreamReport
 from noisegate.evaluation.scores import Scores
-from noisegate.methods.hp_design import paper_split
+from noisegate.methods.hp.design import paper_split
 
 EXPECTED = Path(__file__).with_name("expected.toml")
 TITLES = {"roc_auc": "ROC-AUC", "average_precision": "average precision", "f1": "F1", "accuracy": "accuracy"}

@@ -30,7 +30,7 @@ from rich.table import Table
 from noisegate import Gate, PrivateSetGeneration, Release, UserError
 from noisegate.evaluation import LabelledRows, Training, network_scores
 from noisegate.fitting.device import choose_device
-from noisegate.methods.psg import PAPER
+from noisegate.methods.psg.method import PAPER
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 

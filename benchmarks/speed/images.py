@@ -49,7 +49,7 @@ def _race(network: str, rounds: int) -> dict[str, Any]:
     import torch
 
     from noisegate.gate.sums import SumTask, block_rows, sum_records
-    from noisegate.methods.mepf import DPMEPF
+    from noisegate.methods.mepf.method import DPMEPF
     from noisegate.privacy.grid import Grid
     from noisegate.schema import EncodedTable, pixel_schema
     from noisegate.schema.pixels import ImageShape

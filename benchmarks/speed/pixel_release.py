@@ -60,7 +60,7 @@ def _measure(options: argparse.Namespace) -> int:
 
     from noisegate import Gate
     from noisegate.gate.engines.local import LocalEngine
-    from noisegate.methods.hp import DPHP
+    from noisegate.methods.hp.method import DPHP
     from noisegate.schema import pixel_schema
 
     drawn, labels = simulated_digits(min(options.rows, 10_000), seed=0)

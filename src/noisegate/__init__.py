@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from noisegate.estimators import LocallyLinearMaps as LocallyLinearMaps
     from noisegate.gate.discovery import discover_schema as discover_schema
     from noisegate.gate.gate import Gate as Gate
-    from noisegate.methods.dre import DPDRE as DPDRE
-    from noisegate.methods.gan import DPCGAN as DPCGAN
-    from noisegate.methods.gan import DPGAN as DPGAN
-    from noisegate.methods.hp import DPHP as DPHP
+    from noisegate.methods.dre.method import DPDRE as DPDRE
+    from noisegate.methods.gan.method import DPCGAN as DPCGAN
+    from noisegate.methods.gan.method import DPGAN as DPGAN
+    from noisegate.methods.hp.method import DPHP as DPHP
     from noisegate.methods.joint import JointEmbedding as JointEmbedding
-    from noisegate.methods.mepf import DPMEPF as DPMEPF
+    from noisegate.methods.mepf.method import DPMEPF as DPMEPF
     from noisegate.methods.merf import DPMERF as DPMERF
-    from noisegate.methods.mge import DPMGE as DPMGE
-    from noisegate.methods.pairwise import Pairwise as Pairwise
-    from noisegate.methods.psg import PrivateSetGeneration as PrivateSetGeneration
+    from noisegate.methods.mge.method import DPMGE as DPMGE
+    from noisegate.methods.pairwise.method import Pairwise as Pairwise
+    from noisegate.methods.psg.method import PrivateSetGeneration as PrivateSetGeneration
     from noisegate.privacy.adjacency import Adjacency as Adjacency
     from noisegate.privacy.certificate import Certificate as Certificate
     from noisegate.privacy.ledger import Ledger as Ledger
@@ -42,20 +42,20 @@ _HOMES = {
     "Budget": "noisegate.privacy.plan",
     "BudgetRefusedError": "noisegate.errors",
     "Certificate": "noisegate.privacy.certificate",
-    "DPCGAN": "noisegate.methods.gan",
-    "DPDRE": "noisegate.methods.dre",
-    "DPGAN": "noisegate.methods.gan",
-    "DPHP": "noisegate.methods.hp",
-    "DPMEPF": "noisegate.methods.mepf",
+    "DPCGAN": "noisegate.methods.gan.method",
+    "DPDRE": "noisegate.methods.dre.method",
+    "DPGAN": "noisegate.methods.gan.method",
+    "DPHP": "noisegate.methods.hp.method",
+    "DPMEPF": "noisegate.methods.mepf.method",
     "DPMERF": "noisegate.methods.merf",
-    "DPMGE": "noisegate.methods.mge",
+    "DPMGE": "noisegate.methods.mge.method",
     "Gate": "noisegate.gate.gate",
     "JointEmbedding": "noisegate.methods.joint",
     "Ledger": "noisegate.privacy.ledger",
     "LocallyLinearMaps": "noisegate.estimators",
     "NoisegateError": "noisegate.errors",
-    "Pairwise": "noisegate.methods.pairwise",
-    "PrivateSetGeneration": "noisegate.methods.psg",
+    "Pairwise": "noisegate.methods.pairwise.method",
+    "PrivateSetGeneration": "noisegate.methods.psg.method",
     "Release": "noisegate.privacy.release",
     "Schema": "noisegate.schema",
     "Synthesizer": "noisegate.synthesizer",

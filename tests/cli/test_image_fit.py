@@ -75,7 +75,7 @@ TRAINING = [*TRAINING, "--set", "rate=0.2", "--set", "batch=8", "--set", "hidden
 
 
 def test_a_training_stopped_between_its_steps_goes_on(gallery, cli, monkeypatch):
-    from noisegate.methods.gan_training import AdversarialTraining
+    from noisegate.methods.gan.training import AdversarialTraining
 
     base = ["fit", gallery.data, *IMAGES, "--epsilon", 10, "--out", gallery.out, *TRAINING]
     base += ["--dataset", "clinic", "--ledger", gallery.ledger]

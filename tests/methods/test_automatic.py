@@ -4,7 +4,7 @@ import pytest
 
 from noisegate.methods.automatic import AUTO, reason
 from noisegate.methods.catalogue import make_method
-from noisegate.methods.pairwise import Pairwise, cells_for
+from noisegate.methods.pairwise.method import Pairwise, cells_for
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
 
 X = Continuous(name="x", lower=0.0, upper=1.0)

@@ -11,10 +11,10 @@ from noisegate import Budget, Gate, Ledger, Release, Synthesizer
 from noisegate.errors import DataError, ModelError, OptionError, SchemaError
 from noisegate.gate.gradients import GradientSession
 from noisegate.methods.catalogue import make_method, method_of
-from noisegate.methods.dre import DPDRE
-from noisegate.methods.dre_settings import LONGEST, LOUDEST, PAPER
-from noisegate.methods.dre_training import scores_of
-from noisegate.methods.dre_weights import weights_of
+from noisegate.methods.dre.method import DPDRE
+from noisegate.methods.dre.settings import LONGEST, LOUDEST, PAPER
+from noisegate.methods.dre.training import scores_of
+from noisegate.methods.dre.weights import weights_of
 from noisegate.methods.kept_training import STATE_FILE
 from noisegate.model_folder import verify_model
 from noisegate.privacy.events import SampledGaussianEvent

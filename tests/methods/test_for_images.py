@@ -7,7 +7,7 @@ from noisegate.methods.automatic import AUTO, auto_for
 from noisegate.methods.for_images import image_settings, make_for
 from noisegate.methods.joint import JointEmbedding
 from noisegate.methods.llm import DPLLM
-from noisegate.methods.pairwise import Pairwise
+from noisegate.methods.pairwise.method import Pairwise
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Integer, Schema, pixel_schema
 

@@ -8,9 +8,9 @@ import torch
 from noisegate import DPCGAN, DPGAN, Budget, Gate, Ledger, Release, Synthesizer
 from noisegate.errors import CalibrationError, ModelError, OptionError, SchemaError
 from noisegate.gate.gradients import GradientSession
-from noisegate.methods import gan_training
 from noisegate.methods.catalogue import make_method, method_of
-from noisegate.methods.gan_training import LABELS
+from noisegate.methods.gan import training as gan_training
+from noisegate.methods.gan.training import LABELS
 from noisegate.methods.kept_training import STATE_FILE
 from noisegate.privacy import gradient_plan
 from noisegate.privacy.events import SampledGaussianEvent

@@ -12,10 +12,10 @@ from noisegate import Budget, Gate, Synthesizer
 from noisegate.errors import DataError, ModelError, OptionError
 from noisegate.generators.decoded_generator import DecodedGenerator
 from noisegate.methods.catalogue import make_method, method_of
-from noisegate.methods.gan_features import DPGANInversion
-from noisegate.methods.gan_finetuned import DPGANFineTuned
-from noisegate.methods.gan_pretraining import show_features
-from noisegate.methods.gan_release import GENERATOR
+from noisegate.methods.gan.features import DPGANInversion
+from noisegate.methods.gan.finetuned import DPGANFineTuned
+from noisegate.methods.gan.pretraining import show_features
+from noisegate.methods.gan.release import GENERATOR
 from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.schema import EncodedTable
 

@@ -6,7 +6,7 @@ import pytest
 
 from noisegate import DPHP, Budget, Gate, Ledger, Synthesizer
 from noisegate.errors import OptionError
-from noisegate.methods.hp_design import paper_split
+from noisegate.methods.hp.design import paper_split
 from noisegate.privacy import accounting
 from noisegate.schema import Boolean, Categorical, Continuous, Schema, pixel_schema
 

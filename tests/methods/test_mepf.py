@@ -12,8 +12,8 @@ from noisegate import Adjacency, Budget, Gate, Synthesizer
 from noisegate.errors import ModelError, OptionError
 from noisegate.gate.engines.local import LocalEngine
 from noisegate.methods.catalogue import make_method, method_named, method_of
-from noisegate.methods.mepf import DPMEPF, FIRST, SECOND, STOPPING
-from noisegate.methods.mepf_settings import default_channels
+from noisegate.methods.mepf.method import DPMEPF, FIRST, SECOND, STOPPING
+from noisegate.methods.mepf.settings import default_channels
 from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.privacy.grid import UNITS
 from noisegate.schema import pixel_schema

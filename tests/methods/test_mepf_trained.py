@@ -7,8 +7,8 @@ import pytest
 from noisegate import Budget, Gate, Synthesizer
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.methods.catalogue import make_method, method_of
-from noisegate.methods.mepf import FIRST
-from noisegate.methods.mepf_trained import ENCODER, DPMEPFTrained
+from noisegate.methods.mepf.method import FIRST
+from noisegate.methods.mepf.trained import ENCODER, DPMEPFTrained
 from noisegate.privacy.events import SampledGaussianEvent
 from noisegate.schema import EncodedTable, pixel_schema
 

@@ -8,7 +8,7 @@ import pytest
 from noisegate import Adjacency, Budget
 from noisegate.errors import OptionError, UserError
 from noisegate.methods.catalogue import make_method, method_named
-from noisegate.methods.mge import DPMGE, MEAN, SECOND
+from noisegate.methods.mge.method import DPMGE, MEAN, SECOND
 from noisegate.privacy.grid import UNITS
 from noisegate.schema import pixel_schema
 

@@ -11,7 +11,7 @@ import pytest
 from noisegate import Gate, Synthesizer
 from noisegate.errors import ModelError, OptionError
 from noisegate.methods.catalogue import make_method, method_of
-from noisegate.methods.pairwise import Pairwise
+from noisegate.methods.pairwise.method import Pairwise
 from noisegate.model_folder import verify_model
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.ledger import Kind, Ledger

@@ -12,8 +12,8 @@ from noisegate.errors import OptionError
 from noisegate.gate.engines.local import LocalEngine
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import SumTask, sum_records
-from noisegate.methods.pairwise import Pairwise
-from noisegate.methods.pairwise_design import COARSE, COUNTS, HISTOGRAMS, PAIRS, SCREEN, SINGLES
+from noisegate.methods.pairwise.design import COARSE, COUNTS, HISTOGRAMS, PAIRS, SCREEN, SINGLES
+from noisegate.methods.pairwise.method import Pairwise
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Ordinal, Schema

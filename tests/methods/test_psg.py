@@ -10,13 +10,13 @@ from noisegate.classifiers.inputs import inputs_of
 from noisegate.errors import CalibrationError, DivergedError, ModelError, OptionError, SchemaError
 from noisegate.fitting.synthetic_set import FreeRecords
 from noisegate.gate import gradients
-from noisegate.methods import psg_training
 from noisegate.methods.catalogue import method_named
 from noisegate.methods.finished import Finished
 from noisegate.methods.kept_training import STATE_FILE
-from noisegate.methods.psg import PAPER
-from noisegate.methods.psg_records import records_of
-from noisegate.methods.psg_training import Schedule, SetTraining
+from noisegate.methods.psg import training as psg_training
+from noisegate.methods.psg.method import PAPER
+from noisegate.methods.psg.records import records_of
+from noisegate.methods.psg.training import Schedule, SetTraining
 from noisegate.model_folder import verify_model
 from noisegate.networks.convnet import build_convnet
 from noisegate.privacy import accounting

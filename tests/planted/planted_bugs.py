@@ -76,7 +76,11 @@ T_CONCENTRATED, T_MARGINAL_PLAN = "privacy/test_zero_concentrated.py", "privacy/
 T_MARGINALS = "gate/test_marginals.py"
 T_MARGINALS_STOP = f"{T_MARGINALS}::test_what_opendp_says_when_it_stops_is_not_passed_on"
 T_COUNTING, T_ROUNDS = "gate/test_counting.py", "gate/test_rounds.py"
-PAIRWISE, DESIGN, T_DESIGN = "methods/pairwise.py", "methods/pairwise_design.py", "methods/test_pairwise_design.py"
+PAIRWISE, DESIGN, T_DESIGN = (
+    "methods/pairwise/method.py",
+    "methods/pairwise/design.py",
+    "methods/test_pairwise_design.py",
+)
 UNITS, T_UNITS, T_UNITS_GATE = "data/units.py", "data/test_units.py", "gate/test_units.py"
 T_STEPS = f"{T_ACCOUNTING}::test_sampled_steps_cost_what_dp_accounting_says"
 T_DISCRETE = f"{T_ACCOUNTING}::test_the_discrete_gaussian_is_charged_as_one_with_four_units_less_variance"
@@ -981,7 +985,7 @@ BUGS = (
     ),
     one(
         "private-records-as-public-ones",
-        "methods/dre.py",
+        "methods/dre/method.py",
         "gate.check_apart(self.public)",
         "self.public",
         f"{T_DRE}::test_a_public_set_that_is_the_private_one_is_refused_before_anything_is_spent",

@@ -105,7 +105,7 @@ def _make(folder: Path, epsilon: float) -> Report:
 
 def _fit(train: Path, schema: Schema, epsilon: float) -> Synthesizer:
     from noisegate.gate.gate import Gate
-    from noisegate.methods.pairwise import Pairwise
+    from noisegate.methods.pairwise.method import Pairwise
 
     method = Pairwise()
     release = method.ask(Gate(train, schema=schema, epsilon=epsilon, unit="respondent"))

@@ -108,7 +108,7 @@ def plan(
 def reason_of(asked: str, chosen: AnyMethod, schema: Schema, epsilon: float) -> str | None:
     """Returns what `auto` does with a table or with images, and why; None for a method that was named."""
     from noisegate.methods.automatic import AUTO, image_reason, reason
-    from noisegate.methods.pairwise import Pairwise
+    from noisegate.methods.pairwise.method import Pairwise
 
     if asked == AUTO and schema.images is not None:
         return image_reason(chosen.name, schema)

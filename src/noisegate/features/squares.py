@@ -7,7 +7,7 @@ Sensitivity, proved. Let ‖z‖₂ ≤ 1 and v = z ⊙ z. Then
 * v ≥ 0 in every coordinate, whatever the signs of z. So ‖v − w‖² = ‖v‖² + ‖w‖² − 2⟨v, w⟩ ≤ 2, and under replace-one the
   sensitivity is exactly √2 (two vectors with their one entry at different places).
 
-The paper's Claim 1 has neither the second line nor exact composition: see `noisegate.methods.mge`.
+The paper's Claim 1 has neither the second line nor exact composition: see `noisegate.methods.mge.method`.
 
 These are not `Perceptual(moment=2)`, whose squares are scaled to norm 1 once more. That suits DP-MEPF, which only
 compares embeddings, but f²/‖f²‖ has no variance of f/‖f‖ in it. Here Σⱼ vⱼ = ‖z‖², which is 1 for every vector of

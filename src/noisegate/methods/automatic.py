@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from noisegate.methods.pairwise import Pairwise
+from noisegate.methods.pairwise.method import Pairwise
 from noisegate.schema import Schema
 
 AUTO = "auto"

@@ -8,21 +8,21 @@ from typing import Any, TypeAlias
 
 from noisegate.errors import OptionError
 from noisegate.methods.automatic import AUTO
-from noisegate.methods.dre import DPDRE
-from noisegate.methods.gan import DPCGAN, DPGAN
-from noisegate.methods.gan_features import DPGANInversion
-from noisegate.methods.gan_finetuned import DPGANFineTuned
+from noisegate.methods.dre.method import DPDRE
+from noisegate.methods.gan.features import DPGANInversion
+from noisegate.methods.gan.finetuned import DPGANFineTuned
+from noisegate.methods.gan.method import DPCGAN, DPGAN
 from noisegate.methods.graphical import AIM, MST
-from noisegate.methods.hp import DPHP
+from noisegate.methods.hp.method import DPHP
 from noisegate.methods.joint import JointEmbedding
 from noisegate.methods.llm import DPLLM
-from noisegate.methods.mepf import DPMEPF
-from noisegate.methods.mepf_trained import DPMEPFTrained
+from noisegate.methods.mepf.method import DPMEPF
+from noisegate.methods.mepf.trained import DPMEPFTrained
 from noisegate.methods.merf import DPMERF
 from noisegate.methods.method import Method
-from noisegate.methods.mge import DPMGE
-from noisegate.methods.pairwise import Pairwise
-from noisegate.methods.psg import PrivateSetGeneration
+from noisegate.methods.mge.method import DPMGE
+from noisegate.methods.pairwise.method import Pairwise
+from noisegate.methods.psg.method import PrivateSetGeneration
 from noisegate.privacy.certificate import Certificate
 
 METHODS: dict[str, type[Method]] = {

@@ -62,7 +62,7 @@ class JointEmbedding(Matched):
         pixels_share: Budget share of the pixels.
         orientations_share: Budget share of the orientations.
         perceptual_share: Budget share of the activations of a public network; 0 to leave them out.
-        network: That network; "encoder" is the one of the package, see `noisegate.methods.mepf.DPMEPF`.
+        network: That network; "encoder" is the one of the package, see `noisegate.methods.mepf.method.DPMEPF`.
         weights: File of its weights; never downloaded.
         sha256: What that file hashes to.
         layers: Modules of it; empty for the encoder's four, or all convolutions of another network.

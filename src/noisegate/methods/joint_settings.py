@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from noisegate.errors import OptionError
-from noisegate.methods.mepf_settings import check_network
+from noisegate.methods.mepf.settings import check_network
 from noisegate.schema.pixels import ImageShape
 
 REFERENCE = ImageShape(height=28, width=28)

@@ -37,7 +37,7 @@ _SEEDS = 2**63
 
 
 class Asked(Protocol):
-    """The settings that say what is public, and how records are compared; see `noisegate.methods.dre.DPDRE`."""
+    """The settings that say what is public, and how records are compared; see `noisegate.methods.dre.method.DPDRE`."""
 
     @property
     def public(self) -> Any: ...  # noqa: D102 - documented there

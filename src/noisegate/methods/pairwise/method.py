@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from noisegate.errors import OptionError
 from noisegate.methods.fitted import Fitted
 from noisegate.methods.from_json import method_from_json
-from noisegate.methods.pairwise_design import (
+from noisegate.methods.pairwise.design import (
     COARSE,
     COUNTS,
     HISTOGRAMS,
@@ -174,7 +174,7 @@ class Pairwise(Fitted):
 
     def synthesizer(self, release: Release, fitting: MixtureFit) -> Synthesizer:
         """Returns the synthesizer that a fit has reached."""
-        from noisegate.methods.pairwise_model import mixture_of
+        from noisegate.methods.pairwise.model import mixture_of
         from noisegate.synthesizer import FitSummary, Synthesizer
 
         design = self.design(release.schema, release.certificate.epsilon)

@@ -23,10 +23,10 @@ from noisegate.generators.decoder import PACKAGED
 from noisegate.methods.decoding import matching_decoder
 from noisegate.methods.encoding import encoding_digest, image_encoding
 from noisegate.methods.finished import Finished, TrainedSynthesizer
-from noisegate.methods.gan_pretraining import show_features, shown_scale
-from noisegate.methods.gan_release import GENERATOR, take_generator
-from noisegate.methods.gan_settings import SEEDS, check_numbers, put_widths
-from noisegate.methods.gan_training import LABELS, AdversarialTraining, Rules
+from noisegate.methods.gan.pretraining import show_features, shown_scale
+from noisegate.methods.gan.release import GENERATOR, take_generator
+from noisegate.methods.gan.settings import SEEDS, check_numbers, put_widths
+from noisegate.methods.gan.training import LABELS, AdversarialTraining, Rules
 from noisegate.methods.generator_choice import check_image_schema, read_shape
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget

@@ -24,7 +24,7 @@ from noisegate.methods.fitted import Fitted
 from noisegate.methods.from_json import method_from_json
 from noisegate.methods.generator_choice import check_image_schema, read_shape
 from noisegate.methods.matched import COUNTS
-from noisegate.methods.mepf_settings import (
+from noisegate.methods.mepf.settings import (
     VALIDATION_SHARE,
     Preset,
     Stopping,
@@ -59,7 +59,7 @@ _OF_PRESET: Any = None
 class DPMEPF(Fitted):
     """Settings of DP-MEPF; none of them depends on private data.
 
-    Where a default is not given, it is that of the preset, in `noisegate.methods.mepf_settings`.
+    Where a default is not given, it is that of the preset, in `noisegate.methods.mepf.settings`.
 
     Attributes:
         preset: "default", or "paper": VGG-19, both moments, private early stopping, residual generator, 200,000 steps.

@@ -9,7 +9,7 @@ from noisegate.fitting.histogram import Histogram
 from noisegate.fitting.mixture import MixtureFit
 from noisegate.generators.mixture import Mixture
 from noisegate.generators.within_cell import WithinCell
-from noisegate.methods.pairwise_design import Design
+from noisegate.methods.pairwise.design import Design
 from noisegate.privacy.release import Release
 from noisegate.schema import Continuous, NumericColumn
 

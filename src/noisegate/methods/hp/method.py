@@ -7,7 +7,7 @@ Every sum, the products' too, is split by label.
 What differs from the paper, and why, is in docs/choosing.md: the series is centred and stretched to the column's range,
 which needs a tenth of the terms; coded columns have an exact one-hot kernel; the bound is the truncated supremum and
 not 1; all pairs of columns are multiplied, not a few random ones; and the budget is split for the least total noise.
-`moved=False`, `products="random"` and `noisegate.methods.hp_design.paper_split` give the paper's.
+`moved=False`, `products="random"` and `noisegate.methods.hp.design.paper_split` give the paper's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from noisegate.features.labels import Counts
 from noisegate.features.pooled import PooledProducts
 from noisegate.features.products import Group, Products
 from noisegate.methods.generator_choice import TABLES, Generator, check_image_schema, read_shape
-from noisegate.methods.hp_design import (
+from noisegate.methods.hp.design import (
     Kernel,
     ProductKind,
     least_noise_shares,
@@ -35,7 +35,7 @@ from noisegate.methods.hp_design import (
     tables_of,
     weighted,
 )
-from noisegate.methods.hp_settings import check_memory, check_numbers, defaults_of
+from noisegate.methods.hp.settings import check_memory, check_numbers, defaults_of
 from noisegate.methods.matched import COUNTS, Matched
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.approximation_bounds import truncation_error
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
 
 SUM, PRODUCT = "sum", "product"
-# Stands for the default of the generator (`methods.hp_settings.DEFAULTS`) until a method is made.
+# Stands for the default of the generator (`settings.DEFAULTS`) until a method is made.
 _OF_GENERATOR: Any = None
 
 
@@ -57,7 +57,7 @@ _OF_GENERATOR: Any = None
 class DPHP(Matched):
     """Settings of DP-HP; none of them depends on private data.
 
-    Where a default is not given, it is that of the generator, in `noisegate.methods.hp_settings.DEFAULTS`.
+    Where a default is not given, it is that of the generator, in `noisegate.methods.hp.settings.DEFAULTS`.
 
     Attributes:
         generator: "mixture" of products, or "table", the paper's kind of network; for images as a table of pixels

@@ -11,7 +11,7 @@ from noisegate.generators.record_model import RecordModel
 from noisegate.schema import Schema
 
 if TYPE_CHECKING:
-    from noisegate.methods.dre_design import Design
+    from noisegate.methods.dre.design import Design
 
 
 def model_of(design: Design, weights: npt.NDArray[np.float64], schema: Schema) -> RecordModel:

@@ -12,7 +12,7 @@ from noisegate.generators.weights import effective_size, pooled
 from noisegate.schema import Schema
 
 if TYPE_CHECKING:
-    from noisegate.methods.dre_design import Design
+    from noisegate.methods.dre.design import Design
     from noisegate.networks.discriminator import Discriminator
 
 LEAST_EFFECTIVE = 0.01
@@ -37,7 +37,7 @@ def weights_of(discriminator: Discriminator, design: Design, *, most: float) -> 
     """
     import torch
 
-    from noisegate.methods.dre_training import scores_of
+    from noisegate.methods.dre.training import scores_of
 
     vectors, parts = torch.from_numpy(design.vectors), []
     labels = None if design.labels is None else torch.from_numpy(design.labels)

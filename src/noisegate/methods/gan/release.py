@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from noisegate.errors import ModelError
-from noisegate.methods.gan_training import LABELS
+from noisegate.methods.gan.training import LABELS
 from noisegate.privacy.gradient_plan import unpacked
 from noisegate.privacy.release import Release
 

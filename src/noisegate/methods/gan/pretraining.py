@@ -1,6 +1,6 @@
 """A GAN in feature space on public features, before it is shown private ones: the start of DP-GAN-FT.
 
-It is the same game as with private records (`gan_training`), where the gradient at real ones is the plain mean over
+It is the same game as with private records (`training`), where the gradient at real ones is the plain mean over
 public features and nothing is clipped. All of it is public.
 """
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
     from noisegate.generators.feature_network import FeatureGenerator
     from noisegate.generators.generator import Generator
-    from noisegate.methods.gan_training import Rules
+    from noisegate.methods.gan.training import Rules
     from noisegate.networks.discriminator import Discriminator
 
 UNCLIPPED = 1e6
 """A norm that no gradient reaches."""
 
-_REAL = 2  # beside the two players of `gan_training`
+_REAL = 2  # beside the two players of `training`
 
 
 def show_features(generator: Generator, noise: Tensor, labels: Tensor, random: torch.Generator) -> Tensor:
@@ -50,7 +50,7 @@ def pretrain(
     import torch
     from torch.nn.functional import softplus
 
-    from noisegate.methods.gan_training import AdversarialTraining
+    from noisegate.methods.gan.training import AdversarialTraining
 
     classes = discriminator.classes
     shares = rows[:, -classes:].mean(dim=0).clamp_min(1e-6).log() if classes else torch.zeros(1, device=rows.device)

@@ -36,8 +36,8 @@ from noisegate.methods.fitted import Fitted
 from noisegate.methods.from_json import method_from_json
 from noisegate.methods.generator_choice import check_image_schema, read_shape
 from noisegate.methods.matched import COUNTS
-from noisegate.methods.mge_features import Axes, MomentFeatures
-from noisegate.methods.mge_settings import AXES, FLOOR, Covariance, check_settings
+from noisegate.methods.mge.features import Axes, MomentFeatures
+from noisegate.methods.mge.settings import AXES, FLOOR, Covariance, check_settings
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Question
 from noisegate.privacy.release import Release

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from noisegate.errors import ModelError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.features.whitening import Whitened, whitened
-from noisegate.methods.dre_features import features_of
-from noisegate.methods.dre_settings import Asked
+from noisegate.methods.dre.features import features_of
+from noisegate.methods.dre.settings import Asked
 from noisegate.methods.generator_choice import read_shape
 from noisegate.methods.public_reference import PublicReference, read_reference
 from noisegate.schema import Schema

@@ -21,8 +21,8 @@ from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.methods.finished import Finished, TrainedSynthesizer
 from noisegate.methods.generator_choice import check_image_schema, read_shape
 from noisegate.methods.kept_training import Training
-from noisegate.methods.psg_records import label_of, records_of
-from noisegate.methods.psg_training import SET, Schedule, SetTraining
+from noisegate.methods.psg.records import label_of, records_of
+from noisegate.methods.psg.training import SET, Schedule, SetTraining
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release

@@ -2,7 +2,7 @@
 
 "Large-Scale Public Data Improves Differentially Private Image Generation Quality", section 3.2. A two-layer perceptron
 learns to tell features of private records from those of public ones, from noisy gradients (Algorithm 1 of the paper:
-DP-SGD with Adam; equation 2 is in `dre_training`). Where it gives D, a public reference gets the weight w = D/(1 − D),
+DP-SGD with Adam; equation 2 is in `training`). Where it gives D, a public reference gets the weight w = D/(1 − D),
 the density of private features over that of public ones, and records are drawn from the references in proportion to w.
 Where no public record is like the private ones, no weight helps.
 
@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from noisegate.errors import ModelError, OptionError, SchemaError
-from noisegate.methods.dre_settings import LONGEST, OF_RECORDS, complete_settings, norm_under
+from noisegate.methods.dre.settings import LONGEST, OF_RECORDS, complete_settings, norm_under
 from noisegate.methods.finished import Finished, TrainedSynthesizer
 from noisegate.methods.generator_choice import check_image_schema, read_shape
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan, unpacked
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from noisegate.features.feature_map import FeatureMap
     from noisegate.gate.gate import Gate
     from noisegate.gate.losses import RecordLoss
-    from noisegate.methods.dre_design import Design
-    from noisegate.methods.dre_training import DensityRatioTraining
+    from noisegate.methods.dre.design import Design
+    from noisegate.methods.dre.training import DensityRatioTraining
     from noisegate.networks.discriminator import Discriminator
     from noisegate.synthesizer import Synthesizer
 
@@ -167,7 +167,7 @@ class DPDRE(TrainedSynthesizer):
         """Returns the discriminator at its start."""
         import torch
 
-        from noisegate.methods.dre_training import DensityRatioTraining, Rules
+        from noisegate.methods.dre.training import DensityRatioTraining, Rules
 
         design = self.design(schema)
         labels = design.labels
@@ -200,8 +200,8 @@ class DPDRE(TrainedSynthesizer):
             ModelError: if the release is of another method or settings, or the public records are others than then.
             UserError: if they cannot be read.
         """
-        from noisegate.methods.dre_model import model_of
-        from noisegate.methods.dre_weights import notes_of, weights_of
+        from noisegate.methods.dre.model import model_of
+        from noisegate.methods.dre.weights import notes_of, weights_of
         from noisegate.synthesizer import FitSummary, Synthesizer
 
         schema, values = release.schema, release.values.get(DISCRIMINATOR)
@@ -236,7 +236,7 @@ class DPDRE(TrainedSynthesizer):
         Raises:
             UserError: if the public records are not there or do not fit, or the encoder is not there.
         """
-        from noisegate.methods.dre_design import Design
+        from noisegate.methods.dre.design import Design
 
         kept: dict[str, Design] = self._designs
         if schema.digest() not in kept:
@@ -262,7 +262,7 @@ class DPDRE(TrainedSynthesizer):
             check_image_schema(schema, shape, labelled=False)
             return image_encoding(self.network, self.weights, self.sha256, self.layer, shape)
         from noisegate.classifiers.inputs import inputs_of
-        from noisegate.methods.dre_features import TableFeatures
+        from noisegate.methods.dre.features import TableFeatures
 
         layout = schema.layout
         inputs = inputs_of(schema, centre=0.5)

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from noisegate.errors import OptionError
 from noisegate.features.hermite import check_order, rho_of
 from noisegate.methods.generator_choice import Generator, check_generator
-from noisegate.methods.hp_design import ProductKind
+from noisegate.methods.hp.design import ProductKind
 
 
 @dataclass(frozen=True, kw_only=True)

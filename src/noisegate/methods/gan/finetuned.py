@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from noisegate.errors import OptionError
-from noisegate.methods.gan_features import FeatureGAN, classes_of
-from noisegate.methods.gan_pretraining import UNCLIPPED, pretrain, shown_scale
+from noisegate.methods.gan.features import FeatureGAN, classes_of
+from noisegate.methods.gan.pretraining import UNCLIPPED, pretrain, shown_scale
 from noisegate.methods.public_reference import PublicReference, read_reference
 from noisegate.schema import Schema
 
@@ -93,7 +93,7 @@ class DPGANFineTuned(FeatureGAN):
         import torch
         from torch.nn.functional import one_hot
 
-        from noisegate.methods.dre_features import features_of
+        from noisegate.methods.dre.features import features_of
 
         reference, encoding, classes = self._reference(schema), self.represent(schema), classes_of(schema)
         features = torch.from_numpy(features_of(reference.records, encoding)) * shown_scale(encoding.dim)

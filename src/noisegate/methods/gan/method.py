@@ -22,9 +22,9 @@ from noisegate.classifiers.inputs import Inputs, inputs_of
 from noisegate.errors import OptionError, SchemaError
 from noisegate.generators.image_network import ImageKind, ImageNetwork
 from noisegate.methods.finished import Finished, TrainedSynthesizer
-from noisegate.methods.gan_release import GENERATOR, take_generator
-from noisegate.methods.gan_settings import OF_RECORDS, SEEDS, complete_settings
-from noisegate.methods.gan_training import LABELS, AdversarialTraining, Rules
+from noisegate.methods.gan.release import GENERATOR, take_generator
+from noisegate.methods.gan.settings import OF_RECORDS, SEEDS, complete_settings
+from noisegate.methods.gan.training import LABELS, AdversarialTraining, Rules
 from noisegate.methods.generator_choice import check_image_schema, read_shape
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.methods.generator_choice import read_shape
 from noisegate.methods.kept_training import KeptTraining, Training, check_finite
-from noisegate.methods.mepf import DPMEPF
+from noisegate.methods.mepf.method import DPMEPF
 from noisegate.methods.trained import Trained
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan, unpacked
 from noisegate.privacy.plan import Budget

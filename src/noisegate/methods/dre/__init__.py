@@ -1,0 +1,1 @@
+"""DP-DRE: public records, weighed to look like the private ones."""

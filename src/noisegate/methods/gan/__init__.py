@@ -1,0 +1,1 @@
+"""Private GANs: of records, and of an encoder's features."""

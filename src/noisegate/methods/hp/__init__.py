@@ -1,0 +1,1 @@
+"""DP-HP: mean embeddings of Hermite features."""

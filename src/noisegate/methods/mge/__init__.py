@@ -1,0 +1,1 @@
+"""DP-MGE: a Gaussian of encoder features, decoded."""

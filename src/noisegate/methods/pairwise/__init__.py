@@ -1,0 +1,1 @@
+"""Pairwise counts of all columns, and a mixture fitted to them."""
