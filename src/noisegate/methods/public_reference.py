@@ -12,8 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import DataError, OptionError
+from noisegate.features.feature_map import FeatureMap
 from noisegate.generators.compact_records import CompactRecords
 from noisegate.schema import EncodedTable, Schema
+
+# Rows of a block that a map is called with on the public side; a network there may be run on more than at the gate.
+_ROWS = 256
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,6 +81,12 @@ def read_reference(source: Any, schema: Schema, *, most: int, labelled: bool, se
     return PublicReference(
         records=records, of=total, labelled=_labels(read), sha256=_digest(records), source_sha256=whole
     )
+
+
+def features_of(records: CompactRecords, feature_map: FeatureMap) -> npt.NDArray[np.float32]:
+    """Returns the features of public records, (records, dim), in small memory."""
+    blocks = [feature_map(records.rows(slice(start, start + _ROWS))) for start in range(0, len(records), _ROWS)]
+    return np.concatenate(blocks)
 
 
 def without_label(schema: Schema) -> Schema:

@@ -12,10 +12,9 @@ import numpy.typing as npt
 from noisegate.errors import ModelError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.features.whitening import Whitened, whitened
-from noisegate.methods.dre.features import features_of
 from noisegate.methods.dre.settings import Asked
 from noisegate.methods.generator_choice import read_shape
-from noisegate.methods.public_reference import PublicReference, read_reference
+from noisegate.methods.public_reference import PublicReference, features_of, read_reference
 from noisegate.schema import Schema
 
 if TYPE_CHECKING:

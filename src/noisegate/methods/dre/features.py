@@ -8,12 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.classifiers.inputs import Inputs
-from noisegate.features.feature_map import FeatureMap
-from noisegate.generators.compact_records import CompactRecords
 from noisegate.schema import EncodedTable
-
-# Rows of a block that a map is called with on the public side; a network there may be run on more than at the gate.
-_ROWS = 256
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,9 +41,3 @@ class TableFeatures:
         found = self.inputs(numeric, torch.from_numpy(records.codes[:, list(self.coded)].astype(np.int64)))
         vectors: npt.NDArray[np.float32] = found.numpy()
         return vectors
-
-
-def features_of(records: CompactRecords, feature_map: FeatureMap) -> npt.NDArray[np.float32]:
-    """Returns the features of public records, (records, dim), in small memory."""
-    blocks = [feature_map(records.rows(slice(start, start + _ROWS))) for start in range(0, len(records), _ROWS)]
-    return np.concatenate(blocks)

@@ -160,7 +160,7 @@ class FeatureGAN(TrainedSynthesizer, ABC):
     def start(self, schema: Schema, generator: FeatureGenerator, discriminator: Discriminator, device: str) -> None:
         """Does with both networks, in place, what comes before the first private gradient: nothing."""
 
-    def rules(self, norm: float) -> Rules:
+    def rules(self, norm: float | None) -> Rules:
         """Returns how the two networks play, with gradients at generated features clipped to a norm."""
         return Rules(
             discriminator_steps=self.discriminator_steps,

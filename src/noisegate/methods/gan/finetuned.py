@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from noisegate.errors import OptionError
 from noisegate.methods.gan.features import FeatureGAN, classes_of
-from noisegate.methods.gan.pretraining import UNCLIPPED, pretrain, shown_scale
+from noisegate.methods.gan.pretraining import pretrain, shown_scale
 from noisegate.methods.public_reference import PublicReference, read_reference
 from noisegate.schema import Schema
 
@@ -73,7 +73,7 @@ class DPGANFineTuned(FeatureGAN):
     def start(self, schema: Schema, generator: FeatureGenerator, discriminator: Discriminator, device: str) -> None:
         """Trains both networks on public features, in place."""
         rows = self.public_rows(schema).to(device)
-        pretrain(self.rules(UNCLIPPED), generator, discriminator, rows, steps=self.pretraining_steps)
+        pretrain(self.rules(None), generator, discriminator, rows, steps=self.pretraining_steps)
 
     def _check_public(self) -> None:
         if self.public is None:
@@ -93,7 +93,7 @@ class DPGANFineTuned(FeatureGAN):
         import torch
         from torch.nn.functional import one_hot
 
-        from noisegate.methods.dre.features import features_of
+        from noisegate.methods.public_reference import features_of
 
         reference, encoding, classes = self._reference(schema), self.represent(schema), classes_of(schema)
         features = torch.from_numpy(features_of(reference.records, encoding)) * shown_scale(encoding.dim)

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from noisegate.methods.gan.training import Rules
     from noisegate.networks.discriminator import Discriminator
 
-UNCLIPPED = 1e6
-"""A norm that no gradient reaches."""
-
 _REAL = 2  # beside the two players of `training`
 
 
@@ -40,7 +37,7 @@ def pretrain(
     """Trains both networks in place.
 
     Args:
-        rules: How they play; its norm should be `UNCLIPPED`.
+        rules: How they play; its norm should be None.
         generator: At its start, on a device.
         discriminator: At its start, on the same.
         rows: Public features as the discriminator sees them, with their one-hot labels if there are any, (public

@@ -39,7 +39,8 @@ class Rules:
     Attributes:
         discriminator_steps: Steps of the discriminator to one of the generator (n_D).
         batch: Generated records in each step of either.
-        norm: L2 norm that the gradient at each generated record is clipped to, as those at real ones are.
+        norm: L2 norm that the gradient at each generated record is clipped to, as those at real ones are; None where
+            nothing is clipped, as there is no private record.
         discriminator_rate: Learning rate of the discriminator.
         generator_rate: Learning rate of the generator.
         seed: Of noise, labels and draws; public.
@@ -47,7 +48,7 @@ class Rules:
 
     discriminator_steps: int
     batch: int
-    norm: float
+    norm: float | None
     discriminator_rate: float
     generator_rate: float
     seed: int
@@ -169,9 +170,14 @@ class AdversarialTraining:
     def _slopes(self, rows: Tensor) -> dict[str, Tensor]:
         """Returns the mean over generated records of the clipped gradient of the discriminator's loss."""
         import torch
+        from torch.nn.functional import softplus
 
         from noisegate.gate.captured import captured
 
+        if self._rules.norm is None:
+            loss = softplus(self._discriminator(rows)).mean()
+            plain = torch.autograd.grad(loss, list(self._adversary.values()))
+            return dict(zip(self._adversary, plain, strict=True))
         # What the gate uses, for the same clipping; no record comes near it here.
         parameters = self.parameters()
         total = {name: torch.zeros_like(value) for name, value in parameters.items()}

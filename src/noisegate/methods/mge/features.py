@@ -101,8 +101,7 @@ class MomentFeatures:
 @lru_cache(maxsize=1)
 def _principal(features: MomentFeatures, schema: Schema) -> Axes:
     from noisegate.features.compression import axes_digest, principal_axes
-    from noisegate.methods.dre.features import features_of
-    from noisegate.methods.public_reference import read_reference
+    from noisegate.methods.public_reference import features_of, read_reference
 
     assert features.axes is not None
     most, seed = features.public_records, features.seed
