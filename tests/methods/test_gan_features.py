@@ -96,7 +96,10 @@ def test_private_features_are_learnt_for_each_label(decoder):
 
 
 def test_fine_tuning_starts_from_public_features(decoder, public):
-    method = DPGANFineTuned(**LEARNS, decoder=decoder, public=public, pretraining_steps=60)
+    rates = {"discriminator_rate": 1e-9, "generator_rate": 1e-9}  # not those of the first steps, which are public
+    method = DPGANFineTuned(
+        **LEARNS | rates, decoder=decoder, public=public, pretraining_steps=60, pretraining_rate=1e-2
+    )
     plan = method.plan(SCHEMA, Budget(epsilon=1.0))
     generator = method.generator(SCHEMA)
     start, weights = made(generator, 0), {name: value.clone() for name, value in generator.state_dict().items()}
@@ -162,6 +165,8 @@ def test_settings_go_through_json_and_the_catalogue():
         ({"rate": 2}, "rate=2"),
         ({"network": None}, "network=None must be text"),
         ({"public_records": 0}, "public_records=0"),
+        ({"pretraining_rate": 0}, "pretraining_rate=0"),
+        ({"pretraining_rate": True}, "pretraining_rate=True"),
         ({"public_labels": 1}, "public_labels=1"),
     ],
 )

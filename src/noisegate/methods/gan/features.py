@@ -81,10 +81,10 @@ class FeatureGAN(TrainedSynthesizer, ABC):
     layer: str | None = None
     latent: int = 32
     hidden: tuple[int, ...] = (128, 128)
-    discriminator_hidden: tuple[int, ...] = (128,)
-    steps: int = 2000
+    discriminator_hidden: tuple[int, ...] = (16,)
+    steps: int = 500
     discriminator_steps: int = 5
-    rate: float = 0.01
+    rate: float = 0.05
     batch: int = 128
     norm: float = 1.0
     discriminator_rate: float = 1e-3
@@ -245,6 +245,9 @@ class FeatureGAN(TrainedSynthesizer, ABC):
 @dataclass(frozen=True, kw_only=True)
 class DPGANInversion(FeatureGAN):
     """Settings of DP-GAN-MI: see `FeatureGAN`. Both networks start from random weights."""
+
+    discriminator_steps: int = 1
+    discriminator_rate: float = 3e-4
 
     name: Literal["dp-gan-mi"] = field(default="dp-gan-mi", init=False)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,12 +29,15 @@ class DPGANFineTuned(FeatureGAN):
         public_labels: Whether they have the label of the schema; if not, they are given labels at random.
         public_records: How many are encoded at most.
         pretraining_steps: Steps of the discriminator on public features.
+        pretraining_rate: Learning rate of both networks there, by Adam.
     """
 
     public: str | None = None
     public_labels: bool = False
     public_records: int = 10_000
-    pretraining_steps: int = 5000
+    pretraining_steps: int = 20_000
+    pretraining_rate: float = 1e-3
+    generator_rate: float = 3e-4
 
     name: Literal["dp-gan-ft"] = field(default="dp-gan-ft", init=False)
 
@@ -44,6 +47,9 @@ class DPGANFineTuned(FeatureGAN):
             value = getattr(self, option)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise OptionError(f"{option}={value!r} must be a positive whole number.")
+        rate = self.pretraining_rate
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
+            raise OptionError(f"pretraining_rate={rate!r} must be a number above 0, at most 1.")
         if not isinstance(self.public_labels, bool):
             raise OptionError(f"public_labels={self.public_labels!r} must be true or false.")
 
@@ -73,7 +79,9 @@ class DPGANFineTuned(FeatureGAN):
     def start(self, schema: Schema, generator: FeatureGenerator, discriminator: Discriminator, device: str) -> None:
         """Trains both networks on public features, in place."""
         rows = self.public_rows(schema).to(device)
-        pretrain(self.rules(None), generator, discriminator, rows, steps=self.pretraining_steps)
+        rate = self.pretraining_rate
+        rules = replace(self.rules(None), discriminator_rate=rate, generator_rate=rate)
+        pretrain(rules, generator, discriminator, rows, steps=self.pretraining_steps)
 
     def _check_public(self) -> None:
         if self.public is None:
