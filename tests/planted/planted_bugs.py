@@ -984,6 +984,14 @@ BUGS = (
         f"{T_DRE}::test_every_sum_has_its_noise",
     ),
     one(
+        "noise-shrunk-with-the-norm-twice",
+        GRADIENTS,
+        "return noise.add_noise(sums, noise_std=event.noise_std, sampler=event.sampler)",
+        "return noise.add_noise(\n            sums, noise_std=event.noise_std * plan.norm / 2, sampler=event.sampler\n"
+        "        )",
+        f"{T_DRE}::test_noise_stands_to_the_norm_that_was_chosen_as_was_paid_for",
+    ),
+    one(
         "private-records-as-public-ones",
         "methods/dre/method.py",
         "gate.check_apart(self.public)",
