@@ -96,7 +96,7 @@ def decoder(
         str,
         typer.Option("--on-error", metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them."),
     ] = "refuse",
-    steps: Annotated[int, typer.Option("--steps", help="Of the training.")] = 800,
+    steps: Annotated[int, typer.Option("--steps", help="Of the training.")] = 3000,
     seed: Annotated[int, typer.Option("--seed", help="Of weights, order and noise.")] = 0,
     device: Annotated[str, typer.Option("--device", help="Where to train: auto, cpu, cuda or mps.")] = "auto",
     as_json: Json = False,

@@ -59,7 +59,7 @@ class DecoderTraining:
         encoder: SHA-256 of the weights of the encoder; whatever stands here, `DecoderFitting` puts it in.
     """
 
-    steps: int = 800
+    steps: int = 3000
     batch: int = 64
     learning_rate: float = 4e-4
     neighbours: int = 10
