@@ -107,7 +107,7 @@ def test_a_device_that_is_not_there_is_named():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-def test_a_training_on_a_gpu_ends_near_that_on_the_processor_and_may_change_places(tmp_path):
+def test_a_few_steps_on_a_gpu_end_near_those_on_the_processor_and_may_change_places(tmp_path):
     plain = fitting()
     plain.run()
     moved = DecoderFitting(images(), load_network("encoder"), QUICK, device="cuda")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from noisegate.classifiers.locally_linear import LocallyLinear, class_scores
 from noisegate.classifiers.projection import Projection, draw_projection
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.methods.kept_training import Training
+from noisegate.methods.numbers import is_number
 from noisegate.methods.trained import Trained
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
@@ -79,11 +80,11 @@ class DPLLM(Trained):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise OptionError(f"{option}={value!r} must be a positive whole number.")
         for option in _POSITIVE:
-            if not _number(getattr(self, option)) or not 0 < getattr(self, option) <= 1e6:
+            if not is_number(getattr(self, option)) or not 0 < getattr(self, option) <= 1e6:
                 raise OptionError(f"{option}={getattr(self, option)!r} must be a number above 0, at most 1e6.")
         for option, low in (("rate", "above 0"), ("decay", "above 0"), ("centre", "from 0")):
             value = getattr(self, option)
-            if not _number(value) or not 0 <= value <= 1 or (value == 0 and low != "from 0"):
+            if not is_number(value) or not 0 <= value <= 1 or (value == 0 and low != "from 0"):
                 raise OptionError(f"{option}={value!r} must be a number {low} to 1.")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
             raise OptionError(f"seed={self.seed!r} must be a whole number, 0 or more.")
@@ -217,7 +218,3 @@ def _label(schema: Schema) -> CodedColumn:
     if label.missing or len(label.levels) < 2:
         raise SchemaError(f"the label {label.name!r} must have two levels or more, and may not be missing.")
     return label
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

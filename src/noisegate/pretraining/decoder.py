@@ -7,7 +7,7 @@ al., ICLR 2019). The weights that are kept are an average over the steps.
 
 Every step is a function of the weights, the seed and its number, so that an interrupted training goes on with the same
 bits, on one thread of the same kind of processor. What is drawn at random is drawn on the processor, wherever the
-networks are: a GPU sees the same images and noise, and ends near the same weights, not at the same bits.
+networks are: a GPU sees the same images and noise, rounds otherwise, and ends at other weights.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from noisegate.errors import OptionError
 from noisegate.methods.generator_choice import read_shape
+from noisegate.methods.numbers import is_number, put_widths
 
 OF_RECORDS: Any = None
 """Stands for the default of images or of tables until a method is made."""
@@ -91,10 +92,7 @@ def complete_settings(method: Any) -> None:
     if method.public_labels is OF_RECORDS:
         object.__setattr__(method, "public_labels", method.image is None)
     _check_numbers(method)
-    try:
-        object.__setattr__(method, "hidden", tuple(_width(width) for width in method.hidden))
-    except TypeError:
-        raise OptionError(f"hidden={method.hidden!r} must be positive whole numbers, as in (16,).") from None
+    put_widths(method, ("hidden",))
     for option in _TEXTS:
         value = getattr(method, option)
         if not isinstance(value, str) and (value is not None or option in ("network", "decoder")):
@@ -120,22 +118,12 @@ def _check_numbers(method: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise OptionError(f"{option}={value!r} must be a whole number, {least} or more.")
     for option in (*_POSITIVE, *(["norm"] if method.norm is not None else [])):
-        if not _number(getattr(method, option)) or not 0 < getattr(method, option) <= 1e6:
+        if not is_number(getattr(method, option)) or not 0 < getattr(method, option) <= 1e6:
             raise OptionError(f"{option}={getattr(method, option)!r} must be a number above 0, at most 1e6.")
     for option in _SHARES:
-        if not _number(getattr(method, option)) or not 0 < getattr(method, option) <= 1:
+        if not is_number(getattr(method, option)) or not 0 < getattr(method, option) <= 1:
             raise OptionError(f"{option}={getattr(method, option)!r} must be a number above 0, at most 1.")
-    if not _number(method.whitening) or not 0 <= method.whitening <= 1:
+    if not is_number(method.whitening) or not 0 <= method.whitening <= 1:
         raise OptionError(f"whitening={method.whitening!r} must be a number from 0 to 1.")
     if isinstance(method.seed, bool) or not isinstance(method.seed, int) or not 0 <= method.seed < _SEEDS:
         raise OptionError(f"seed={method.seed!r} must be a whole number, 0 or more, below 2^63.")
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _width(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise TypeError(f"a width of {value!r}")
-    return value

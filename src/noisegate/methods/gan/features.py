@@ -25,9 +25,10 @@ from noisegate.methods.encoding import encoding_digest, image_encoding
 from noisegate.methods.finished import Finished, TrainedSynthesizer
 from noisegate.methods.gan.pretraining import show_features, shown_scale
 from noisegate.methods.gan.release import GENERATOR, take_generator
-from noisegate.methods.gan.settings import SEEDS, check_numbers, put_widths
+from noisegate.methods.gan.settings import SEEDS, check_numbers
 from noisegate.methods.gan.training import LABELS, AdversarialTraining, Rules
 from noisegate.methods.generator_choice import check_image_schema, read_shape
+from noisegate.methods.numbers import put_widths
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release

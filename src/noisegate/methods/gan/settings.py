@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import astuple
 from typing import Any
 
 from noisegate.errors import OptionError
 from noisegate.methods.generator_choice import read_shape
+from noisegate.methods.numbers import is_number, put_widths
 
 OF_RECORDS: Any = None
 """Stands for the default of images or of tables until a method is made."""
@@ -55,21 +56,6 @@ def complete_settings(method: Any) -> None:
         object.__setattr__(method, "image", astuple(read_shape(method.image)))
 
 
-def put_widths(method: Any, options: Sequence[str]) -> None:
-    """Puts widths in their places in a new frozen method, lists of JSON as tuples.
-
-    Raises:
-        OptionError: if one is no list of positive whole numbers.
-    """
-    for option in options:
-        try:
-            object.__setattr__(method, option, tuple(_width(width) for width in getattr(method, option)))
-        except TypeError:
-            raise OptionError(
-                f"{option}={getattr(method, option)!r} must be positive whole numbers, as in (32, 64)."
-            ) from None
-
-
 def check_numbers(method: Any) -> None:
     """Checks the settings that say how two networks are trained against each other.
 
@@ -86,19 +72,9 @@ def check_numbers(method: Any) -> None:
             "never move. Lower it, or take more steps."
         )
     for option in _POSITIVE:
-        if not _number(getattr(method, option)) or not 0 < getattr(method, option) <= 1e6:
+        if not is_number(getattr(method, option)) or not 0 < getattr(method, option) <= 1e6:
             raise OptionError(f"{option}={getattr(method, option)!r} must be a number above 0, at most 1e6.")
-    if not _number(method.rate) or not 0 < method.rate <= 1:
+    if not is_number(method.rate) or not 0 < method.rate <= 1:
         raise OptionError(f"rate={method.rate!r} must be a number above 0, at most 1.")
     if isinstance(method.seed, bool) or not isinstance(method.seed, int) or not 0 <= method.seed < SEEDS:
         raise OptionError(f"seed={method.seed!r} must be a whole number, 0 or more, below 2^63.")
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _width(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise TypeError(f"a width of {value!r}")
-    return value

@@ -21,6 +21,7 @@ from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.methods.finished import Finished, TrainedSynthesizer
 from noisegate.methods.generator_choice import check_image_schema, read_shape
 from noisegate.methods.kept_training import Training
+from noisegate.methods.numbers import is_number, put_widths
 from noisegate.methods.psg.records import label_of, records_of
 from noisegate.methods.psg.training import SET, Schedule, SetTraining
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
@@ -124,21 +125,18 @@ class PrivateSetGeneration(TrainedSynthesizer):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise OptionError(f"{option}={value!r} must be a whole number, {least} or more.")
         for option in _POSITIVE:
-            if not _number(getattr(self, option)) or not 0 < getattr(self, option) <= 1e6:
+            if not is_number(getattr(self, option)) or not 0 < getattr(self, option) <= 1e6:
                 raise OptionError(f"{option}={getattr(self, option)!r} must be a number above 0, at most 1e6.")
         for option, low in (("rate", "above 0"), ("momentum", "from 0"), ("centre", "from 0")):
             value = getattr(self, option)
-            if not _number(value) or not 0 <= value <= 1 or (value == 0 and low != "from 0"):
+            if not is_number(value) or not 0 <= value <= 1 or (value == 0 and low != "from 0"):
                 raise OptionError(f"{option}={value!r} must be a number {low} to 1.")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
             raise OptionError(f"seed={self.seed!r} must be a whole number, 0 or more.")
         if not isinstance(self.prior, bool):
             raise OptionError(f"prior={self.prior!r} must be True or False.")
         # JSON, on the command line and in certificates, knows lists only.
-        try:
-            object.__setattr__(self, "hidden", tuple(_width(width) for width in self.hidden))
-        except TypeError:
-            raise OptionError(f"hidden={self.hidden!r} must be positive whole numbers, as in (128, 128).") from None
+        put_widths(self, ("hidden",))
         if self.image is not None:
             object.__setattr__(self, "image", astuple(read_shape(self.image)))
         if self.prior and (self.image is None or self.image[0] % 4 or self.image[1] % 4):
@@ -273,13 +271,3 @@ class PrivateSetGeneration(TrainedSynthesizer):
         if not inputs.names:
             raise SchemaError("the schema has no column besides the label; there is nothing to make a set of.")
         return inputs
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _width(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise TypeError(f"a width of {value!r}")
-    return value
