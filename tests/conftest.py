@@ -1,5 +1,6 @@
 """Options and fixtures that every test may use."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,18 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--data", default=None, help="folder with the data sets adult/, mnist/, cifar10/")
+    parser.addoption("--kernels-by-place", action="store_true", help="matrix products round by the place of a row")
+
+
+@pytest.fixture(autouse=True)
+def _kernels(request: pytest.FixtureRequest) -> Iterator[None]:
+    if not request.config.getoption("--kernels-by-place"):
+        yield
+        return
+    from tests.kernels import ByPlace
+
+    with ByPlace():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -65,6 +65,10 @@ class LedgerWarning(UserWarning):
     """A run is whole, but the ledger could not be told so; its cost stays reserved, which counts as spent."""
 
 
+class SlowKernelsWarning(UserWarning):
+    """On this machine only one record at a time can be computed in the same bits wherever it stands."""
+
+
 class MissingExtraError(UserError):
     """An optional dependency is not installed."""
 

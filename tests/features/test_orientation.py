@@ -6,7 +6,7 @@ import pytest
 from noisegate.errors import OptionError
 from noisegate.features.fourier import draw_points
 from noisegate.features.orientation import Orientations, OrientedFourier
-from noisegate.gate.independence import check_row_independence
+from noisegate.gate.independence import map_execution
 from noisegate.schema import EncodedTable, pixel_schema
 from noisegate.schema.pixels import ImageShape
 
@@ -81,7 +81,7 @@ def test_the_vector_of_an_image_is_a_function_of_that_image_bit_for_bit():
     fourier = draw_points(orientations.size, count=20, length_scale=0.5, seed=1)
     features = OrientedFourier(orientations=orientations, fourier=fourier)
     schema = pixel_schema(GRAY.height, GRAY.width, labels=["a", "b"])
-    check_row_independence("orientations", features, schema.layout, 256)
+    map_execution("orientations", features, schema.layout, 256)
     records = EncodedTable(np.random.default_rng(2).uniform(size=(9, GRAY.size)), np.zeros((9, 1), dtype=np.int32))
     norms = np.linalg.norm(features(records), axis=1)
     assert np.allclose(norms, features.norm, atol=1e-6)

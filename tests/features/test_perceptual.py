@@ -10,7 +10,7 @@ from torch import nn
 from noisegate.errors import OptionError
 from noisegate.features.layers import ChosenLayers
 from noisegate.features.perceptual import Activations, Perceptual
-from noisegate.gate.independence import check_row_independence, made_up_records
+from noisegate.gate.independence import made_up_records, map_execution
 from noisegate.gate.sums import SumTask, block_rows, sum_records
 from noisegate.networks.encoder import LAYERS, build_encoder, folded
 from noisegate.privacy.adjacency import Adjacency
@@ -71,7 +71,7 @@ def test_pixels_stand_as_in_the_schema_and_channels_are_normalised():
 @pytest.mark.parametrize("shape", [GREY, COLOUR])
 def test_a_vector_is_a_function_of_its_record_bit_for_bit(shape, moment):
     features = encoder_features(shape, moment)
-    assert check_row_independence("f", features, layout(shape), block_rows(features)) is None
+    assert map_execution("f", features, layout(shape), block_rows(features)) is None
 
 
 def test_a_network_in_training_mode_is_put_into_evaluation_mode():
@@ -82,13 +82,13 @@ def test_a_network_in_training_mode_is_put_into_evaluation_mode():
     assert not any(module.training for module in layers.modules())
     assert network.training  # what was given is left as it was
     features = Perceptual(activations=Activations(layers=layers))
-    check_row_independence("f", features, layout(GREY), 256)
+    map_execution("f", features, layout(GREY), 256)
 
 
 def test_a_network_that_normalises_over_the_batch_is_refused():
     layers = ChosenLayers(tiny(nn.BatchNorm2d(2, track_running_stats=False)), ("3",), GREY)
     with pytest.raises(OptionError, match="another vector"):
-        check_row_independence("f", Perceptual(activations=Activations(layers=layers)), layout(GREY), 256)
+        map_execution("f", Perceptual(activations=Activations(layers=layers)), layout(GREY), 256)
 
 
 def test_convolutions_are_taken_before_a_relu_that_overwrites_them():

@@ -7,7 +7,7 @@ import pytest
 
 from noisegate.features.perceptual import Perceptual
 from noisegate.features.squares import Squares
-from noisegate.gate.independence import check_row_independence, made_up_records
+from noisegate.gate.independence import made_up_records, map_execution
 from noisegate.gate.sums import SumTask, block_rows, sum_records
 from noisegate.methods.encoding import image_encoding
 from noisegate.privacy.adjacency import Adjacency
@@ -76,7 +76,7 @@ def test_they_are_a_second_moment_and_not_the_squares_scaled_once_more():
 
 def test_a_vector_is_a_function_of_its_record_bit_for_bit():
     squares = Squares(of=image_encoding("encoder", None, None, None, SHAPE))
-    assert check_row_independence("squares", squares, LAYOUT, block_rows(squares)) is None
+    assert map_execution("squares", squares, LAYOUT, block_rows(squares)) is None
 
 
 def test_the_network_is_run_once_for_the_mean_and_the_squares(monkeypatch):

@@ -3,7 +3,7 @@ import pytest
 
 from noisegate.errors import OptionError
 from noisegate.features.whitening import whitened
-from noisegate.gate.independence import check_row_independence
+from noisegate.gate.independence import map_execution
 from noisegate.schema import Continuous, EncodedTable, Layout
 
 LAYOUT = Layout(numeric=tuple(Continuous(name=n, lower=0.0, upper=1.0) for n in "abcdefgh"), coded=())
@@ -74,7 +74,7 @@ def test_what_is_far_from_all_public_vectors_is_shortened():
 
 def test_a_vector_is_the_same_bits_whatever_its_neighbours_and_place():
     feature_map, vectors = made()
-    check_row_independence("whitened", feature_map, LAYOUT, 64)
+    map_execution("whitened", feature_map, LAYOUT, 64)
     singles = np.concatenate([feature_map.after(vectors[i : i + 1]) for i in range(300)])
     for order in (np.arange(300), np.random.default_rng(0).permutation(300)):
         assert feature_map.after(vectors[order]).tobytes() == singles[order].tobytes()

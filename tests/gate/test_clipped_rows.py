@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisegate.gate.clipped_rows import add_clipped, clip_factors, clipped
+from noisegate.gate.clipped_rows import add_clipped, add_factored, add_products, clip_factors, clipped, row_norms
 from noisegate.privacy.grid import UNITS, Grid
 
 LARGEST = np.finfo(np.float32).max
@@ -71,3 +71,65 @@ def test_a_row_does_not_depend_on_the_others():
     together = clip_factors((made,), grid)
     alone = [clip_factors((made[row : row + 1],), grid)[0] for row in range(len(made))]
     assert together.tobytes() == np.array(alone).tobytes()
+
+
+# Norms: bits of a row alone, in whatever memory order and among however many rows.
+
+
+LAYOUTS = {
+    "rows first": np.ascontiguousarray,
+    "columns first": np.asfortranarray,
+    "every other": lambda made: np.repeat(np.repeat(made, 2, axis=0), 2, axis=-1)[::2, ..., ::2],
+    "backwards": lambda made: np.ascontiguousarray(made[::-1])[::-1],
+}
+
+
+@pytest.mark.parametrize("layout", list(LAYOUTS))
+@pytest.mark.parametrize("shape", [(64, 512), (64, 3, 512), (7, 1), (9, 5001)])
+def test_a_norm_does_not_depend_on_memory_order_and_neighbours(shape, layout):
+    made = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    expected = np.concatenate([row_norms(made[row : row + 1].copy()) for row in range(len(made))])
+    assert np.allclose(expected, np.linalg.norm(made.astype(np.float64), axis=-1, keepdims=True), rtol=1e-4)
+    arranged = LAYOUTS[layout](made)
+    for count in (1, 2, 3, len(made)):
+        assert row_norms(arranged[:count]).tobytes() == expected[:count].tobytes()
+        assert row_norms(arranged[-count:]).tobytes() == expected[-count:].tobytes()
+
+
+def test_norms_of_rows_at_the_ends_of_float32():
+    with np.errstate(over="ignore"):
+        made = rows(40)
+    expected = np.linalg.norm(made.astype(np.float64), axis=1)
+    found = row_norms(made)[:, 0]
+    assert np.allclose(found, expected, rtol=1e-4, atol=0)
+    assert (found <= expected * (1 + 1e-15)).all()
+    spoiled = made[:3].copy()
+    spoiled[0, 0], spoiled[1, 1] = np.nan, -np.inf
+    assert np.isnan(row_norms(spoiled)[0, 0])
+    assert row_norms(spoiled)[1, 0] == np.inf
+
+
+@pytest.mark.parametrize("layout", list(LAYOUTS))
+def test_what_a_block_adds_is_what_its_records_add_in_every_memory_order(layout):
+    random, grid = np.random.default_rng(1), Grid(norm=1.0)
+    inputs = LAYOUTS[layout](random.standard_normal((33, 300)).astype(np.float32))
+    slopes = LAYOUTS[layout](random.standard_normal((33, 7)).astype(np.float32))
+
+    def products(some):
+        norms = row_norms(inputs[some])
+        scaled = (slopes[some] * norms).astype(np.float32)
+        total = np.zeros(7 * 300, dtype=np.int64)
+        add_products(total, inputs[some], norms, clipped(scaled, clip_factors((scaled,), grid)))
+        return total
+
+    def factored(some):
+        total = np.zeros(2 * 7 * 150, dtype=np.int64)
+        halves = np.stack([slopes[some], -slopes[some]], axis=1)
+        add_factored(total, inputs[some].reshape(-1, 2, 150), halves, grid)
+        return total
+
+    for adds in (products, factored):
+        singles = [adds(slice(row, row + 1)) for row in range(33)]
+        assert all(single.any() for single in singles)
+        for count in (1, 2, 33):
+            assert np.array_equal(adds(slice(count)), sum(singles[:count]))

@@ -6,7 +6,7 @@ import torch
 
 from noisegate.gate import gradients
 from noisegate.gate.losses import FactoredLoss
-from noisegate.gate.per_example import gradient_source, tensors_of
+from noisegate.gate.per_example import block_gradients, gradient_source
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS
 
@@ -84,10 +84,10 @@ def total(made, codes):
     source, plan, parameters = made
     codes = np.array(codes, dtype=np.int32).reshape(-1, 2)
     sums = np.zeros(plan.count, dtype=np.int64)
-    for start in range(0, len(codes), source.rows):
-        block = codes[start : start + source.rows]
-        padded = block[np.minimum(np.arange(source.rows), len(block) - 1)]
-        vectors = source.vectors(parameters, *tensors_of((np.zeros((source.rows, 1)), padded), "cpu"))
+    for start in range(0, len(codes), source.execution.rows):
+        block = codes[start : start + source.execution.rows]
+        padded = block[np.minimum(np.arange(source.execution.rows), len(block) - 1)]
+        vectors = block_gradients(source, parameters, np.zeros((source.execution.rows, 1)), padded, "cpu")
         source.add(sums, tuple(part[: len(block)] for part in vectors))
     return sums
 
@@ -189,3 +189,28 @@ def test_a_sample_larger_than_a_block_is_summed_in_blocks_of_one_shape(monkeypat
     assert set(shapes) == {(8, 1)}
     assert float(found) == pytest.approx(53 / 2, abs=8 * plan.noise_std_natural + 0.2)
     assert gradients.poisson_sample(53, 1.0).size == 53
+
+
+def test_inputs_that_torch_hands_over_column_by_column_add_the_same_integers_whatever_the_neighbours():
+    """As `linear` does after a public matrix: NumPy would add up such rows in another order where there are two."""
+    random = np.random.default_rng(0)
+    turn, rows, width = torch.from_numpy(random.normal(size=(300, 300)).astype(np.float32)), 8, 300
+    plan = GradientPlan(name="g", steps=1, rate=0.5, norm=NORM, parameters={"w": (3, width)})
+
+    def loss(parameters, numeric, codes):
+        return torch.nn.functional.linear(turn @ numeric, parameters["w"]).sum()
+
+    source = gradient_source(loss, plan, rows)
+    records = random.uniform(size=(rows, width)), np.zeros((rows, 1), np.int32)
+    vectors = block_gradients(source, {"w": torch.zeros(3, width)}, *records, "cpu")
+    assert any(part.flags.f_contiguous and not part.flags.c_contiguous for part in vectors)
+
+    def added(some):
+        sums = np.zeros(plan.count, dtype=np.int64)
+        source.add(sums, tuple(part[some] for part in vectors))
+        return sums
+
+    singles = [added(slice(row, row + 1)) for row in range(rows)]
+    for start in range(rows - 1):
+        assert np.array_equal(added(slice(start, start + 2)), singles[start] + singles[start + 1])
+    assert np.array_equal(added(slice(None)), sum(singles))

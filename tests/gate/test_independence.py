@@ -5,11 +5,12 @@ from datetime import date
 import numpy as np
 import pytest
 
-from noisegate.errors import OptionError
+from noisegate.errors import OptionError, SlowKernelsWarning
 from noisegate.features.categorical import Levels
 from noisegate.features.fourier import draw
 from noisegate.features.labels import Counts
-from noisegate.gate.independence import check_row_independence, made_up_records
+from noisegate.gate.execution import Execution
+from noisegate.gate.independence import made_up_records, map_execution
 from noisegate.gate.sums import BLOCK_ROWS
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Layout
 
@@ -46,7 +47,6 @@ MIXING = {
     "position": lambda records: np.arange(len(records)) / len(records),
     "the row before": lambda records: np.roll(records.codes[:, 0], 1),
     "one place only": lambda records: np.where(np.arange(len(records)) == 17, 2.0, records.numeric[:, 1]),
-    "the last bits": lambda records: records.numeric[:, 1] * (1 + 1e-6 * records.codes[:, 0].mean()),
     "ranks": lambda records: np.argsort(np.argsort(records.numeric[:, 1])) / len(records),
     "a missing neighbour": lambda records: records.numeric[:, 1] + np.isnan(records.numeric[:, 0]).sum() / 100,
 }
@@ -55,7 +55,7 @@ MIXING = {
 @pytest.mark.parametrize("name", list(MIXING))
 def test_a_map_that_mixes_records_is_refused(name):
     with pytest.raises(OptionError, match=r"feature map 'f' gives a record another vector"):
-        check_row_independence("f", Map(MIXING[name]), LAYOUT, BLOCK_ROWS)
+        map_execution("f", Map(MIXING[name]), LAYOUT, BLOCK_ROWS)
 
 
 def test_a_map_with_memory_is_refused():
@@ -66,7 +66,7 @@ def test_a_map_with_memory_is_refused():
         return np.full(len(records), float(len(calls)))
 
     with pytest.raises(OptionError, match="another vector"):
-        check_row_independence("f", Map(remembering), LAYOUT, BLOCK_ROWS)
+        map_execution("f", Map(remembering), LAYOUT, BLOCK_ROWS)
 
 
 def fourier(kernel):
@@ -85,7 +85,7 @@ def fourier(kernel):
     ],
 )
 def test_an_honest_map_is_accepted(feature_map):
-    assert check_row_independence("f", feature_map, LAYOUT, BLOCK_ROWS) is None
+    assert map_execution("f", feature_map, LAYOUT, BLOCK_ROWS) == Execution(rows=BLOCK_ROWS)
 
 
 def test_an_honest_map_that_puts_columns_first_in_memory_is_accepted():
@@ -93,12 +93,25 @@ def test_an_honest_map_that_puts_columns_first_in_memory_is_accepted():
         def __call__(self, records):
             return np.asfortranarray(np.nan_to_num(records.numeric, nan=0.5).astype(np.float32))
 
-    assert check_row_independence("f", ColumnsFirst(None, dim=2), LAYOUT, BLOCK_ROWS) is None
+    assert map_execution("f", ColumnsFirst(None, dim=2), LAYOUT, BLOCK_ROWS) == Execution(rows=BLOCK_ROWS)
+
+
+def test_a_map_whose_last_bits_go_by_its_neighbours_is_computed_one_record_at_a_time():
+    last_bits = Map(lambda records: records.numeric[:, 1] * (1 + 1e-6 * records.codes[:, 0].mean()))
+    with pytest.warns(SlowKernelsWarning, match="f: this machine's kernels round by place"):
+        assert map_execution("f", last_bits, LAYOUT, BLOCK_ROWS) == Execution(rows=1)
+
+
+def test_a_map_that_rounds_by_place_in_large_blocks_gets_smaller_ones():
+    def rounds(records):
+        return records.numeric[:, 1] * (1 + 1e-6 * (np.arange(len(records)) > 48))
+
+    assert map_execution("f", Map(rounds), LAYOUT, BLOCK_ROWS).rows == 32
 
 
 def test_a_map_of_another_shape_than_it_says_is_refused():
     with pytest.raises(OptionError, match=r"shape \(256, 1\), not \(256, 3\)"):
-        check_row_independence("f", Map(lambda records: records.numeric[:, 1], dim=3), LAYOUT, BLOCK_ROWS)
+        map_execution("f", Map(lambda records: records.numeric[:, 1], dim=3), LAYOUT, BLOCK_ROWS)
 
 
 def test_the_made_up_records_use_everything_that_the_schema_allows():

@@ -7,7 +7,7 @@ import pytest
 
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import SharingMap
-from noisegate.gate.independence import check_row_independence
+from noisegate.gate.independence import map_execution
 from noisegate.gate.sums import BLOCK_NUMBERS, BLOCK_ROWS, SumTask, block_rows, sum_records
 from noisegate.gate.vectors import vectors_of
 from noisegate.privacy.grid import Grid
@@ -106,7 +106,7 @@ def test_the_probe_looks_at_what_is_summed():
 
     two_faced = TwoFaced(First(), 1)
     with pytest.raises(OptionError, match="another vector"):
-        check_row_independence("f", two_faced, LAYOUT, BLOCK_ROWS)
+        map_execution("f", two_faced, LAYOUT, BLOCK_ROWS)
     records = table(BLOCK_ROWS)
     assert not np.array_equal(vectors_of(two_faced, records, {}), two_faced(records))
 
@@ -122,7 +122,7 @@ def test_blocks_of_long_vectors_have_fewer_rows(dim, rows):
 @pytest.mark.parametrize("dim", [2**19, 2**23])
 def test_every_block_of_a_map_has_the_rows_that_were_probed(dim):
     long, rows = Long(dim), block_rows(Long(dim))
-    check_row_independence("f", long, LAYOUT, rows)
+    map_execution("f", long, LAYOUT, rows)
     records = table(2 * rows + 1)
     summed = sum_records(records, {"q": task(long)}).sums["q"][0]
     assert set(long.rows) == {rows}

@@ -58,7 +58,8 @@ class Activations:
             target[:, ends[place] : ends[place + 1]] = values
 
         with torch.inference_mode(), _ONE_THREAD:
-            self.layers.each(torch.from_numpy(records.numeric.astype(np.float32)), take)
+            # In memory of torch's, which is aligned: kernels may round by where an array begins.
+            self.layers.each(torch.tensor(records.numeric, dtype=torch.float32), take)
         return result
 
 

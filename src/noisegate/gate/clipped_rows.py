@@ -1,4 +1,8 @@
-"""Clips the gradients of a block to the grid and sums them, some columns at a time, so that work stays in the cache.
+"""The integer half of gradients: clips those of a block to the grid and sums them. NumPy alone, whatever made them.
+
+What the gate computes in floating point of more than one number of a record is computed here, and each such step is a
+function of that record's row alone, bit for bit, whatever its place and the memory order of the block: NumPy adds the
+rows of an array in another order where it has another shape or layout, so no sum here is one that could be rounded.
 
 Guarantee (part of G-20). With the factors c that `clip_factors` returns, each record's row x, its parts side by side,
 becomes the integer row q = trunc(x·c) with ‖q‖₂ ≤ `UNITS`, exactly, and q is a function of that row alone, bit for bit.
@@ -14,7 +18,19 @@ trunc(fl(x·s)). Coordinates of t are at most 2ᵏ, so Σ t² is an exact float6
 Let c = UNITS·(1 − 2⁻¹⁰)/norm where r ≤ norm·(1 + 2⁻¹¹), else UNITS·(1 − 2⁻¹⁰)/r, at most 2¹²⁰, rounded to float32. In
 both cases c·‖x‖ ≤ UNITS·(1 − 2⁻¹¹)(1 + 2⁻²³), and q = trunc(fl(x·c)) has ‖q‖ ≤ UNITS·(1 − 2⁻¹¹)(1 + 2⁻²²)² < UNITS.
 Each step is one IEEE operation a coordinate, or exact, so q is a function of the row. A row with an entry that is not
-finite gets the factor zero, and adds nothing. Tested by tests/gate/test_clipped_rows.py.
+finite gets the factor zero, and adds nothing.
+
+*Norms* (`row_norms`). With m = max|x| = f·2ᵉ, 1/2 ≤ f < 1, and k such that D·2²ᵏ ≤ 2⁵², t = trunc(x·2ᵏ⁻ᵉ), where the
+product is exact, has coordinates of at most 2ᵏ. So Σ t² is a whole number of at most 2⁵², which float64 adds exactly in
+any order; its root and the product with 2ᵉ⁻ᵏ are one IEEE operation each. It is too small by at most √D·2ᵉ⁻ᵏ, which
+costs a little accuracy: that no direction is longer than its bound is ensured after it, by the grid (G-02).
+
+*Products* (`add_products`). With q the integers of a part, |x|·d clipped, U the direction of x and D = trunc(q/2¹¹),
+both rounded toward zero, |U| ≤ 2¹¹, so the record adds D ⊗ U of norm |D||U| ≤ |q|. *Factors* (`add_factored`): with
+x_g = |x_g|·u_g for each group, the directions u_g and the concatenated |x_g|·d_g are quantised, and both rounded toward
+zero to 2¹² units. The norm of the whole integer gradient is then at most 2¹²·2¹², since its square is Σ |U_g|²|D_g|² ≤
+2²⁴ Σ |D_g|² ≤ 2⁴⁸. Products of such integers add up exactly in float64, in any order, so a matrix product gives the
+exact sum over at most `BLOCK_LIMIT` records. Tested by tests/gate/test_clipped_rows.py.
 """
 
 from __future__ import annotations
@@ -25,13 +41,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.privacy.gradient_plan import FACTOR_UNITS
 from noisegate.privacy.grid import UNITS, Grid
 
 Rows = npt.NDArray[np.float32]
 Factors = npt.NDArray[np.float32]
+Numbers = npt.NDArray[np.float64]
 
 _HEADROOM, _EDGE = 1 - 2.0**-10, 1 + 2.0**-11
 _LARGEST = 2.0**120
+# Norm bound of each of the two factors of a weight's gradient, so that their product stays within `UNITS`.
+_HALF_UNITS = 2**11
 # Numbers that are worked on at once: a few arrays of them fit into the cache of a core.
 _PIECE = 2**15
 
@@ -73,6 +93,62 @@ def clipped(part: Rows, factors: Factors) -> npt.NDArray[np.int32]:
     result = np.zeros(part.shape, dtype=np.int32)
     result[factors > 0] = (part[factors > 0] * factors[factors > 0, None]).astype(np.int32)
     return result
+
+
+def row_norms(rows: Rows) -> Numbers:
+    """Returns the norm of each row, (…, 1), of rows (…, numbers): infinite or NaN where an entry is."""
+    bits = (52 - math.ceil(math.log2(max(rows.shape[-1], 2)))) // 2
+    with np.errstate(all="ignore"):  # whether a warning comes must not depend on a record
+        largest = np.abs(rows).max(axis=-1, keepdims=True, initial=0).astype(np.float64)
+        finite = np.isfinite(largest)
+        exponents = np.frexp(np.where(finite, largest, 1.0))[1]
+        whole = np.trunc(np.ldexp(rows.astype(np.float64), bits - exponents))
+        squares = np.square(whole, out=whole).sum(axis=-1, keepdims=True)
+        return np.where(finite, np.ldexp(np.sqrt(squares), exponents - bits), largest)
+
+
+def add_products(total: npt.NDArray[np.int64], inputs: Rows, norms: Numbers, slopes: npt.NDArray[np.int32]) -> None:
+    """Adds Σ over records of slopes ⊗ directions of the inputs to `total`, (outputs · inputs,).
+
+    Args:
+        total: In grid units.
+        inputs: (rows, inputs), of at most `BLOCK_LIMIT` rows.
+        norms: Theirs, (rows, 1).
+        slopes: |inputs| · slope at the outputs, clipped and rounded, (rows, outputs).
+    """
+    first = _coarse(Grid(norm=1.0), _directions(inputs, norms), _HALF_UNITS)
+    second = np.trunc(slopes * (_HALF_UNITS / UNITS))
+    total += (second.T @ first).astype(np.int64).reshape(-1)
+
+
+def add_factored(total: npt.NDArray[np.int64], inputs: Rows, slopes: Rows, grid: Grid) -> None:
+    """Adds Σ over records of slopes ⊗ inputs of all groups, clipped as a whole.
+
+    Args:
+        total: In grid units, (groups · outputs · inputs,).
+        inputs: (rows, groups, inputs), of at most `BLOCK_LIMIT` rows.
+        slopes: (rows, groups, outputs).
+        grid: The norm of a record's whole gradient.
+    """
+    norms = row_norms(inputs)
+    with np.errstate(over="ignore", invalid="ignore"):
+        weighted = slopes * norms
+    directions = _directions(inputs, norms)
+    first = _coarse(Grid(norm=1.0), directions.reshape(-1, inputs.shape[2]), FACTOR_UNITS).reshape(inputs.shape)
+    second = _coarse(grid, weighted.reshape(len(slopes), -1), FACTOR_UNITS).reshape(slopes.shape)
+    total += np.matmul(second.transpose(1, 2, 0), first.transpose(1, 0, 2)).reshape(-1).astype(np.int64)
+
+
+def _directions(inputs: Rows, norms: Numbers) -> Numbers:
+    with np.errstate(over="ignore", invalid="ignore"):
+        directions: Numbers = inputs / np.where(norms > 0, norms, 1.0)
+    return directions
+
+
+def _coarse(grid: Grid, vectors: Numbers, units: int) -> Numbers:
+    """Returns integer rows of norm at most `units`, as float64: rounding toward zero twice."""
+    coarse: Numbers = np.trunc(grid.quantise(vectors) * (units / UNITS))
+    return coarse
 
 
 def _finite(part: Rows, factors: Factors) -> tuple[Rows, Factors]:

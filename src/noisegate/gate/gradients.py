@@ -27,9 +27,11 @@ from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.booking import Booking
 from noisegate.gate.engines.engine import Engine, Progress
+from noisegate.gate.execution import Execution
+from noisegate.gate.gradient_probe import choose_execution, represent_execution
 from noisegate.gate.journal import Journal
 from noisegate.gate.losses import FactoredLoss, RecordLoss
-from noisegate.gate.per_example import GradientSource, check_gradients, gradient_source, tensors_of
+from noisegate.gate.per_example import GradientSource, block_gradients, gradient_source
 from noisegate.gate.poisson import poisson_sample
 from noisegate.gate.represented import represented
 from noisegate.gate.session import Session
@@ -63,7 +65,7 @@ class GradientSession(Session):
         once: Lock of the gate: whoever holds it has the gate's one answer.
         journal: File that counts steps across interruptions, or None.
         device: Where gradients are computed.
-        physical_batch: Records whose gradients are computed at once; None for what fits.
+        physical_batch: Records whose gradients are computed at once, at most; None for what fits.
         represent: Map whose vector takes the place of a record's numeric columns, once, on reading; None for none.
     """
 
@@ -107,6 +109,7 @@ class GradientSession(Session):
             once=once,
         )
         self._steps, self._device, self._represent = plan, device, represent
+        self._represented: tuple[FeatureMap, Execution] | None = None
         self._begun_steps = self._own_steps = 0
         self._table: tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]] | None = None
         self._probed = False
@@ -139,7 +142,9 @@ class GradientSession(Session):
             tensors = self._checked(parameters)
             if not self._probed:
                 layout, name = self._source.schema.layout, self._steps.plan.name
-                check_gradients(self._gradients, tensors, layout, self._device, name, self._represent)
+                if self._represent is not None:
+                    self._represented = self._represent, represent_execution(self._represent, layout)
+                choose_execution(self._gradients, tensors, layout, self._device, name, self._represented)
                 self._probed = True
             self._begin()
             try:
@@ -234,13 +239,13 @@ class GradientSession(Session):
         self._own_steps += 1
         if number >= plan.steps:
             raise OptionError(f"all {plan.steps} steps were used, maybe by another process with the same journal.")
-        sampled, rows = poisson_sample(len(numeric), plan.rate), self._gradients.rows
+        sampled, rows = poisson_sample(len(numeric), plan.rate), self._gradients.execution.rows
         sums = np.zeros(plan.count, dtype=np.int64)
         for start in range(0, len(sampled), rows):
             block = sampled[start : start + rows]
             # Always of one shape: kernels may round differently for another (DESIGN 1.5).
             padded = block[np.minimum(np.arange(rows), len(block) - 1)]
-            vectors = self._gradients.vectors(parameters, *tensors_of((numeric[padded], codes[padded]), self._device))
+            vectors = block_gradients(self._gradients, parameters, numeric[padded], codes[padded], self._device)
             self._gradients.add(sums, tuple(part[: len(block)] for part in vectors))
         self._drawn = True
         return noise.add_noise(sums, noise_std=event.noise_std, sampler=event.sampler)
@@ -251,7 +256,7 @@ class GradientSession(Session):
             codes: list[npt.NDArray[np.int32]] = []
             seen = 0
             for read in self._source.batches():
-                records = read if self._represent is None else represented(read, self._represent)
+                records = read if self._represented is None else represented(read, *self._represented)
                 numeric.append(records.numeric.astype(np.float32))
                 codes.append(records.codes)
                 seen += len(records)

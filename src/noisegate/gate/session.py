@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,7 +24,7 @@ from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.booking import Booking
 from noisegate.gate.engines.engine import Engine, Progress
-from noisegate.gate.independence import check_row_independence
+from noisegate.gate.independence import map_execution
 from noisegate.gate.sums import SumTask, block_rows
 from noisegate.privacy import noise
 from noisegate.privacy.adjacency import Adjacency
@@ -201,7 +202,7 @@ class Session:
                 )
         # What is counted is integers of the record alone (G-12, G-23); there is nothing to probe.
         if task.weights is None and task.lookups is None:
-            check_row_independence(name, feature_map, layout, block_rows(feature_map))
+            return replace(task, chosen=map_execution(name, feature_map, layout, block_rows(feature_map)))
         return task
 
     def _check_records(self, records: int) -> None:

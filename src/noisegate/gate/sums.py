@@ -26,6 +26,7 @@ from noisegate.features.feature_map import FeatureMap
 from noisegate.features.fourier import RandomFourier
 from noisegate.features.products import Products
 from noisegate.gate.counting import add_counts, integer_weights
+from noisegate.gate.execution import Execution
 from noisegate.gate.occurrences import LookedUp, add_occurrences, rounded_tables
 from noisegate.gate.vectors import Shared, parts_of
 from noisegate.privacy.grid import BLOCK_LIMIT, RECORD_LIMIT, Grid
@@ -51,12 +52,19 @@ class SumTask:
         grid: Where vectors are clipped and rounded.
         columns: Number of columns of the answer.
         label: Which coded column chooses a record's column; None when there is one column.
+        chosen: How the map is computed, where that was found out; None for blocks of `block_rows`.
     """
 
     feature_map: FeatureMap
     grid: Grid
     columns: int
     label: int | None
+    chosen: Execution | None = None
+
+    @property
+    def execution(self) -> Execution:
+        """How the map is computed."""
+        return self.chosen or Execution(rows=block_rows(self.feature_map))
 
     @cached_property
     def table(self) -> npt.NDArray[np.int32] | None:
@@ -117,10 +125,7 @@ class Totals:
 
 
 def block_rows(feature_map: FeatureMap) -> int:
-    """Returns how many rows every block has that a map is called with: 256, or fewer where its vectors are long.
-
-    A function of the map's length alone, which is public: the probe of the map and every sum use the same.
-    """
+    """Returns how many rows a block has at most that a map is called with: 256, or fewer where its vectors are long."""
     rows = BLOCK_ROWS
     while rows > 1 and rows * feature_map.dim > BLOCK_NUMBERS:
         rows //= 2
@@ -137,14 +142,15 @@ def sum_records(records: EncodedTable, tasks: Mapping[str, SumTask]) -> Totals:
 def add_records(totals: Totals, records: EncodedTable, tasks: Mapping[str, SumTask]) -> None:
     """Adds the vectors of `records`, any number of rows, to `totals`."""
     totals.count(len(records))
-    together: dict[tuple[int | None, int], dict[str, SumTask]] = {}
+    together: dict[tuple[int | None, Execution], dict[str, SumTask]] = {}
     for name, task in tasks.items():
         if task.in_blocks:
-            together.setdefault((task.label, block_rows(task.feature_map)), {})[name] = task
+            together.setdefault((task.label, task.execution), {})[name] = task
         else:
             _add(totals.sums[name], _ordered(records, task.label), task)
-    for (label, rows), group in together.items():
-        _add_in_blocks(totals, _ordered(records, label), group, label, rows)
+    for (label, execution), group in together.items():
+        with execution.kernels():
+            _add_in_blocks(totals, _ordered(records, label), group, label, execution.rows)
 
 
 def _ordered(records: EncodedTable, label: int | None) -> EncodedTable:

@@ -1,0 +1,78 @@
+"""Inside `exact_products` an entry of a matrix product depends on its row and its column alone, whatever the kernel."""
+
+import pytest
+import torch
+from tests.kernels import ByPlace
+from torch.func import grad, vmap
+
+from noisegate.gate.exact_products import exact_products, product
+
+SIZES = [(1, 3, 2), (14, 784, 10), (64, 100, 300), (8, 5000, 3), (5, 0, 4)]
+
+
+def made(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize(("rows", "inner", "columns"), SIZES)
+def test_a_product_is_right_but_for_the_bits_that_are_cut_off(rows, inner, columns):
+    left, right = made(rows, inner), made(inner, columns, seed=1)
+    exact = left.double() @ right.double()
+    bound = max(inner, 1) * float(left.abs().max() if inner else 0) * float(right.abs().max() if inner else 0)
+    assert (product(left, right) - exact).abs().max() <= 2.0**-18 * bound
+    assert product(left, right).dtype == torch.float32
+
+
+def test_an_entry_is_the_same_bits_in_every_block_and_place():
+    left, right = made(14, 784), made(784, 10, seed=1)
+    whole = product(left, right)
+    for row in range(14):
+        assert torch.equal(product(left[row : row + 1], right)[0], whole[row])
+        assert torch.equal(product(left.flip(0)[: row + 1], right), whole.flip(0)[: row + 1])
+        assert torch.equal(product(left, right[:, :3].contiguous())[row], whole[row, :3])
+    assert torch.equal(product(left.T.contiguous().T, right.T.contiguous().T), whole)
+
+
+def test_a_row_that_is_not_finite_spoils_itself_alone():
+    left, right = made(6, 50), made(50, 4, seed=1)
+    whole = product(left, right)
+    left[1, 3], left[4, 0] = torch.nan, -torch.inf
+    found = product(left, right)
+    assert found[[1, 4]].isnan().all()
+    assert torch.equal(found[[0, 2, 3, 5]], whole[[0, 2, 3, 5]])
+
+
+def test_tiny_and_huge_rows_keep_their_size():
+    left, right = made(3, 50), torch.eye(50)
+    left[0] *= 2.0**-140
+    left[1] *= 2.0**120
+    off = (product(left, right) - left).abs().amax(dim=1)
+    assert (off <= 2.0**-19 * left.abs().amax(dim=1)).all()
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_layers_and_their_gradients_go_through_it(inference):
+    network = torch.nn.Sequential(torch.nn.Linear(20, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
+    block = made(6, 20)
+    with torch.inference_mode(inference), exact_products():
+        found = network(block)
+        alone = torch.cat([network(block[row : row + 1]) for row in range(6)])
+    assert torch.equal(found, alone)
+    assert torch.allclose(found, network(block), atol=1e-4)
+
+
+def test_kernels_that_round_by_place_change_nothing_in_it():
+    weight, block = made(7, 32), made(16, 32, seed=1)
+
+    def loss(weight, record):
+        return (weight @ record).tanh().square().sum()
+
+    def gradients(records):
+        return vmap(grad(loss), in_dims=(None, 0))(weight, records)
+
+    with ByPlace():
+        assert not torch.equal(gradients(block).flip(0), gradients(block.flip(0)))
+        with exact_products():
+            found = gradients(block)
+            assert torch.equal(found.flip(0), gradients(block.flip(0)))
+    assert torch.allclose(found, gradients(block), atol=1e-4)

@@ -1,0 +1,186 @@
+"""Where a machine's kernels round by place, the gate finds a way to compute in which no record depends on another."""
+
+import os
+import subprocess
+import sys
+import warnings
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from tests.kernels import EVERYTHING, ByPlace
+
+from noisegate.errors import OptionError, SlowKernelsWarning
+from noisegate.gate import gradients
+from noisegate.gate.execution import Execution, executions
+from noisegate.gate.gate import Gate
+from noisegate.gate.losses import FactoredLoss, module_loss
+from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.schema import Boolean, Continuous, Schema
+
+SCHEMA = Schema(
+    columns=(*(Continuous(name=f"x{i}", lower=0, upper=1) for i in range(32)), Boolean(name="y")), label="y"
+)
+NETWORK = torch.nn.Sequential(torch.nn.Linear(32, 7), torch.nn.Tanh(), torch.nn.Linear(7, 2))
+
+
+def frame(rows):
+    random = np.random.default_rng(0)
+    return pd.DataFrame(
+        {**{f"x{i}": random.uniform(size=rows) for i in range(32)}, "y": random.uniform(size=rows) < 0.5}
+    )
+
+
+def network():
+    loss = module_loss(NETWORK, lambda run, x, codes: torch.nn.functional.cross_entropy(run(x[None]), codes[:1]))
+    shapes = {name: tuple(value.shape) for name, value in NETWORK.named_parameters()}
+    return loss, {"parameters": shapes}, {name: value.detach() for name, value in NETWORK.named_parameters()}
+
+
+def by_torch():
+    """A loss that layers are not seen in: a product of matrices."""
+
+    def loss(parameters, numeric, codes):
+        return torch.nn.functional.cross_entropy((numeric @ parameters["w"]).tanh()[None], codes[:1])
+
+    return loss, {"parameters": {"w": (32, 7)}}, {"w": torch.zeros(32, 7)}
+
+
+def factored():
+    loss = FactoredLoss(
+        inputs=lambda numeric, codes: numeric[None] - 0.5,
+        loss=lambda found, numeric, codes: (found.tanh() - 0.5).square().sum(),
+    )
+    return loss, {"parameters": {"w": (1, 7, 32)}, "factored": True}, {"w": torch.zeros(1, 7, 32)}
+
+
+LOSSES = {"network": network, "matrix": by_torch, "factored": factored}
+
+
+def planned(options, budget):
+    return GradientPlan(name="g", steps=1, rate=0.5, norm=1.0, **options).calibrate(budget)
+
+
+@cache
+def calibrated(made, budget):
+    return planned(made()[1], budget)
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """Every record is in the sample, and the sum comes without noise, in grid units."""
+    monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: np.arange(records))
+    monkeypatch.setattr(gradients.noise, "add_noise", lambda sums, **_: sums)
+    monkeypatch.setattr(gradients.GradientSession, "_unpacked", lambda self, sums: sums)
+
+
+def stepped(made, data, rows=None):
+    """The sum of one step, and how it was computed."""
+    loss, options, start = made()
+    gate = Gate(data, schema=SCHEMA, epsilon=90.0)
+    plan = calibrated(made, gate.budget) if made in LOSSES.values() else planned(options, gate.budget)
+    with gate.gradients(plan, loss, method="t", public={}, physical_batch=rows) as session:
+        return session.step(start), session._gradients.execution
+
+
+@pytest.mark.parametrize("kind", list(LOSSES))
+@pytest.mark.parametrize("rows", [None, 14])
+def test_products_that_round_by_place_are_replaced_by_exact_ones(plain, kind, rows):
+    data = frame(40)
+    expected, good = stepped(LOSSES[kind], data, rows)
+    with warnings.catch_warnings(), ByPlace():
+        warnings.simplefilter("error")
+        found, way = stepped(LOSSES[kind], data, rows)
+        alone = [stepped(LOSSES[kind], data.iloc[[row]], rows)[0] for row in (0, 1, 39)]
+        together, _ = stepped(LOSSES[kind], data.iloc[[0, 1, 39]], rows)
+    assert way.exact
+    assert way.rows > 1
+    assert np.array_equal(together, sum(alone))
+    assert np.abs(found - expected).max() < 1e-3 * np.abs(expected).max()
+    assert good.rows == (rows or 64)
+
+
+def test_other_kernels_that_round_by_place_are_run_one_record_at_a_time_and_it_is_said(plain):
+    data = frame(3)
+    with ByPlace(EVERYTHING), pytest.warns(SlowKernelsWarning, match=r"one at a time, about \d+ times slower"):
+        found, way = stepped(network, data)
+    assert way == Execution(rows=1)
+    with ByPlace(EVERYTHING), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert np.array_equal(sum(stepped(network, data.iloc[[row]])[0] for row in range(3)), found)
+
+
+def test_a_loss_with_memory_is_refused_even_for_one_record_at_a_time():
+    calls = []
+
+    def remembering(parameters, numeric, codes):
+        calls.append(0)
+        return parameters["w"].sum() * float(len(calls))
+
+    def made():
+        return remembering, {"parameters": {"w": (3,)}}, {"w": torch.zeros(3)}
+
+    for rows in (None, 1):
+        with pytest.raises(OptionError, match="from one time to the next"):
+            stepped(made, frame(3), rows)
+
+
+def test_a_block_that_adds_something_else_than_its_records_is_refused(monkeypatch):
+    from noisegate.gate import per_example
+
+    right = per_example.add_clipped
+
+    def by_count(total, part, factors):
+        right(total, part, factors)
+        total[0] += len(part) == 2
+
+    monkeypatch.setattr(per_example, "add_clipped", by_count)
+    with pytest.raises(OptionError, match="2 records of a block"):
+        stepped(by_torch, frame(3))
+
+
+def test_ways_go_from_the_fastest_to_the_surest():
+    ways = list(executions(64))
+    assert ways[0] == Execution(rows=64)
+    assert ways[-1] == Execution(rows=1)
+    assert all(way.exact for way in ways[1:-1])
+    assert [way.rows for way in ways[1:-1]] == [64, 32, 8]
+    assert all(way.rows <= 14 for way in executions(14))
+    assert list(executions(1)) == [Execution(rows=1)]
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {root!r})
+import tests.gate.test_execution as here
+here.check_all_blocks()
+"""
+
+
+def check_all_blocks():
+    """Whatever this process's kernels do, in blocks of whatever size: a sum is the sum of its records."""
+    gradients.poisson_sample = lambda records, rate: np.arange(records)
+    gradients.noise.add_noise = lambda sums, **_: sums
+    gradients.GradientSession._unpacked = lambda self, sums: sums
+    data = frame(33)
+    for kind, made in list(LOSSES.items())[:2]:
+        for rows in (14, 8):
+            found, way = stepped(made, data, rows)
+            alone, _ = stepped(made, data.iloc[:1], rows)
+            backwards, _ = stepped(made, data.iloc[:0:-1], rows)
+            assert np.array_equal(found, alone + backwards), (kind, way)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"MKL_CBWR": "COMPATIBLE"}, {"MKL_CBWR": "AVX2"}, {"ATEN_CPU_CAPABILITY": "default"}],
+    ids=lambda setting: "=".join(*setting.items()),
+)
+def test_the_kernels_of_other_processors(setting, pytestconfig):
+    root = str(pytestconfig.rootpath)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(root=root)], env={**os.environ, **setting}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
