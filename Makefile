@@ -31,7 +31,7 @@ define check
 	@$(2) || { printf '\nThe step "%s" failed. To fix it: %s\n' '$(1)' '$(3)' >&2; exit 1; }
 endef
 
-.PHONY: help demo test test-slow lint format types borders docs lock-check bench-adult clean environment
+.PHONY: help demo test test-slow test-kernels lint format types borders docs lock-check bench-adult clean environment
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,20 @@ test: lock-check lint types borders docs ## all checks, then the tests
 
 test-slow: .venv/.installed ## the tests that take longer than a minute
 	$(call check,slow tests,$(BIN)/pytest -n $(WORKERS) -m slow $(DATA_OPTION),rerun only what failed with: $(BIN)/pytest -m slow --last-failed)
+
+# What the kernels of other processors do: those of MKL that it has for them, torch's own without vectors, and products
+# that round by the place of a record in its block.
+KERNEL_TESTS := tests/gate tests/features tests/classifiers tests/methods tests/test_estimators.py tests/cli/test_explain.py
+# $(call with_kernels,environment,options of pytest)
+define with_kernels
+	$(call check,tests with kernels of $(1)$(2),env $(1) $(BIN)/pytest -n $(WORKERS) -m "not slow" $(2) $(KERNEL_TESTS),see the first failure above)
+endef
+
+test-kernels: .venv/.installed ## what computes in floating point, with the kernels of other processors
+	$(call with_kernels,MKL_CBWR=COMPATIBLE)
+	$(call with_kernels,MKL_CBWR=AVX2)
+	$(call with_kernels,ATEN_CPU_CAPABILITY=default)
+	$(call with_kernels,,--kernels-by-place)
 
 lock-check: .venv/.installed
 	$(call check,uv.lock matches pyproject.toml,$(UV) lock --check --offline --quiet,$(TOOLS)/bin/uv lock)

@@ -89,6 +89,9 @@ T_ROUNDED = f"{T_ACCOUNTING}::test_the_rounded_gaussian_is_charged_its_distance_
 GRADIENTS, POISSON, JOURNAL, LOSSES = "gate/gradients.py", "gate/poisson.py", "gate/journal.py", "gate/losses.py"
 CLIPPED_ROWS = "gate/clipped_rows.py"
 PER_EXAMPLE, GRADIENT_PLAN, CONVOLUTION = "gate/per_example.py", "privacy/gradient_plan.py", "privacy/convolution.py"
+PROBE, EXACT, EXECUTION = "gate/gradient_probe.py", "gate/exact_products.py", "gate/execution.py"
+T_EXACT, T_EXECUTION = "gate/test_exact_products.py", "gate/test_execution.py"
+T_CLIPPED_ROWS = "gate/test_clipped_rows.py"
 T_GRADIENTS, T_JOURNAL, T_POISSON = "gate/test_gradients.py", "gate/test_gradient_journal.py", "gate/test_poisson.py"
 T_GRADIENT_NEIGHBOURS, T_GRADIENT_PLAN = "gate/test_gradient_neighbours.py", "privacy/test_gradient_plan.py"
 T_CONVOLUTION = "privacy/test_convolution.py"
@@ -212,8 +215,8 @@ BUGS = (
     one(
         "independence-probe-skipped",
         SESSION,
-        "            check_row_independence(name,",
-        "            (lambda *_: None)(name,",
+        "chosen=map_execution(name, feature_map, layout, block_rows(feature_map))",
+        "chosen=None",
         T_GATE,
     ),
     # The ledger.
@@ -713,10 +716,45 @@ BUGS = (
         T_GRADIENT_NEIGHBOURS,
     ),
     one("gradients-not-clipped", CLIPPED_ROWS, "grid.norm, bounds)", "grid.norm, grid.norm)", T_GRADIENT_NEIGHBOURS),
+    one(
+        "norms-added-in-memory-order",
+        CLIPPED_ROWS,
+        "whole = np.trunc(np.ldexp(rows.astype(np.float64), bits - exponents))",
+        "whole = np.ldexp(rows.astype(np.float64), bits - exponents)",
+        T_CLIPPED_ROWS,
+    ),
+    one(
+        "products-cut-off-too-late",
+        EXACT,
+        "bits = (53 - max(left.shape[-1] - 1, 1).bit_length()) // 2",
+        "bits = 52",
+        f"{T_EXACT}::test_an_entry_is_the_same_bits_in_every_block_and_place",
+    ),
+    one(
+        "exact-kernels-not-used",
+        EXECUTION,
+        "return exact_products() if self.exact else nullcontext()",
+        "return nullcontext()",
+        f"{T_EXECUTION}::test_products_that_round_by_place_are_replaced_by_exact_ones",
+    ),
+    one(
+        "the-first-way-is-taken",
+        PROBE,
+        "source.execution = sound_execution(most, compute, made_up,",
+        "_ = sound_execution(most, compute, made_up,",
+        f"{T_EXECUTION}::test_products_that_round_by_place_are_replaced_by_exact_ones",
+    ),
+    one(
+        "integers-not-probed",
+        PROBE,
+        "if not np.array_equal(filled, together):",
+        "if False:",
+        f"{T_EXECUTION}::test_a_block_that_adds_something_else_than_its_records_is_refused",
+    ),
     one("clipped-part-by-part", PER_EXAMPLE, "(whole, *scaled)", "(whole,)", T_GRADIENT_NEIGHBOURS),
     one(
         "half-factor-not-shrunk",
-        PER_EXAMPLE,
+        CLIPPED_ROWS,
         "second = np.trunc(slopes * (_HALF_UNITS",
         "second = np.trunc(slopes * (2 * _HALF_UNITS",
         T_GRADIENT_NEIGHBOURS,
@@ -775,12 +813,12 @@ BUGS = (
     one("batch-norm-accepted", LOSSES, "isinstance(layer, _BatchNorm) or", "", T_GRADIENTS),
     one(
         "factor-not-shrunk",
-        PER_EXAMPLE,
-        "* (FACTOR_UNITS / UNITS)",
-        "* (2 * FACTOR_UNITS / UNITS)",
+        CLIPPED_ROWS,
+        "_coarse(grid, weighted.reshape(len(slopes), -1), FACTOR_UNITS)",
+        "_coarse(grid, weighted.reshape(len(slopes), -1), 2 * FACTOR_UNITS)",
         T_GRADIENT_NEIGHBOURS,
     ),
-    one("factored-nan-kept", PER_EXAMPLE, "weighted = slopes * norms", "weighted = slopes + 0", T_GRADIENT_NEIGHBOURS),
+    one("factored-nan-kept", CLIPPED_ROWS, "weighted = slopes * norms", "weighted = slopes + 0", T_GRADIENT_NEIGHBOURS),
     one(
         "rate-rounded-down",
         GRADIENT_PLAN,
@@ -962,9 +1000,9 @@ BUGS = (
     ),
     one(
         "a-map-that-represents-is-not-probed",
-        PER_EXAMPLE,
-        "    if represent is not None:\n        check_row_independence(",
-        "    if False:\n        check_row_independence(",
+        PROBE,
+        "return map_execution(type(represent).__name__, represent, layout, block_rows(represent))",
+        "return Execution(rows=block_rows(represent))",
         f"{T_REPRESENTED}::test_a_map_that_is_unusable_is_named_before_anything_is_spent",
     ),
     one(

@@ -104,7 +104,8 @@ def row_norms(rows: Rows) -> Numbers:
         exponents = np.frexp(np.where(finite, largest, 1.0))[1]
         whole = np.trunc(np.ldexp(rows.astype(np.float64), bits - exponents))
         squares = np.square(whole, out=whole).sum(axis=-1, keepdims=True)
-        return np.where(finite, np.ldexp(np.sqrt(squares), exponents - bits), largest)
+        norms: Numbers = np.where(finite, np.ldexp(np.sqrt(squares), exponents - bits), largest)
+    return norms
 
 
 def add_products(total: npt.NDArray[np.int64], inputs: Rows, norms: Numbers, slopes: npt.NDArray[np.int32]) -> None:

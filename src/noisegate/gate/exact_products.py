@@ -66,7 +66,7 @@ def _mode() -> Any:
     plain = {torch.ops.aten.mm.default, torch.ops.aten.bmm.default}
     added = {torch.ops.aten.addmm.default, torch.ops.aten.baddbmm.default}
 
-    class ExactProducts(TorchDispatchMode):
+    class ExactProducts(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
             if func in plain and args[0].dtype == torch.float32:
