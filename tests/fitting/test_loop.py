@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from noisegate import DPMERF
+from noisegate.fitting.loop import Discrepancy
 from noisegate.privacy.release import Release
 
 
@@ -78,7 +79,7 @@ def test_the_measured_discrepancy_is_unbiased_with_an_honest_error(method, relea
     values, errors = np.array([one.value for one in found]), np.array([one.error for one in found])
     with torch.no_grad():
         big = fitting._residuals(fitting.average, 100_000).mean(dim=2).square().sum(dim=0)
-    exact = float((fitting._weights * big).sum() / (fitting._weights.sum() * fitting._coordinates))
+    exact = float(big.sum()) / sum(values.numel() for values in fitting._means.values())
     assert abs(values.mean() - exact) < 5 * values.std() / len(values) ** 0.5 + 1e-3 * exact
     assert 0.5 < errors.mean() / values.std() < 2
 
@@ -103,6 +104,18 @@ def test_a_fit_stops_at_the_noise_and_only_when_asked(method, release):
         fitting = replace(method, fit_options=options).fitting(noisy, device="cpu")
         fitting.run()
         assert fitting.step == steps
+
+
+@pytest.mark.parametrize(("value", "error", "stops"), [(0.9, 0.05, True), (0.95, 0.1, False), (1.05, 0.1, False)])
+def test_a_fit_stops_when_the_distance_is_surely_at_the_noise(method, release, monkeypatch, value, error, stops):
+    """The error counts against stopping: a distance that is below 1 by chance alone does not end a fit."""
+    options = {"steps": 6, "check_every": 2, "stop_at_noise": True}
+    fitting = replace(method, fit_options=options).fitting(release, device="cpu")
+    monkeypatch.setattr(fitting, "measure", lambda: Discrepancy(value=value, error=error))
+    fitting.run()
+    assert fitting.at_noise == stops
+    assert fitting.step == (2 if stops else 6)
+    assert fitting.discrepancy == value
 
 
 def test_a_class_without_weight_is_left_out(method, release):

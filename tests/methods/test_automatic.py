@@ -55,3 +55,10 @@ def test_a_label_that_is_one_more_column_is_not_said_to_be_told_apart():
 def test_cells_are_fewer_where_there_is_more_noise(columns):
     assert 4 <= cells_for(columns, 1.0) <= cells_for(columns, 10.0)
     assert cells_for(4 * columns, 1.0) <= cells_for(columns, 1.0) <= 24
+
+
+def test_the_number_of_cells_by_hand():
+    """24 below ε = 3 and 36 from there on, in tables of up to fifteen columns; wider ones have fewer."""
+    assert [cells_for(15, epsilon) for epsilon in (0.1, 2.99, 3.0, 10.0)] == [24, 24, 36, 36]
+    assert [cells_for(60, epsilon) for epsilon in (1.0, 3.0)] == [12, 18]
+    assert cells_for(10_000, 10.0) == 4

@@ -95,6 +95,40 @@ def test_class_shares_follow_the_counts():
     assert abs(np.mean(made["y"].to_pylist()) - 0.2) < 0.04
 
 
+def rare(rows):
+    """One record in fifty is sick: with a high u and a low v, where the others have a low u and a high v."""
+    random = np.random.default_rng(0)
+    sick = np.arange(rows) % 50 == 0
+    u, v = (np.where(sick, *means) + 0.1 * random.normal(size=rows) for means in ((0.75, 0.25), (0.25, 0.75)))
+    return pa.table({"u": u.clip(0, 1), "v": v.clip(0, 1), "sick": sick})
+
+
+def means_of_sick(fit_options):
+    schema = Schema(
+        (Continuous(name="u", lower=0.0, upper=1.0), Continuous(name="v", lower=0.0, upper=1.0), Boolean(name="sick")),
+        label="sick",
+    )
+    method = DPMERF(frequencies=50, latent=4, hidden=(16,), fit_options={"steps": 250, **fit_options})
+    made = fit(rare(20_000), schema, method, epsilon=10.0).sample(20_000, seed=1)
+    sick = np.array(made["sick"].to_pylist())
+    return [[float(made[name].to_numpy()[which].mean()) for name in ("u", "v")] for which in (sick, ~sick)]
+
+
+@pytest.mark.parametrize("fit_options", [{}, {"apart": True}, {"class_power": -2.0}])
+def test_a_class_of_two_per_cent_is_learnt_as_well_as_the_others(fit_options):
+    sick, others = means_of_sick(fit_options)
+    np.testing.assert_allclose(sick, [0.75, 0.25], atol=0.06)
+    np.testing.assert_allclose(others, [0.25, 0.75], atol=0.06)
+
+
+def test_a_power_of_the_share_has_the_meaning_that_it_was_stored_with():
+    """Old settings may hold one: 1 weighs a class by the cube of its share, and a small one comes out half-way."""
+    sick, others = means_of_sick({"class_power": 1.0})
+    assert sick[0] < 0.6
+    assert sick[1] > 0.4
+    np.testing.assert_allclose(others, [0.25, 0.75], atol=0.06)
+
+
 def test_questions_follow_the_schema_and_the_adjacency():
     def asked(schema, adjacency="add-remove"):
         plan = TINY.plan(schema, Budget(epsilon=1.0, adjacency=adjacency_of(adjacency)))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from noisegate.errors import OptionError
+from noisegate.fitting.class_weights import check_power, class_weights
 from noisegate.fitting.device import one_thread
 from noisegate.fitting.embedding import Embedding
 from noisegate.fitting.halves import Halves
@@ -30,7 +31,8 @@ class FitSettings:
         learning_rate: Peak of the one-cycle schedule of Adam.
         averaging: Decay of the exponential average of the weights, which is what is kept.
         stop_at_noise: Stop when the distance is what the noise alone would leave (the discrepancy principle).
-        class_power: Weight of a class in the loss, its share to this power: 0 treats classes alike.
+        class_power: None weighs classes alike as far as they stand out of the noise, a number by their share to this
+            power, in noise standard deviations; see `noisegate.fitting.class_weights`.
         check_every: Steps between looks at the stopping rule.
         check_batches: Fresh batches for a look.
         apart: Keep the halves of a batch apart; see `noisegate.fitting.halves`.
@@ -41,7 +43,7 @@ class FitSettings:
     learning_rate: float = 5e-3
     averaging: float = 0.99
     stop_at_noise: bool = True
-    class_power: float = 1.0
+    class_power: float | None = None
     check_every: int = 200
     check_batches: int = 32
     apart: bool = False
@@ -51,10 +53,11 @@ class FitSettings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise OptionError(f"fit option {name}={value!r} must be a whole number, {least} or more.")
-        for name, low, high in (("learning_rate", 0.0, 10.0), ("averaging", 0.0, 1.0), ("class_power", -4.0, 4.0)):
+        for name, high in (("learning_rate", 10.0), ("averaging", 1.0)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-                raise OptionError(f"fit option {name}={value!r} must be a number from {low:g} to {high:g}.")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= high:
+                raise OptionError(f"fit option {name}={value!r} must be a number from 0 to {high:g}.")
+        check_power(self.class_power)
         for name in ("stop_at_noise", "apart"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"fit option {name}={getattr(self, name)!r} must be true or false.")
@@ -72,6 +75,9 @@ class FitState:
 @dataclass(frozen=True, kw_only=True)
 class Discrepancy:
     """The squared distance to the release over what its noise alone would leave, estimated on fresh noise vectors.
+
+    Both in noise standard deviations, all coordinates of all present classes alike: how the loss weighs classes does
+    not change what the noise explains.
 
     Attributes:
         value: The estimate; unbiased, so it may be below the truth, and below zero.
@@ -114,18 +120,17 @@ class Fitting:
         self.at_noise = False
         self._device = device
         self._embeddings = {name: module.to(device) for name, module in embeddings.items()}
-        # Classes without any weight are never sampled, so they are not fitted.
-        present = torch.from_numpy(target.weights > 0).nonzero().squeeze(1)
-        self._classes = present
-        self._weights = _tensor(target.weights[present.numpy()] ** settings.class_power, device)
-        self._means = {name: _tensor(means[present.numpy()].T, device) for name, means in target.means.items()}
+        present = target.present
+        self._classes = torch.from_numpy(present)
+        self._means = {name: _tensor(means[present].T, device) for name, means in target.means.items()}
         # Residuals are measured in noise standard deviations, so blocks are weighed as in maximum likelihood.
-        self._precisions = {name: _tensor(1 / std[present.numpy()], device) for name, std in target.noise_std.items()}
-        self._coordinates = sum(len(means) for means in self._means.values())
+        self._precisions = {name: _tensor(1 / std[present], device) for name, std in target.noise_std.items()}
+        self._coordinates = sum(means.numel() for means in self._means.values())
         self._halves = Halves(self.generator, self._half) if settings.apart else None
-        self._scale = float(
-            sum((self._precisions[name] * self._means[name]).square().sum(0).mean() for name in self._means)
-        )
+        weights = _tensor(class_weights(target, settings.class_power), device)
+        lengths = [(self._precisions[name] * means).square().sum(dim=0) for name, means in self._means.items()]
+        # The loss of a generator whose features are all 0 is 1.
+        self._weights = weights / (weights * torch.stack(lengths).sum(dim=0)).sum()
 
     @property
     def steps(self) -> int:
@@ -157,8 +162,8 @@ class Fitting:
         settle(self.average, (self._inputs(self.average, self.settings.batch) for _ in range(count)))
         with torch.no_grad():
             batches = [self._residuals(self.average, self.settings.batch).mean(dim=2) for _ in range(count)]
-        weights = (self._weights / (self._weights.sum() * self._coordinates)).sqrt()
-        residuals = (torch.stack(batches) * weights).flatten(1).double()
+        # Every coordinate of every class alike: under noise alone the mean of their squares is 1.
+        residuals = torch.stack(batches).flatten(1).double() * self._coordinates**-0.5
         total, squares = residuals.sum(dim=0), residuals.square().sum(dim=1)
         value = float((total.square().sum() - squares.sum()) / (count * (count - 1)))
         others = (total - residuals).square().sum(dim=1) - (squares.sum() - squares)
@@ -203,13 +208,12 @@ class Fitting:
         # The squared norm of a mean over random noise vectors is biased upward by their variance; the inner product
         # of the residuals of two independent halves is not.
         distances = self._residuals(self.generator, self.settings.batch).prod(dim=2).sum(dim=0)
-        loss = (self._weights * distances).sum() / (self._weights.sum() * self._scale)
+        loss = (self._weights * distances).sum()
         loss.backward()  # type: ignore[no-untyped-call]
 
     def _slopes_apart(self, halves: Halves) -> None:
         noise, labels = self._inputs(self.generator, self.settings.batch)
-        weights = self._weights / (self._weights.sum() * self._scale)
-        found = halves.slopes(noise, labels[::2], weights)
+        found = halves.slopes(noise, labels[::2], self._weights)
         for parameter, slope in zip(self.generator.parameters(), found, strict=True):
             parameter.grad = slope
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from noisegate.errors import OptionError
+from noisegate.fitting.class_weights import check_power, class_weights
 from noisegate.fitting.device import one_thread
 from noisegate.fitting.embedding import Embedding
 from noisegate.fitting.loop import FitState, one_cycle
@@ -43,6 +44,8 @@ class MomentSettings:
         average_eps: Of the moving average.
         average_reduction: Of the moving average.
         averaging: Decay of the exponential average of the weights; 0 keeps the weights as they are.
+        class_power: None weighs classes alike as far as they stand out of the noise; 0 weighs a class's residual by its
+            share, as the released sum has it; see `noisegate.fitting.class_weights`.
         stop_at_noise: Stop when the distance is what the noise alone would leave (the discrepancy principle).
         check_every: Steps between looks at the stopping rule.
         check_batches: Fresh batches for a look at the distance.
@@ -58,6 +61,7 @@ class MomentSettings:
     average_eps: float = 1e-8
     average_reduction: Reduction = "mean"
     averaging: float = 0.998
+    class_power: float | None = None
     stop_at_noise: bool = False
     check_every: int = 500
     check_batches: int = 16
@@ -78,6 +82,7 @@ class MomentSettings:
                 raise OptionError(f"fit option {name}={getattr(self, name)!r} must be one of {', '.join(known)}.")
         if not isinstance(self.stop_at_noise, bool):
             raise OptionError(f"fit option stop_at_noise={self.stop_at_noise!r} must be true or false.")
+        check_power(self.class_power)
         _ = self.average
 
     @property
@@ -120,9 +125,11 @@ class MomentFitting:
         self._embeddings = {name: module.to(device) for name, module in embeddings.items()}
         if validation:
             validation.to(device)
-        present = target.weights > 0
-        self._classes = torch.from_numpy(present).nonzero().squeeze(1)
-        self._weights = torch.as_tensor(target.weights[present], dtype=torch.float32, device=device)
+        present = target.present
+        self._classes = torch.from_numpy(present)
+        # Of residuals, not of their squares, and not in noise standard deviations, which go with 1/share.
+        weights = class_weights(target, settings.class_power) ** 0.5 * target.weights[present]
+        self._weights = _tensor(weights / weights.sum(), device)
         self._means = {name: _tensor(target.means[name][present].T, device) for name in self._embeddings}
         self._stds = {name: _tensor(target.noise_std[name][present], device) for name in self._embeddings}
         self._scale = float(sum((self._weights * means).square().sum() for means in self._means.values()))
@@ -209,10 +216,10 @@ class MomentFitting:
                 for name, gap in self._residuals(self.average).items():
                     residual = gap / (self._weights * self._stds[name])
                     sums[name] = sums[name] + residual if name in sums else residual
-                    squares += float(residual.square().sum(dim=0) @ self._weights)
+                    squares += float(residual.square().sum())
         # With residuals a₁ … a_k of independent batches, (‖Σ aᵢ‖² − Σ ‖aᵢ‖²)/k(k − 1) is unbiased.
-        whole = math.fsum(float(total.square().sum(dim=0) @ self._weights) for total in sums.values())
-        coordinates = sum(len(means) for means in self._means.values()) * float(self._weights.sum())
+        whole = math.fsum(float(total.square().sum()) for total in sums.values())
+        coordinates = sum(means.numel() for means in self._means.values())
         self.discrepancy = (whole - squares) / (count * (count - 1) * coordinates)
         self.at_noise = self.discrepancy <= 1
         if self._validation:

@@ -27,6 +27,11 @@ class Target:
     weights: npt.NDArray[np.float64]
     records: float
 
+    @property
+    def present(self) -> npt.NDArray[np.int64]:
+        """Classes with any weight, which alone are sampled and fitted."""
+        return np.flatnonzero(self.weights > 0)
+
 
 def read_target(release: Release, *, counts: str) -> Target:
     """Returns the target that a release describes.

@@ -22,7 +22,6 @@ FIT: Mapping[str, Any] = {
     "averaging": 0.998,
     "stop_at_noise": False,
     "check_every": 500,
-    "class_power": 0.0,
     "apart": True,
 }
 """What the fit has otherwise than `noisegate.fitting.loop.FitSettings`."""

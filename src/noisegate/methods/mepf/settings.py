@@ -41,6 +41,7 @@ _PAPER_FIT: Mapping[str, Any] = {
     "average_eps": 1e-8,
     "average_reduction": "mean",
     "averaging": 0.0,
+    "class_power": 0.0,
     "check_every": 5000,
     "check_images": 5000,
 }
