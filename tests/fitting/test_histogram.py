@@ -136,3 +136,25 @@ def test_a_spike_is_not_counted_again_in_its_coarse_group():
     found = denoise(truth, 0.1, coarse_of(truth, 0.1))
     assert found.masses[20] == pytest.approx(1000, abs=2)
     assert found.masses.sum() == pytest.approx(truth.sum(), abs=3)
+
+
+@pytest.mark.parametrize(("height", "spike"), [(90.0, False), (90.1, True)])
+def test_a_spike_stands_five_standard_deviations_above_its_neighbours(height, spike):
+    counts = np.full(64, 40.0)
+    counts[20] = height
+    assert denoise(counts, STD).spikes[20] == spike
+
+
+def test_a_plateau_is_no_spike_once_it_is_most_of_nine_neighbours():
+    counts = np.full(64, 40.0)
+    counts[20:24] = 400
+    assert np.flatnonzero(denoise(counts, STD).spikes).tolist() == [20, 21, 22, 23]
+    counts[24] = 400
+    assert not denoise(counts, STD).spikes[22]
+
+
+@pytest.mark.parametrize(("half", "kept"), [(30.0, 1 - 2.25 * 50 / 900), (10.0, 0.0), (-30.0, 1 - 2.25 * 50 / 900)])
+def test_a_division_is_shrunk_by_what_its_noise_explains(half, kept):
+    """Two cells by hand: half of their difference has variance 50, and is kept as far as it exceeds 1.5² of that."""
+    found = denoise(np.array([100 + half, 100 - half]), STD).masses
+    np.testing.assert_allclose(found, [100 + kept * half, 100 - kept * half])

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from noisegate.errors import OptionError
 from noisegate.fitting.target import Target
 
-MISFIT = 0.1
+MISFIT = 0.03
 """Part of the signal's energy that a generator is taken to miss; chosen on simulated tables, see docs/choosing.md."""
 
 
@@ -58,4 +58,6 @@ def check_power(power: object) -> None:
     if power is None:
         return
     if isinstance(power, bool) or not isinstance(power, int | float) or not -4 <= power <= 4:
-        raise OptionError(f"fit option class_power={power!r} must be a number from -4 to 4, or none for equal weights.")
+        raise OptionError(
+            f"fit option class_power={power!r} must be a number from -4 to 4; leave it out for equal weights."
+        )
