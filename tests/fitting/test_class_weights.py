@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from noisegate.errors import OptionError
-from noisegate.fitting.class_weights import MISFIT, class_weights
+from noisegate.fitting.class_weights import class_weights
 from noisegate.fitting.target import Target
 
 DIM = 40
@@ -52,7 +52,7 @@ def test_weights_are_the_inverse_of_noise_and_misfit():
     records, noise = np.array([4000.0, 1000.0, 50.0]), 2.0
     found = target(records, noise=noise, length=0.7)
     snr = (0.7 * records / noise) ** 2 / DIM
-    expected = 1 / (1 + MISFIT * snr)
+    expected = 1 / (1 + 0.03 * snr)
     np.testing.assert_allclose(class_weights(found, None), expected / expected.max(), rtol=0.02)
 
 

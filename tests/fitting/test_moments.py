@@ -96,6 +96,21 @@ def test_the_distance_is_to_the_mean_over_all_records():
     assert validation(whole, (0.25, 0.75)).distance(generator, random, CPU) > 0.1
 
 
+@pytest.mark.parametrize("images", [1, 500, 501, 1200])
+def test_every_image_counts_once_in_the_distance(images):
+    """They are made in blocks: with the same image over and over, the mean is that image at every number of them."""
+    generator = Shift()
+    generator.points.data = torch.from_numpy(MEANS).float()
+    generator.noise = lambda rows, random: torch.zeros(rows, 3)
+    found = Validation(
+        means={"q": MEANS[1] + np.array([0, 1, 0])},
+        embeddings={"q": Same()},
+        weights=np.array([0.0, 1.0]),
+        images=images,
+    ).distance(generator, torch.Generator().manual_seed(0), CPU)
+    assert found == pytest.approx(1, abs=1e-5)
+
+
 def test_the_generator_that_came_closest_is_kept():
     """On its way from 0 to the target it passes half of it."""
     half = np.average(MEANS, axis=0, weights=[0.75, 0.25]) / 2
