@@ -106,6 +106,7 @@ T_MEPF_NOISE = f"{T_MEPF}::test_everything_that_is_released_has_its_noise"
 T_MEPF_BOUND = f"{T_MEPF}::test_the_stated_sensitivity_is_that_of_unit_vectors"
 T_MGE, T_MGE_PLAN = "methods/test_mge.py", "methods/test_mge_plan.py"
 T_DRE, T_REPRESENTED, T_SAME_FILES = "methods/test_dre.py", "gate/test_represented.py", "data/test_same_files.py"
+CSV_RECORDS, T_CSV_RECORDS = "data/csv_records.py", "data/test_csv_records.py"
 _FIXED = "np.arange(number % 2, len(numeric), 2)"
 
 
@@ -1054,6 +1055,11 @@ BUGS = (
     ),
     one("file-names-in-errors", "data/image_folder.py", "if self.asked.show_values:", "if True:", T_IMAGES),
     one("an-image-listed-twice", "data/image_list.py", "if plain in seen:", "if False:", T_IMAGES),
+    # Records of CSV files.
+    one("csv-cut-inside-quotes", CSV_RECORDS, "if before % 2 == 0:", "if True:", T_CSV_RECORDS),
+    one("csv-mark-at-the-start-of-a-piece", "data/csv_file.py", 'b"\\n" + piece', "piece", T_CSV_RECORDS),
+    one("csv-quotes-anywhere", CSV_RECORDS, "    if astray:", "    if False:", T_CSV_RECORDS),
+    one("csv-quote-never-closed", CSV_RECORDS, "(ended and len(quotes) % 2)", "False", T_CSV_RECORDS),
 )
 
 
