@@ -11,6 +11,7 @@ import typer
 from noisegate.cli.arguments import Json, SchemaOption, require_schema
 from noisegate.cli.console import ERR, OUT, print_json, steps
 from noisegate.cli.evaluate_images import Asked, check_given, evaluate_images
+from noisegate.cli.reading import say_files
 from noisegate.cli.writing import new_file
 from noisegate.errors import OptionError
 
@@ -142,6 +143,8 @@ def _evaluate_tables(
 
     if choice.networks:
         find_pixels(schema, options.image)
+    for path in filter(None, (asked.synthetic, asked.test, asked.train) if schema.images is None else ()):
+        say_files(path)
     with new_file(picture, "--picture") if picture else nullcontext() as drawing:
         with ERR.status("Reading"):
             made = read_table(asked.synthetic, schema, show_values=asked.show_values)

@@ -45,6 +45,7 @@ from noisegate.cli.image_options import (
     given_options,
 )
 from noisegate.cli.plan import coordinates, reason_of, show, warn_about_delta
+from noisegate.cli.reading import check_outside, say_files
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
@@ -216,6 +217,9 @@ def _ask(
     chosen = run.method
     _check_device(chosen, device)
     gate = run.gate(data, show_values=show_values, progress=count)
+    check_outside(unfinished.out, data)
+    if gate.schema.images is None:
+        say_files(data)
     plan = chosen.plan(gate.schema, gate.budget)
     with nullcontext() if going_on else unfinished.prepared(coordinates(plan)):
         if shown is not None:

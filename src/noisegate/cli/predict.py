@@ -10,6 +10,7 @@ import typer
 from noisegate.cli.arguments import Json
 from noisegate.cli.asked import read_records
 from noisegate.cli.console import print_json, say, steps
+from noisegate.cli.reading import check_outside
 
 
 def predict(
@@ -32,6 +33,7 @@ def predict(
     from noisegate.cli.writing import table_writer
     from noisegate.schema import Schema
 
+    check_outside(out, data)
     classifier = LocallyLinear.load(model)
     label = classifier.release.schema.label_column
     assert label is not None

@@ -20,6 +20,7 @@ from noisegate.cli.image_options import (
     image_schema,
     written,
 )
+from noisegate.cli.reading import say_files
 from noisegate.cli.writing import new_file
 from noisegate.errors import OptionError
 
@@ -75,6 +76,7 @@ def init(
     from noisegate.data.draft import draft_schema
 
     with new_file(out) as path:
+        say_files(public)
         schema = draft_schema(public, label=label)
         path.write_bytes(schema.dumps().encode())
     warn(f"this schema copies bounds and levels from {public}; it is safe only because you declare that file public.")
@@ -162,6 +164,7 @@ def discover(
             say(f"Each count gets noise of about ±{2 * gate.plan.noise_records:.0f} records{seen}.")
             if dataset is None:
                 warn("no --dataset: the cost is booked nowhere. Costs of several runs on the same records add up.")
+            say_files(data)
             with steps("Reading records", None):
                 found = gate.discover()
             path.write_bytes(found.toml.encode())

@@ -10,7 +10,7 @@ from typing import Any
 import narwhals as nw
 import pyarrow as pa
 
-from noisegate.data.files import find_files
+from noisegate.data.files import check_alike, find_files
 from noisegate.data.sources import open_source
 from noisegate.errors import DataError
 from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode
@@ -29,8 +29,9 @@ def read_table(path: str | Path, schema: Schema | None = None, *, show_values: b
     if schema is not None:
         source = open_source(path, schema, show_values=show_values)
         return decode(EncodedTable.concatenate(list(source.batches())), schema)
-    tables = []
-    for origin in find_files(Path(path)):
+    tables, origins = [], find_files(Path(path))
+    check_alike([(origin.name, [name for name, _ in origin.columns().values()]) for origin in origins], show_names=True)
+    for origin in origins:
         columns = dict(origin.columns().values())
         if len(columns) < len(origin.columns()):
             raise DataError(f"{origin.name}: two columns have the same name; rename or remove one")

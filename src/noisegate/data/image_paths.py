@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
+from noisegate.data.files import is_folder
 from noisegate.data.image_arrays import ImageArrays
 from noisegate.data.image_folder import ImageFolder, list_folder
 from noisegate.data.image_list import ImageList, find_list
@@ -27,9 +30,9 @@ def find_images(path: Path, asked: Asked) -> list[ImageOrigin] | None:
         DataError: if there are images that cannot be told apart, or a folder is empty.
     """
     try:
-        if path.is_dir():
-            return _folder(path, asked)
-        return _file(path, asked) if path.is_file() else None
+        return _folder(path, asked) if is_folder(path) else _file(path, asked)
+    except FileNotFoundError:
+        return None  # a table, then, whose reader says so
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}; check the path and its permissions") from None
 
@@ -88,7 +91,7 @@ def _torchvision(path: Path, asked: Asked) -> list[ImageOrigin]:
 
 
 def _training_set(path: Path, asked: Asked) -> list[ImageOrigin]:
-    names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+    names = sorted(_names(path)) if path.is_dir() else []
     idx = sorted({name.removesuffix(".gz") for name in names if IDX.fullmatch(name)})
     parts = [name for name in idx if "train-" in name] or idx
     if len(parts) > 1:
@@ -102,3 +105,12 @@ def _training_set(path: Path, asked: Asked) -> list[ImageOrigin]:
     if "batches.meta" in names:
         return [CifarBatch(path / name, asked) for name in names if name.startswith("data_batch_")]
     return [CifarBatch(path / "train", asked)] if "meta" in names and (path / "train").is_file() else []
+
+
+def _names(folder: Path) -> Iterator[str]:
+    """Yield the names in a folder, none of which may be opened in vain."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not (entry.is_file() or entry.is_dir()) and os.path.exists(entry.path):
+                raise DataError(f"{folder}: holds a pipe, a device or a socket, which is no image; remove it")
+            yield entry.name

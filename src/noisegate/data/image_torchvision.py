@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from noisegate.data.files import is_folder
 from noisegate.data.image_arrays import check_no_units, rows_at_once
 from noisegate.data.image_labels import check_labels
 from noisegate.data.image_origins import OneFile, Pictures
@@ -79,7 +80,8 @@ class IdxImages(OneFile):
 
 def _opened(path: Path) -> IO[bytes]:
     try:
-        return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+        packed = not is_folder(path) and path.suffix == ".gz"  # it refuses a pipe, whose end would be waited for
+        return cast(IO[bytes], gzip.open(path)) if packed else path.open("rb")
     except OSError as error:
         reason = error.strerror
     raise DataError(f"{path.name}: cannot be read: {reason}; expected it beside the images, under this name")

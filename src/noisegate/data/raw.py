@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.data.encode import CellProblem, TypeProblem, in_words, plain_cells, read_cells
-from noisegate.data.files import find_files
+from noisegate.data.files import check_alike, find_files
 from noisegate.data.memory import MemoryTable
 from noisegate.data.origins import Origin
 from noisegate.data.parquet_file import ParquetFile
@@ -64,8 +64,10 @@ class RawTable:
             self.name, self._origins = MemoryTable.name, [MemoryTable(source)]
         headers = [list(origin.columns().values()) for origin in self._origins]
         names = [name for name, _ in headers[0]]
-        if any({name for name, _ in header} != set(names) for header in headers):
-            raise DataError(f"{self.name}: the files have different columns; make them alike")
+        titles = [
+            (origin.name, [name for name, _ in header]) for origin, header in zip(self._origins, headers, strict=True)
+        ]
+        check_alike(titles, show_names=show_values or self._origins[0].typed)
         if any(len(header) > len(set(names)) for header in headers):
             raise DataError(f"{self.name}: two columns have the same name; rename or remove one")
         if "" in names:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from noisegate.data.batches import full_batches
 from noisegate.data.encode import CellProblem, TypeProblem, encode_batch
-from noisegate.data.files import find_files
+from noisegate.data.files import check_alike, find_files
 from noisegate.data.memory import MemoryTable
 from noisegate.data.origins import Origin
 from noisegate.data.parse import Mask
@@ -69,9 +69,11 @@ class TableSource:
         Raises:
             DataError: if a header cannot be read or does not fit the schema.
         """
+        headers = []
         for origin in self._origins:
             columns = list(origin.columns().values())
             names = [name for name, _ in columns]
+            headers.append((origin.name, names))
             if self._units is not None:
                 check_unit_column(self._units.column, columns, origin.name)
                 names = [name for name in names if name != self._units.column]
@@ -80,6 +82,7 @@ class TableSource:
                 encode_batch({name: pa.array([], _plain(kind)) for name, kind in columns}, self.schema)
             except TypeProblem as problem:
                 raise type_error(problem, origin.name) from None
+        check_alike(headers, show_names=True)  # each is in the schema by now: described, ignored, or the unit column
 
     def batches(self) -> Iterator[EncodedTable]:
         """Yield the records in order, ``batch_rows`` at a time, in constant memory.

@@ -1,0 +1,57 @@
+"""What the operator is told of the files that are read, and where nothing is written."""
+
+import pytest
+
+from .conftest import HEADER, rows
+
+
+def parts(desk):
+    folder = desk.folder / "parts"
+    folder.mkdir()
+    lines = rows(200)
+    for name, some in (("a.csv", lines[:100]), ("b.csv", lines[100:])):
+        (folder / name).write_text("\n".join([HEADER, *some]) + "\n")
+    return folder
+
+
+def test_the_files_of_a_folder_are_told(desk, cli):
+    folder = parts(desk)
+    told = f"{folder} is read as one table of 2 files: a.csv, b.csv"
+    fit = ["fit", folder, *desk.fit()[2:]]
+    drafted = ["schema", "init", folder, "-o", desk.folder / "drafted.toml"]
+    kinds = "age=integer,income=continuous,job=categorical,answer=categorical"
+    found = ["schema", "discover", folder, "--epsilon", 5, "--kinds", kinds, "-o", desk.folder / "found.toml"]
+    for arguments in (fit, drafted, found):
+        ended = cli(*arguments)
+        assert ended.code == 0, ended.err
+        assert told in ended.err.replace("\n", " ").replace("  ", " ") or told in ended.err.replace("\n", "")
+
+
+@pytest.mark.parametrize("out", ["model", "more/model", "."])
+def test_a_model_is_not_made_among_the_records(desk, cli, out):
+    folder = parts(desk)
+    before = desk.listing()
+    ended = cli(*["fit", folder, *desk.fit("--out", folder / out)[2:]])
+    assert ended.code == 2
+    assert "among the records" in ended.err
+    assert desk.listing() == before
+    assert desk.account().spent == 0
+
+
+@pytest.mark.parametrize("path", ["", " ", "."])
+def test_an_empty_path_reads_nothing_and_costs_nothing(desk, cli, path, monkeypatch):
+    monkeypatch.chdir(parts(desk))
+    before = desk.listing()
+    for arguments in (
+        ["fit", path, *desk.fit()[2:]],
+        ["schema", "init", path, "-o", desk.folder / "x.toml"],
+        ["schema", "discover", path, "--epsilon", 1, "-o", desk.folder / "x.toml"],
+        ["evaluate", "--synthetic", path, "--test", desk.data, "--schema", desk.schema],
+        ["evaluate", "--synthetic", desk.data, "--test", path, "--schema", desk.schema],
+    ):
+        ended = cli(*arguments)
+        assert ended.code == 2, arguments
+        assert "an empty path, or the current folder" in ended.err
+        assert "Traceback" not in ended.err
+    assert desk.listing() == before
+    assert desk.account().spent == 0
