@@ -1,0 +1,167 @@
+"""Bytes as they come: a CSV file is read with all its records, or refused by one error that quotes no cell."""
+
+import csv
+import io
+import random
+import traceback
+
+import pytest
+
+from noisegate.data import TableSource, csv_file
+from noisegate.data.described import described
+from noisegate.data.raw import RawTable
+from noisegate.data.units import UnitLimit
+from noisegate.errors import NoisegateError
+from noisegate.gate.gate import Gate
+from noisegate.methods.catalogue import make_method
+from noisegate.privacy.ledger import Ledger
+from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+
+SECRET = "Zyzzyva7531"
+SCHEMA = Schema(
+    (
+        Integer(name="age", lower=0, upper=99, missing=True),
+        Continuous(name="rate", lower=-1, upper=1, missing=True),
+        Categorical(name="job", levels=("nurse", "other"), other="other", missing=True),
+        Boolean(name="ok", missing=True),
+    ),
+    ignore=("note",),
+)
+KINDS = {"age": "integer", "rate": "ignore", "job": "categorical", "ok": "boolean", "note": "ignore"}
+LINES = [
+    "{i},0.5,nurse,yes,{i}",
+    '{i},-1e-1,"{secret}, ""x""",no,',
+    ",?,,,{secret}",
+    '"{i}",1,"two\r\nlines",true,"a,b"',
+]
+
+
+def valid(draw):
+    end = draw.choice(["\n", "\r\n", "\r"])
+    records = [draw.choice(LINES).format(i=i, secret=SECRET) for i in range(draw.randrange(1, 12))]
+    last = draw.choice(["", end])
+    return draw.choice([b"", b"\xef\xbb\xbf"]) + (end.join(["age,rate,job,ok,note", *records]) + last).encode()
+
+
+INSERTED = [
+    b'"',
+    b'""',
+    b"\x00",
+    b"\r",
+    b"\n",
+    b"\r\n",
+    b",",
+    b"\xef\xbb\xbf",
+    b"\xff",
+    b"\xe2\x82",
+    b" ",
+    b"\\",
+    b"\x1a",
+    b"'",
+]
+INSERTED += [b'"' + b"q" * 70_000 + b'"', b"h" * 70_000, b"\n" * 300, b"," * 300, b"9" * 5000, "\u202e".encode()]
+
+
+def mutated(draw, content):
+    for _ in range(draw.choice([1, 1, 1, 2, 5])):
+        at = draw.randrange(len(content) + 1)
+        kind = draw.randrange(5)
+        if kind == 0 and at < len(content):
+            content = content[:at] + bytes([content[at] ^ (1 << draw.randrange(8))]) + content[at + 1 :]
+        elif kind == 1:
+            content = content[:at]
+        elif kind == 2:
+            content = content[:at] + content[at + draw.randrange(20) :]
+        elif kind == 3:
+            start = draw.randrange(len(content) + 1)
+            content = content[:at] + content[start : start + draw.randrange(60)] + content[at:]
+        else:
+            content = content[:at] + draw.choice(INSERTED) + content[at:]
+    return content
+
+
+def by_python(content):
+    """How many records Python reads; None if it reads none or loses count."""
+    try:
+        rows = [
+            row
+            for row in csv.reader(io.StringIO(content.decode("utf-8-sig", "replace"), newline=""), strict=True)
+            if row
+        ]
+    except csv.Error:
+        return None
+    return len(rows) - 1
+
+
+def told(path, read):
+    """The number of records that are read, or the message of the refusal."""
+    try:
+        return read(path)
+    except NoisegateError as error:
+        shown = "".join(traceback.format_exception(error))
+        return str(error) if SECRET not in shown else pytest.fail(f"{error!r} quotes a cell")
+
+
+def cells(path):
+    """How many cells a discovery sees in one column."""
+    table = RawTable(path)
+    partial = described(table, KINDS, None, None)
+    found = [batch["job"] for batch in table.batches(partial.gaps, partial.missing_values)]
+    return sum(len(column.values) + column.missing for column in found)
+
+
+WAYS = {
+    "records": lambda path: sum(map(len, TableSource(path, SCHEMA).batches())),
+    "cells": cells,
+    "units": lambda path: sum(
+        map(len, TableSource(path, SCHEMA, units=UnitLimit(column="note", contributions=10**4)).batches())
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("seed", range(35))
+def test_a_mutated_file_is_read_whole_or_refused_without_quoting_it(seed, way, tmp_path, monkeypatch):
+    draw = random.Random(seed)
+    path = tmp_path / "x.csv"
+    outcomes = set()
+    for _ in range(5):
+        content = mutated(draw, valid(draw))
+        path.write_bytes(content)
+        found = [told(path, WAYS[way])]
+        for size in (7, 64) if len(content) < 5000 else (20_000,):
+            with monkeypatch.context() as patched:
+                patched.setattr(csv_file, "_PIECE_BYTES", size)
+                found.append(told(path, WAYS[way]))
+        # Which fault of several is told may depend on the pieces.
+        assert len(set(found)) == 1 or all(isinstance(one, str) for one in found), content
+        if isinstance(found[0], int):
+            assert found[0] == by_python(content), content
+        outcomes.add(type(found[0]))
+    assert outcomes <= {int, str}
+
+
+def test_what_is_refused_at_the_gate_costs_nothing(tmp_path):
+    draw = random.Random(0)
+    path, ledger = tmp_path / "x.csv", Ledger(tmp_path / "ledger.db")
+    ledger.register("clinic", epsilon=1000, delta=1e-3)
+    method = make_method("dp-merf", {"frequencies": 10})
+    paid = refused = 0
+    for _ in range(40):
+        path.write_bytes(mutated(draw, valid(draw)))
+        try:
+            method.ask(Gate(path, schema=SCHEMA, epsilon=1.0, ledger=ledger, dataset="clinic"))
+            paid += 1
+        except NoisegateError:
+            refused += 1
+        account = ledger.show("clinic")[0]
+        assert (account.committed, account.reserved) == (paid, 0)
+    assert paid and refused
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_valid_file_is_not_refused(seed, tmp_path):
+    path = tmp_path / "x.csv"
+    content = valid(random.Random(seed))
+    path.write_bytes(content)
+    assert [told(path, WAYS[way]) for way in ("records", "cells")] == [by_python(content)] * 2
