@@ -968,8 +968,8 @@ BUGS = (
     one(
         "blocks-probed-with-another-number-of-rows",
         SUMS,
-        "together.setdefault((task.label, block_rows(task.feature_map)), {})",
-        "together.setdefault((task.label, BLOCK_ROWS), {})",
+        "group, label, execution.rows)",
+        "group, label, BLOCK_ROWS)",
         T_SHARING,
     ),
     one(
