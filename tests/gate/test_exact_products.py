@@ -33,6 +33,14 @@ def test_an_entry_is_the_same_bits_in_every_block_and_place():
     assert torch.equal(product(left.T.contiguous().T, right.T.contiguous().T), whole)
 
 
+@pytest.mark.parametrize("inner", [2, 3, 784, 5000])
+def test_no_sum_is_rounded_so_that_its_order_does_not_matter(inner):
+    left, right = made(14, inner), made(inner, 10, seed=1)
+    for seed in range(3):
+        order = torch.randperm(inner, generator=torch.Generator().manual_seed(seed))
+        assert torch.equal(product(left[:, order], right[order]), product(left, right))
+
+
 def test_a_row_that_is_not_finite_spoils_itself_alone():
     left, right = made(6, 50), made(50, 4, seed=1)
     whole = product(left, right)
