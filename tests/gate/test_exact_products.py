@@ -1,5 +1,7 @@
 """Inside `exact_products` an entry of a matrix product depends on its row and its column alone, whatever the kernel."""
 
+from itertools import permutations
+
 import pytest
 import torch
 from tests.kernels import ByPlace
@@ -39,6 +41,12 @@ def test_no_sum_is_rounded_so_that_its_order_does_not_matter(inner):
     for seed in range(3):
         order = torch.randperm(inner, generator=torch.Generator().manual_seed(seed))
         assert torch.equal(product(left[:, order], right[order]), product(left, right))
+
+
+def test_what_is_small_beside_what_cancels_is_cut_off_in_every_order():
+    left, right = torch.tensor([[1.0, 2.0**-30, -1.0]]), torch.tensor([[1.0], [2.0**-30], [1.0]])
+    found = {float(product(left[:, list(order)], right[list(order)])) for order in permutations(range(3))}
+    assert found == {0.0}
 
 
 def test_a_row_that_is_not_finite_spoils_itself_alone():
