@@ -24,6 +24,7 @@ ROOMS = [
     "report",
     "output",
     "pretraining",
+    "auditing",
     "cli",
 ]
 MODULES = ("errors", "estimators", "synthesizer", "data.tables", "gate.gate", "fitting.loop")
@@ -90,6 +91,7 @@ def test_the_house_as_designed_keeps_every_contract(house):
         ("output.__init__", "from noisegate.networks import x", "Files of images"),
         ("gate.gate", "from noisegate.output import x", "The private side"),
         ("features.__init__", "from noisegate.pretraining import x", "Features are frozen"),
+        ("gate.gate", "from noisegate.auditing import x", "An attacker stands outside"),
         ("report.__init__", "from noisegate.cli import x", "Nothing imports the command line"),
         ("privacy.plan", "import opendp.measurements", "One file draws private noise"),
         ("gate.gate", "from randomgen import ChaCha", "One file draws private noise"),

@@ -32,6 +32,7 @@ PUBLIC = [
     "Schema",
     "Synthesizer",
     "UserError",
+    "audit",
     "discover_schema",
     "synthesize",
 ]

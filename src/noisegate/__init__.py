@@ -13,6 +13,7 @@ from noisegate._version import __version__
 
 if TYPE_CHECKING:
     from noisegate.api import synthesize as synthesize
+    from noisegate.auditing.run import audit as audit
     from noisegate.errors import BudgetRefusedError as BudgetRefusedError
     from noisegate.errors import NoisegateError as NoisegateError
     from noisegate.errors import UserError as UserError
@@ -60,6 +61,7 @@ _HOMES = {
     "Schema": "noisegate.schema",
     "Synthesizer": "noisegate.synthesizer",
     "UserError": "noisegate.errors",
+    "audit": "noisegate.auditing.run",
     "discover_schema": "noisegate.gate.discovery",
     "synthesize": "noisegate.api",
 }

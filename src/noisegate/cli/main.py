@@ -8,10 +8,13 @@ from typing import Annotated
 import typer
 
 from noisegate._version import __version__
-from noisegate.cli import demo, evaluate, explain, fit, ledger, plan, predict, pretrain, sample, schema, verify
+from noisegate.cli import audit, demo, evaluate, explain, fit, ledger, plan, predict, pretrain, sample, schema, verify
 from noisegate.cli.ending import end
 
-VERBS = ("demo", "schema", "plan", "fit", "sample", "evaluate", "explain", "predict", "verify", "ledger", "pretrain")
+VERBS = (
+    *("demo", "schema", "plan", "fit", "sample", "evaluate", "explain", "predict"),
+    *("verify", "audit", "ledger", "pretrain"),
+)
 
 
 class _InOrder(typer.core.TyperGroup):
@@ -27,10 +30,11 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Differentially private synthetic tables and images, with a certificate that anyone can check.\n\n"
     "The order of work: `schema` describes the columns or the images, `plan` shows the price, `fit` spends it once, "
-    "`sample` makes records, `evaluate` looks at them, `verify` checks the certificate. `ledger` keeps the books over "
-    "many runs. After `fit --method dp-llm`, which trains a classifier, `explain` shows what it answers to, and "
-    "`predict` asks it.\n\n"
-    "Exit codes: 0 done, 2 the request cannot be met as it stands, 3 the ledger refuses.",
+    "`sample` makes records, `evaluate` looks at them, `verify` checks the certificate, `audit` attacks its claim. "
+    "`ledger` keeps the books over many runs. After `fit --method dp-llm`, which trains a classifier, `explain` shows "
+    "what it answers to, and `predict` asks it.\n\n"
+    "Exit codes: 0 done, 2 the request cannot be met as it stands, 3 the ledger refuses, 4 an audit found more than is "
+    "claimed.",
 )
 app.add_typer(schema.app, name="schema")
 app.command("plan")(plan.plan)
@@ -40,6 +44,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("explain")(explain.explain)
 app.command("predict")(predict.predict)
 app.command("verify")(verify.verify)
+app.command("audit")(audit.audit)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(pretrain.app, name="pretrain")
 app.command("demo")(demo.demo)

@@ -1,0 +1,141 @@
+"""What an attacker's success says of ε: lower bounds that are wrong with at most a chance that is stated.
+
+Three of them. `spread_limits` takes what is left of a release when everything but its noise is subtracted, and says how
+loud the noise is. `sensitivity_factor` takes how often an attacker told two neighbouring data sets apart, and says how
+much louder than stated the question must have been. `one_run_epsilon` takes how many of many canaries were guessed
+right in a single run (Steinke, Nasr, Jagielski 2023, Theorem 5.2), and assumes nothing of how the release is made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.privacy import accounting
+from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.events import Event, GaussianEvent, Sampler, ThresholdedGaussianEvent, ZeroConcentratedEvent
+
+# Where the trade-off of an attacker's errors is compared with that of the events.
+_DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5)
+# Relative width at which searches end, on the side that makes the bound smaller.
+_NEAR = 1.02
+_LARGEST = 64.0
+
+
+def spread_limits(values: npt.ArrayLike, chance: float, *, degrees: int | None = None) -> tuple[float, float]:
+    """Returns limits of the standard deviation of normal numbers whose mean is zero: below and above with `chance`/2.
+
+    Args:
+        values: The numbers; or, with `degrees`, the root of the sum of their squares.
+        chance: That the interval misses the truth.
+        degrees: How many numbers stand behind a sum of squares.
+    """
+    from scipy import stats
+
+    numbers = np.asarray(values, dtype=np.float64)
+    count, total = numbers.size if degrees is None else degrees, float(np.square(numbers).sum())
+    if not count:
+        return 0.0, math.inf
+    low, high = stats.chi2.isf(chance / 2, count), stats.chi2.ppf(chance / 2, count)
+    return math.sqrt(total / low), math.sqrt(total / high)
+
+
+def rate_limits(found: int, trials: int, chance: float) -> tuple[float, float]:
+    """Returns limits of a probability, below and above with `chance`/2 (Clopper, Pearson 1934)."""
+    from scipy import stats
+
+    low = float(stats.beta.ppf(chance / 2, found, trials - found + 1)) if found else 0.0
+    high = float(stats.beta.isf(chance / 2, found + 1, trials - found)) if found < trials else 1.0
+    return low, high
+
+
+def sensitivity_factor(
+    events: Sequence[Event],
+    adjacency: Adjacency,
+    hits: npt.NDArray[np.bool_],
+    alarms: npt.NDArray[np.bool_],
+    chance: float,
+) -> float:
+    """Returns the least factor on the sensitivity of `events` that lets an attacker be right as often.
+
+    Args:
+        events: What is claimed to have run.
+        adjacency: The neighbouring relation.
+        hits: For each run with the record, whether the attacker said so.
+        alarms: For each run without it, whether the attacker took it for one with it.
+        chance: That the truth is smaller.
+
+    Returns:
+        0 if guessing would do; at most 64, which is what an attacker that never errs may get.
+    """
+    power, _ = rate_limits(int(hits.sum()), hits.size, chance)
+    _, false = rate_limits(int(alarms.sum()), alarms.size, chance)
+    if power <= false:
+        return 0.0
+
+    def possible(factor: float) -> bool:
+        larger = [scaled(event, factor) for event in events]
+        for delta in _DELTAS:
+            odds = math.exp(min(accounting.epsilon(larger, delta, adjacency), 700.0))
+            # An attacker is as good on the complements.
+            if power > odds * false + delta or 1 - false > odds * (1 - power) + delta:
+                return False
+        return True
+
+    low, high = 1e-3, _LARGEST
+    if not possible(high):
+        return high
+    while high > low * _NEAR:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if possible(middle) else (middle, high)
+    return low
+
+
+def scaled(event: Event, factor: float) -> Event:
+    """Returns an event whose question is `factor` times as sensitive, or whose noise is so much smaller."""
+    if isinstance(event, ZeroConcentratedEvent):
+        return replace(event, rho=event.rho * factor**2)
+    if isinstance(event, ThresholdedGaussianEvent):
+        # Without its threshold, whose part of δ is far below what an attacker's rates can show.
+        return GaussianEvent(
+            name=event.name,
+            sensitivity=event.sensitivity * factor,
+            noise_std=event.noise_std,
+            coordinates=event.coordinates,
+            sampler=Sampler.DISCRETE_GAUSSIAN,
+        )
+    return replace(event, sensitivity=event.sensitivity * factor)
+
+
+def one_run_epsilon(right: int, guesses: int, canaries: int, *, delta: float, chance: float) -> float:
+    """Returns the largest ε that right guesses in one run refute, of canaries put in or left out by fair coins.
+
+    Args:
+        right: How many guesses were right.
+        guesses: How many were made; for other canaries the attacker said nothing.
+        canaries: How many coins were thrown.
+        delta: δ of the claim.
+        chance: That the truth is smaller.
+    """
+    from scipy import stats
+
+    low, high = 0.0, 50.0
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        guessed = stats.binom(guesses, 1 / (1 + math.exp(-middle)))
+        beyond = float(guessed.sf(right - 1))
+        places = np.arange(1, right + 1)
+        more = float(np.max((guessed.sf(right - 1 - places) - beyond) / places, initial=0.0))
+        refuted = beyond + 2 * canaries * delta * more <= chance
+        low, high = (middle, high) if refuted else (low, middle)
+    return low
+
+
+def right_guesses(coins: npt.NDArray[np.bool_], scores: npt.NDArray[np.float64], guesses: int) -> int:
+    """Returns how many are right when the highest half of `guesses` scores is guessed in, and the lowest half out."""
+    order = np.argsort(scores)
+    return int((~coins[order[: guesses // 2]]).sum() + coins[order[-(guesses // 2) :]].sum())

@@ -1,0 +1,81 @@
+"""`noisegate.audit`: runs a method on made-up records, and tries to tell whose they are from what it releases."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from noisegate.auditing.discovery import DISCOVERY, audit_discovery
+from noisegate.auditing.examples import example
+from noisegate.auditing.one_run import ONE_RUN, one_run
+from noisegate.auditing.projection import ANSWERS, CHANCE, PROJECTION, Progress, projected
+from noisegate.auditing.report import AuditReport
+from noisegate.auditing.samples import SAMPLES, from_samples
+from noisegate.errors import OptionError
+from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.plan import Budget
+from noisegate.schema import Schema
+
+_ATTACKS = {PROJECTION: projected, ONE_RUN: one_run, SAMPLES: from_samples}
+
+
+def audit(
+    target: Any,
+    *,
+    schema: Schema | str | Path | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    adjacency: Adjacency | str | None = None,
+    runs: int | None = None,
+    by: str = PROJECTION,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> AuditReport:
+    """Returns a lower bound on the ε of what a method releases, beside the ε that it claims.
+
+    No private records are read: the method runs on made-up ones, on a worst case of two neighbouring sets. That the
+    bound stays below the claim proves nothing; that it is above refutes it.
+
+    Args:
+        target: Name of a method, or the folder of a saved model, whose schema, settings and budget are taken.
+        schema: Columns, or their TOML file; None for those of the model, or built-in ones.
+        epsilon: ε to claim; None for that of the model, or 1.
+        delta: δ of it; None for that of the model, or 1e-5.
+        adjacency: The neighbouring relation; None for that of the model, or "add-remove".
+        runs: Runs in both worlds together; None for as many as show the noise within about a tenth.
+        by: What the attacker sees: "projection", everything that is released; "one-run", the same, of one run with many
+            canaries, of which no assumption is made (`runs` says how many); "samples", synthetic records alone.
+        progress: Called with the runs that were done and how many there will be.
+        settings: Settings of the method; without any, and without a schema, small ones that are made for this.
+
+    Raises:
+        UserError: if anything given is unusable.
+    """
+    if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 4):
+        raise OptionError(f"runs={runs!r} must be a whole number, 4 or more: both worlds are run twice at least.")
+    if by not in _ATTACKS:
+        raise OptionError(f"by={by!r} is not known; choose one of {', '.join(_ATTACKS)}.")
+    if target == DISCOVERY:
+        if by != PROJECTION:
+            raise OptionError(f"by={by!r}: {DISCOVERY} releases no records and can be audited by {PROJECTION} alone.")
+        if schema is not None or settings:
+            raise OptionError(
+                f"{DISCOVERY} has no settings, and finds a schema by itself; leave out those that were given."
+            )
+        budget = Budget(
+            epsilon=1.0 if epsilon is None else epsilon,
+            delta=1e-5 if delta is None else delta,
+            adjacency=Adjacency.parse(adjacency or Adjacency.ADD_REMOVE),
+        )
+        return audit_discovery(budget, runs=runs or ANSWERS, chance=CHANCE, progress=progress)
+    with tempfile.TemporaryDirectory() as folder:
+        asked = example(target, schema=schema, settings=settings, folder=Path(folder))
+        budget = Budget(
+            epsilon=epsilon if epsilon is not None else asked.budget.epsilon,
+            delta=delta if delta is not None else asked.budget.delta,
+            adjacency=asked.budget.adjacency if adjacency is None else Adjacency.parse(adjacency),
+            unit=asked.budget.unit,
+            contributions=asked.budget.contributions,
+        )
+        return _ATTACKS[by](asked.method, asked.schema, budget, runs=runs, progress=progress)

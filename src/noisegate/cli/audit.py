@@ -1,0 +1,108 @@
+"""`noisegate audit`: attack a method on made-up records, and set what was found beside what is claimed."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from noisegate.cli.arguments import Json, Public, Settings, public_setting, read_settings
+from noisegate.cli.console import OUT, print_json, steps
+
+if TYPE_CHECKING:
+    from noisegate.auditing.report import AuditReport
+
+EXCEEDED = 4
+"""Exit code when an audit found more than is claimed, or other noise than is stated."""
+
+
+def audit(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL|METHOD",
+            help="Folder of a model, or the name of a method, or discover for `schema discover`.",
+        ),
+    ],
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", help="ε to claim. Default: that of the model, or 1.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="δ to claim. Default: that of the model, or 1e-5.")
+    ] = None,
+    adjacency: Annotated[
+        str | None,
+        typer.Option("--adjacency", help="add-remove or replace-one. Default: that of the model, or add-remove."),
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option("--schema", help="Columns, a TOML file. Default: those of the model, or built-in ones."),
+    ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option("--runs", help="Runs over both data sets. Default: enough to show the noise within 15 %."),
+    ] = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            help="What the attacker sees: projection (all that is released), one-run (the same, of one run with many "
+            "canaries) or samples (synthetic records alone; fits a model in each run).",
+        ),
+    ] = "projection",
+    public: Public = None,
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Attack a method or the method of a model, and show a lower bound on ε beside the ε that is claimed.
+
+    The method runs many times on two neighbouring sets of made-up records; nothing private is read and nothing is
+    spent. A bound below the claim proves nothing; one above it refutes the claim, and ends with exit code 4.
+
+    Example: `noisegate audit pairwise --epsilon 1`
+    """
+    from noisegate.auditing.run import audit as attack
+
+    begun = time.monotonic()
+
+    def note(done: int, total: int) -> str:
+        left = (time.monotonic() - begun) / max(done, 1) * (total - done)
+        return f"{done} of {total} runs, about {left:.0f} s left"
+
+    with steps("Auditing", None) as update:
+        report = attack(
+            target,
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=adjacency,
+            schema=schema,
+            runs=runs,
+            by=by,
+            progress=lambda done, total: update(done, note(done, total)),
+            **public_setting(public),
+            **read_settings(settings),
+        )
+    if as_json:
+        print_json(report.to_json())
+    else:
+        _tell(report)
+    if not report.holds:
+        raise typer.Exit(EXCEEDED)
+
+
+def _tell(report: AuditReport) -> None:
+    colour = "green" if report.holds else "red"
+    OUT.print(
+        f"[{colour}]{report.verdict}[/{colour}]: {report.method}, epsilon is at least [bold]{report.lower_bound:.3g}"
+        f"[/bold], claimed {report.claim:g} at delta = {report.delta:g}, {report.adjacency}."
+    )
+    OUT.print(
+        f"{report.runs} runs, by {report.kind}, confidence {report.confidence:.4%}: {report.from_noise:.3g} from how "
+        f"loud the noise is, {report.from_guesses:.3g} from how often two neighbouring data sets were told apart."
+    )
+    if math.isfinite(report.noise[1]):
+        everywhere, along = (f"{low:.3f} to {high:.3f}" for low, high in (report.noise, report.along))
+        OUT.print(f"Noise over what is stated: {everywhere}; along what one record adds, {along}.")
