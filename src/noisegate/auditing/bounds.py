@@ -20,7 +20,7 @@ from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.events import Event, GaussianEvent, Sampler, ThresholdedGaussianEvent, ZeroConcentratedEvent
 
 # Where the trade-off of an attacker's errors is compared with that of the events.
-_DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5)
+_DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.3)
 # Relative width at which searches end, on the side that makes the bound smaller.
 _NEAR = 1.02
 _LARGEST = 64.0
@@ -79,7 +79,8 @@ def sensitivity_factor(
 
     def possible(factor: float) -> bool:
         larger = [scaled(event, factor) for event in events]
-        for delta in _DELTAS:
+        # Where an attacker's threshold lies between both worlds, most is said close to the difference of both rates.
+        for delta in (*_DELTAS, 0.98 * (power - false)):
             odds = math.exp(min(accounting.epsilon(larger, delta, adjacency), 700.0))
             # An attacker is as good on the complements.
             if power > odds * false + delta or 1 - false > odds * (1 - power) + delta:

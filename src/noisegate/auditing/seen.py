@@ -30,7 +30,7 @@ class Seen:
         form: Digest of everything that was released but the noisy numbers.
         residuals: For each question, what is left when the exact sums are subtracted, along the difference of the
             worlds: standard normal numbers, one for each answer.
-        reach: For each question, the root mean square of the difference of the worlds, over the stated noise.
+        reach: For each question, the difference of the worlds over the stated noise; of steps, its root mean square.
         squares: Sum of the squares of what is left in all directions, and how many there are.
         score: Logarithm of how much likelier world 1 is than world 0, as the noise is stated.
     """
@@ -54,10 +54,10 @@ class Seen:
             return  # its form tells already
         left, apart = noisy - worlds[self.world], worlds[1] - worlds[0]
         length = float(np.linalg.norm(apart))
-        self.reach[name] = length
+        self.reach[name] = math.hypot(self.reach.get(name, 0.0), length)
         self._left(left, left.size)
         if length > _NOTHING:
-            self.residuals[name] = [float(np.vdot(left, apart)) / length]
+            self.residuals.setdefault(name, []).append(float(np.vdot(left, apart)) / length)
             self.score += float(np.vdot(noisy - worlds.mean(axis=0), apart))
 
     def released(self, release: Release, sums: Mapping[str, Vector]) -> None:
@@ -65,7 +65,8 @@ class Seen:
         for name, worlds in sums.items():
             if name in release.values:
                 std = release.noise_std[name]
-                self.answer(name, release.values[name] / std, worlds / std)
+                # Tables that were chosen on the way are one question, called after their event.
+                self.answer(name.partition("/")[0], release.values[name] / std, worlds / std)
         shapes = {name: list(values.shape) for name, values in release.values.items()}
         self.form = form_of(release.certificate, shapes=shapes, noise_std=dict(release.noise_std))
 
