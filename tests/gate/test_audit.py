@@ -66,7 +66,7 @@ def audit():
 
 
 def by_one_run(coins, scores):
-    """The largest ε that the right ones of so many guesses refute: the highest scores are guessed in, the lowest out."""
+    """The largest ε that right guesses refute: the highest scores are guessed in, the lowest out."""
     right = right_guesses(coins, scores, GUESSES)
     return one_run_epsilon(right, GUESSES, len(coins), delta=DELTA, chance=CHANCE / 6)
 

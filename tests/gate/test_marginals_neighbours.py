@@ -12,14 +12,15 @@ import pandas as pd
 import pytest
 
 pytest.importorskip("mbi", reason="needs the extra noisegate[marginals]")
-# OpenDP's models are compiled anew in each run.
-pytestmark = pytest.mark.slow
 
 from noisegate.features.binning import NumericBins
 from noisegate.gate import marginals
 from noisegate.gate.gate import Gate
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
+
+# OpenDP's models are compiled anew in each run.
+pytestmark = pytest.mark.slow
 
 SCHEMA = Schema(
     columns=(

@@ -131,6 +131,27 @@ BUGS = (
         "noise_std=release.noise_std / 2,",
         T_RELEASED,
     ),
+    one(
+        "noise-a-third-which-the-audit-sees",
+        SESSION,
+        "noise_std=release.noise_std,",
+        "noise_std=release.noise_std / 3,",
+        "auditing/test_projection.py::test_right_sums_stay_below_their_claim_and_are_seen",
+    ),
+    one(
+        "an-audit-that-believes-the-quietest-noise",
+        "auditing/measure.py",
+        "loudest = {name: high for name, (_, high)",
+        "loudest = {name: low for name, (low, _)",
+        "auditing/test_projection.py::test_right_sums_stay_below_their_claim_and_are_seen",
+    ),
+    one(
+        "an-audit-that-takes-rates-as-they-are-found",
+        "auditing/bounds.py",
+        "    return low, high\n\n\ndef sensitivity_factor(",
+        "    return found / trials, found / trials\n\n\ndef sensitivity_factor(",
+        "auditing/test_bounds.py",
+    ),
     one("fast-noise-two-thirds", NOISE, "+ noise_std * generator", "+ noise_std / 1.5 * generator", T_NOISE),
     one(
         "counts-without-noise",
@@ -1060,8 +1081,10 @@ def copy(folder: Path) -> None:
     """Copies the sources, and the tests of what the guarantee rests on."""
     ignored = shutil.ignore_patterns("__pycache__", ".hypothesis")
     shutil.copytree(ROOT / "src", folder / "src", ignore=ignored)
-    for room in ("privacy", "features", "gate", "data", "methods", "cli"):
+    for room in ("auditing", "privacy", "features", "gate", "data", "methods", "cli"):
         shutil.copytree(ROOT / "tests" / room, folder / "tests" / room, ignore=ignored)
+    # The bugs that the audit is tried on.
+    shutil.copytree(ROOT / "benchmarks" / "audit", folder / "benchmarks" / "audit", ignore=ignored)
     for file in ("conftest.py", "kernels.py", "test_estimators.py", "test_model_folder.py"):
         shutil.copy(ROOT / "tests" / file, folder / "tests")
     shutil.copy(ROOT / "pyproject.toml", folder)

@@ -53,9 +53,9 @@ def audit(
         UserError: if anything given is unusable.
     """
     if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 4):
-        raise OptionError(f"runs={runs!r} must be a whole number, 4 or more: both worlds are run twice at least.")
+        raise OptionError(f"runs={runs!r} (--runs) must be a whole number, 4 or more: two in each of two data sets.")
     if by not in _ATTACKS:
-        raise OptionError(f"by={by!r} is not known; choose one of {', '.join(_ATTACKS)}.")
+        raise OptionError(f"by={by!r} (--by) is not known; choose one of {', '.join(_ATTACKS)}.")
     if target == DISCOVERY:
         if by != PROJECTION:
             raise OptionError(f"by={by!r}: {DISCOVERY} releases no records and can be audited by {PROJECTION} alone.")

@@ -1,0 +1,116 @@
+"""Audits every method, and bugs that published code has, and writes the table of docs/audit.md.
+
+    python benchmarks/audit/run.py [--only NAME ...] [--epsilon 1 ...] [--runs N] [--table]
+
+What was found is kept in figures.json beside this file, a row at a time, so that a run may be stopped and gone on with;
+--table only writes the page again. About an hour on two cores for all; `aim` and `mst`, whose models OpenDP fits in
+every run, take most of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+FIGURES, PAGE = HERE / "figures.json", HERE.parents[1] / "docs" / "audit.md"
+BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
+HEAD = (
+    "| what | ε claimed | lower bound | from the noise | from guesses | noise over the stated one | runs | verdict |\n"
+    "| --- | --- | --- | --- | --- | --- | --- | --- |"
+)
+# Of models that OpenDP compiles in each run.
+SLOW = {"aim": 4, "mst": 6}
+
+
+def rows(epsilons: list[float], runs: int | None) -> dict[str, Callable[[], Any]]:
+    """Returns what can be audited, by the name of its row."""
+    import planted
+    from noisegate.auditing.measure import measured
+    from noisegate.auditing.run import audit
+    from noisegate.methods.catalogue import CLASSIFIERS, METHODS
+
+    def plain(name: str, epsilon: float) -> Callable[[], Any]:
+        return lambda: audit(name, epsilon=epsilon, runs=SLOW.get(name, runs))
+
+    def broken(bug: planted.Bug, name: str, count: int) -> Callable[[], Any]:
+        def run() -> Any:
+            with bug():
+                return audit(name, epsilon=1.0, runs=count)
+
+        return run
+
+    def choice(score: Callable[[Any], float]) -> Callable[[], Any]:
+        return lambda: measured(*planted.choices(score, epsilon=1.0, runs=1000), kind="guesses", chance=1e-4)
+
+    names = sorted(name for name in {*METHODS, *CLASSIFIERS, "discover"} if name not in SLOW)
+    found = {f"{name} @ {epsilon:g}": plain(name, epsilon) for epsilon in epsilons for name in [*names, *SLOW]}
+    found |= {f"planted: {bug} (dp-merf)": broken(planted.ON_SUMS[bug], "dp-merf", 160) for bug in planted.ON_SUMS}
+    found |= {
+        f"planted: {bug} (dp-llm)": broken(planted.ON_GRADIENTS[bug], "dp-llm", 8) for bug in planted.ON_GRADIENTS
+    }
+    found["planted: another sensitivity (mutual information over entropies)"] = choice(planted.normalised)
+    found["the same with plain mutual information"] = choice(planted.mutual_information)
+    for name in ("pairwise", "dp-merf"):
+        found[f"{name}, one run with 400 canaries @ 4"] = lambda name=name: audit(name, epsilon=4.0, by="one-run")
+    found["mst-like black box: pairwise, samples alone @ 4"] = lambda: audit("pairwise", epsilon=4.0, by="samples")
+    return found
+
+
+def write_page(figures: dict[str, dict[str, Any]]) -> None:
+    """Writes the table into the page, planted bugs last."""
+    order = sorted(figures, key=lambda name: ("planted" in name, name))
+    lines = [HEAD, *(_line(name, figures[name]) for name in order)]
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text(f"{before}{BEGIN}\n{chr(10).join(lines)}\n{END}{after}", "utf-8")
+
+
+def _line(name: str, found: dict[str, Any]) -> str:
+    low, high = found["noise"]
+    noise = "not measured" if high is None or high > 1e9 else f"{low:.3f} to {high:.3f}"
+    bound = (
+        f"**{found['lower_bound']:.3g}**" if found["lower_bound"] > found["claim"] else f"{found['lower_bound']:.3g}"
+    )
+    cells = [name, f"{found['claim']:.3g}", bound, f"{found['from_noise']:.3g}", f"{found['from_guesses']:.3g}", noise]
+    return "| " + " | ".join([*cells, str(found["runs"]), found["verdict"]]) + " |"
+
+
+def main() -> int:
+    """Runs the audits that are asked for; 1 if a method exceeds its claim or a planted bug does not, else 0."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", default=[], help="names of rows, or parts of them")
+    parser.add_argument("--epsilon", nargs="*", type=float, default=[0.5, 1.0, 4.0])
+    parser.add_argument("--runs", type=int, default=None)
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    # OpenDP's models are compiled anew in every run, which this spares in part.
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir()) / "noisegate-jax"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    sys.path.insert(0, str(HERE))
+    figures = json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {}
+    for name, run in {} if options.table else rows(options.epsilon, options.runs).items():
+        if options.only and not any(part in name for part in options.only):
+            continue
+        begun = time.monotonic()
+        found = run().to_json()
+        found["noise"] = [found["noise"][0], min(found["noise"][1], 1e10)]
+        found["along"] = [found["along"][0], min(found["along"][1], 1e10)]
+        figures[name] = found | {"seconds": round(time.monotonic() - begun, 1)}
+        print(_line(name, figures[name]), flush=True)
+        FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", "utf-8")
+    write_page(figures)
+    wrong = [name for name, found in figures.items() if (found["lower_bound"] > found["claim"]) != ("planted" in name)]
+    print("\n".join(f"not as it should be: {name}" for name in wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
