@@ -15,6 +15,7 @@ from noisegate.auditing.watched import Watch
 from noisegate.auditing.worlds import Worlds
 from noisegate.data.tables import TableSource
 from noisegate.errors import OptionError
+from noisegate.methods.llm import DPLLM
 from noisegate.privacy import accounting
 from noisegate.privacy.events import Event
 from noisegate.privacy.plan import Budget
@@ -54,7 +55,7 @@ def from_samples(
     Raises:
         OptionError: if the method makes no records.
     """
-    if not hasattr(method, "fit_release"):
+    if isinstance(method, DPLLM):
         raise OptionError(f"{method.name} makes no records; audit it by projection.")
     auditor = Auditor(method=method, schema=schema, budget=budget)
     worlds, total = auditor.worst_worlds(), runs or _RUNS
@@ -89,7 +90,7 @@ def from_samples(
 
 
 def _score(auditor: Auditor, method: Method, worlds: Worlds, world: int) -> tuple[float, tuple[Event, ...]]:
-    release = auditor.ask(worlds, world, Watch(parts=[], singles=worlds.new, on_step=lambda *_: None))
+    release = auditor.ask(worlds, world, Watch(parts=[worlds.new], singles=worlds.new, on_step=lambda *_: None))
     table = method.fit_release(release, device="cpu").sample(_ROWS)
     made = EncodedTable.concatenate(list(TableSource(table, auditor.schema).batches()))
     rest = worlds.others if worlds.old is None else worlds.old
