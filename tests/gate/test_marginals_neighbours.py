@@ -42,6 +42,7 @@ class Script:
 
     def __init__(self):
         self.measured, self.scores, self.chosen, self.models = [], [], [], []
+        self.stated = {"measured": set(), "scores": set()}
 
     def replay(self):
         other = Script()
@@ -65,8 +66,13 @@ def run(monkeypatch):
     script = None
     plain, noise, largest = marginals._estimate, utilities.then_noise, mst.make_noisy_max
 
-    def told(real, space, function, kind):
-        return dp.m.make_user_measurement(*space, real.output_measure, function, real.map, TO=kind)
+    def told(real, space, function, kind, what):
+        def privacy_map(distance):
+            # How far OpenDP says that neighbours are apart here, in the metric of the space.
+            script.stated[what].add(distance)
+            return real.map(distance)
+
+        return dp.m.make_user_measurement(*space, real.output_measure, function, privacy_map, TO=kind)
 
     def then_noise(measure, scale):
         def make(*space):
@@ -74,7 +80,7 @@ def run(monkeypatch):
                 script.measured.append(np.asarray(exact))
                 return exact
 
-            return told(noise(measure, scale)(*space), space, count, "Vec<i32>")
+            return told(noise(measure, scale)(*space), space, count, "Vec<i32>", "measured")
 
         return Partial(make)
 
@@ -86,7 +92,7 @@ def run(monkeypatch):
             script.chosen.append(int(np.argmax(scores)))
             return script.chosen[-1]
 
-        return told(largest(*space, output_measure=output_measure, scale=scale), space, choose, "usize")
+        return told(largest(*space, output_measure=output_measure, scale=scale), space, choose, "usize", "scores")
 
     def estimate(domain, measured, *, potentials=None, iterations):
         if script.follows:
@@ -138,7 +144,11 @@ def test_neighbours_differ_before_noise_by_at_most_the_stated_sensitivity(algori
     assert max(moved) == pytest.approx(norm)
     assert len(first.scores) == len(second.scores) > 0
     apart = [np.abs(a - b).max() for a, b in zip(first.scores, second.scores, strict=True)]
-    assert max(apart) <= plan.distance * (1 + 1e-9)
+    # AIM weighs the score of a table by what it has in common with the others: at most as much as with itself and both.
+    (stated,) = first.stated["scores"]
+    assert stated == plan.distance * (4 if algorithm == "AIM" else 1)
+    assert max(apart) <= stated * (1 + 1e-9)
+    assert first.stated["measured"] == {plan.distance}
     # MST's score is the largest column of a table, which need not be the one that a record is in.
     assert algorithm == "MST" or max(apart) > 0
 
