@@ -9,6 +9,7 @@ from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
+import pyarrow.compute
 
 from noisegate.data.files import check_alike, find_files
 from noisegate.data.sources import open_source
@@ -54,7 +55,7 @@ class NativeForm:
     Attributes:
         kind: "pandas", "polars" or "arrow".
         schema: The schema.
-        categories: The columns with levels that are kept as categories, and whether they are ordered.
+        categories: The columns with levels that are kept as categories, and whether they are ordered (pandas only).
     """
 
     kind: str
@@ -67,7 +68,7 @@ class NativeForm:
             return _to_pandas(table, self)
         if self.kind == "polars":
             return _to_polars(table, self)
-        encoded = {name: table[name].dictionary_encode() for name in self.categories}
+        encoded = {name: _dictionary(table[name], self.levels(name)) for name in self.categories}
         return pa.table({name: encoded.get(name, table[name]) for name in table.column_names})
 
     def levels(self, name: str) -> list[Any]:
@@ -92,16 +93,27 @@ def native_form(like: Any, schema: Schema) -> NativeForm:
         kept = {name: bool(dtypes[name].ordered) for name in with_levels if str(dtypes.get(name)) == "category"}
         return NativeForm(kind="pandas", schema=schema, categories=kept)
     if nw.dependencies.is_polars_dataframe(like):
-        kept = {name: str(like.schema.get(name)).startswith("Enum") for name in with_levels}
-        kept = {
-            name: ordered for name, ordered in kept.items() if ordered or str(like.schema.get(name)) == "Categorical"
-        }
+        kept = {name: False for name in with_levels if _is_polars_category(like, name)}
         return NativeForm(kind="polars", schema=schema, categories=kept)
     raise DataError(f"expected a pandas, Polars or PyArrow table, found {type(like).__name__}; convert it")
 
 
 def _is_dictionary(schema: pa.Schema, name: str) -> bool:
     return name in schema.names and pa.types.is_dictionary(schema.field(name).type)
+
+
+def _is_polars_category(frame: Any, name: str) -> bool:
+    import polars as pl
+
+    return isinstance(frame.schema.get(name), pl.Categorical | pl.Enum)
+
+
+def _dictionary(cells: pa.ChunkedArray, levels: list[Any]) -> pa.ChunkedArray:
+    """Return ``cells`` as codes into the levels of the schema, whichever of them occur."""
+    known = pa.array(levels, cells.type)
+    codes = pa.compute.index_in(cells, value_set=known)
+    chunks = [pa.DictionaryArray.from_arrays(chunk, known) for chunk in codes.chunks]
+    return pa.chunked_array(chunks, pa.dictionary(pa.int32(), cells.type))
 
 
 def _to_pandas(table: pa.Table, form: NativeForm) -> Any:
@@ -125,11 +137,16 @@ def _to_pandas(table: pa.Table, form: NativeForm) -> Any:
 
 
 def _to_polars(table: pa.Table, form: NativeForm) -> Any:
+    """Return a Polars frame, with the levels of the schema as an Enum where the user's frame had categories.
+
+    Never as a Categorical: those of one process share a table of all texts that it ever saw, the private ones among
+    them, and it goes wherever the frame goes.
+    """
     import polars as pl
 
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)  # from_arrow gives a Series for arrays only
-    for name, enumerated in form.categories.items():
+    for name in form.categories:
         if table.schema.field(name).type == pa.string():
-            frame = frame.with_columns(pl.col(name).cast(pl.Enum(form.levels(name)) if enumerated else pl.Categorical))
+            frame = frame.with_columns(pl.col(name).cast(pl.Enum(form.levels(name))))
     return frame
