@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,6 +71,9 @@ def synthesize(
         schema = Schema.from_toml(schema)
     if not isinstance(schema, Schema):
         raise OptionError(f"schema={schema!r} must be a noisegate.Schema, or the path of its TOML file.")
+    rare = schema.hardly_satisfiable
+    if rare is not None:
+        warnings.warn(rare, UserWarning, stacklevel=2)
     name = auto_for(schema) if method == AUTO else method
     chosen = make_method(name, image_settings(name, schema, {"seed": seed, **settings}))
     gate = Gate(

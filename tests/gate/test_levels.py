@@ -26,7 +26,7 @@ def count(texts, limit, batch=97):
 
 @pytest.mark.parametrize("limit", [10, 64, 1000, 10**6])
 def test_counts_are_exact_in_any_number_of_passes(limit):
-    texts = [f"id {i}" for i in range(1500)] + ["often"] * 500 + ["", "é", "\u0000", "a,b\n"] * 3
+    texts = [f"id {i}" for i in range(1500)] + ["often"] * 500 + ["", "é", "c", "a,b"] * 3
     found, passes, most = count(texts, limit)
     assert found == Counter(texts)
     assert most <= limit
@@ -36,6 +36,14 @@ def test_counts_are_exact_in_any_number_of_passes(limit):
 def test_long_text_is_no_level():
     texts = ["x" * LONGEST, "x" * (LONGEST + 1), "short", "é" * LONGEST]
     assert set(count(texts, 10)[0]) == {"x" * LONGEST, "short", "é" * LONGEST}
+
+
+def test_text_that_a_schema_refuses_is_no_level():
+    # It would be paid for and then refused.
+    assert set(count(["two\nlines", "tab\there", "\u202eleft", "nul\x00", "plain", "می\u200cخواهم"], 10)[0]) == {
+        "plain",
+        "می\u200cخواهم",
+    }
 
 
 def test_halves_are_disjoint_and_whole():

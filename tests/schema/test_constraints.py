@@ -79,12 +79,12 @@ def test_constraints_read_as_written_and_come_back():
 
 
 def test_odd_names_and_levels_come_back_too():
-    odd = (Categorical(name='a "b\\c\n=', levels=('x"', "y\tz", "1..2")), Integer(name="<=", lower=0, upper=9))
+    odd = (Categorical(name='a "b\\c =', levels=('x"', "y z", "1..2")), Integer(name="<=", lower=0, upper=9))
     read = Schema(
         (*odd, Integer(name="n", lower=0, upper=9)),
         constraints=(
             Impossible(values={odd[0].name: 'x"', "<=": (np.int64(3), None)}),
-            Impossible(values={odd[0].name: "y\tz"}),
+            Impossible(values={odd[0].name: "y z"}),
             Comparison(left="<=", relation="<", right="n"),
         ),
     )

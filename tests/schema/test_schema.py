@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from noisegate.errors import SchemaError
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, Integer, Ordinal, Schema
-from noisegate.schema.checks import TEXT_PADDING
+from noisegate.schema.checks import TEXT_PADDING, unseen
 
 EXAMPLE = """
 label = "income"
@@ -36,7 +36,9 @@ missing = true
 kind = "boolean"
 """
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8).filter(lambda t: t == t.strip(TEXT_PADDING))
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8).filter(
+    lambda t: t == t.strip(TEXT_PADDING) and unseen(t) is None
+)
 names = texts.filter(bool)
 flags = st.booleans()
 levels = st.lists(texts.filter(lambda t: t not in ("", "?")), min_size=1, max_size=40, unique=True) | st.lists(
@@ -86,6 +88,31 @@ def test_toml_and_json_give_the_same_schema_back(schema):
     again = Schema.from_json(json.loads(json.dumps(schema.to_json())))
     assert again == schema
     assert again.digest() == schema.digest()
+
+
+UNSEEN = {
+    "nul": "a\x00b",
+    "line": "a\nb",
+    "tab": "a\tb",
+    "right-to-left": "a\u202eb",
+    "mark": "\u200fa",
+    "bom": "\ufeffa",
+}
+
+
+@pytest.mark.parametrize("case", UNSEEN)
+def test_names_and_levels_show_as_they_read(case):
+    odd = UNSEEN[case]
+    named = Schema((Integer(name=odd, lower=0, upper=1),))
+    levelled = Schema((Categorical(name="job", levels=("plain", odd)),))
+    for schema, says in ((named, "the name of a column"), (levelled, "column 'job': the level")):
+        with pytest.raises(SchemaError, match=f"^the schema text: {says}.*the invisible character") as refused:
+            Schema.loads(schema.dumps())
+        assert odd not in str(refused.value)
+        assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema  # an old model keeps its schema
+    # A column that is never read may be called anything, and letters may be joined.
+    assert Schema.loads(Schema((Boolean(name="b"),), ignore=(odd,)).dumps()).ignore == (odd,)
+    assert Schema.loads(Schema((Boolean(name="می\u200cخواهم 👩\u200d🔬"),)).dumps())
 
 
 def test_example_reads_as_written(tmp_path):

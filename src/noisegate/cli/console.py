@@ -7,13 +7,16 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from noisegate.schema import Schema
 
 OUT = Console(highlight=False)
 ERR = Console(stderr=True, highlight=False)
@@ -32,6 +35,13 @@ def say(text: str) -> None:
 def warn(text: str) -> None:
     """Prints a warning to standard error."""
     ERR.print(f"[yellow]warning:[/yellow] {escape(text)}")
+
+
+def warn_about_constraints(schema: Schema) -> None:
+    """Warns where the constraints leave so few records that sampling may be refused."""
+    why = schema.hardly_satisfiable
+    if why is not None:
+        warn(why)
 
 
 def table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -> Table:

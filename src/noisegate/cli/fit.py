@@ -31,7 +31,7 @@ from noisegate.cli.arguments import (
     public_setting,
     read_settings,
 )
-from noisegate.cli.console import OUT, closeness, print_json, say, steps, warn
+from noisegate.cli.console import OUT, closeness, print_json, say, steps, warn, warn_about_constraints
 from noisegate.cli.image_options import (
     Channels,
     Classes,
@@ -228,6 +228,7 @@ def _ask(
                 say(why)
             show(plan, gate.records)
         warn_about_delta(gate.budget.delta, gate.records)
+        warn_about_constraints(gate.schema)
         if run.dataset is None:
             warn("no --dataset: the cost is booked nowhere. Costs of several runs on the same records add up.")
         if isinstance(plan, CalibratedGradientPlan):

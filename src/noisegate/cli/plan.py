@@ -23,7 +23,7 @@ from noisegate.cli.arguments import (
     public_setting,
     read_settings,
 )
-from noisegate.cli.console import OUT, print_json, table, warn
+from noisegate.cli.console import OUT, print_json, table, warn, warn_about_constraints
 from noisegate.cli.image_options import (
     Channels,
     Classes,
@@ -92,6 +92,7 @@ def plan(
     chosen = make_for(method, known, public_setting(public) | read_settings(settings))
     calibrated = chosen.plan(known, budget)
     warn_about_delta(delta, records)
+    warn_about_constraints(known)
     why = reason_of(method, chosen, known, epsilon)
     bounds = chosen.error_bounds(known, budget, records) if records and isinstance(chosen, ErrorBounded) else ()
     if as_json:

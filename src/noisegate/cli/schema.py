@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisegate.cli.arguments import AdjacencyOption, Delta, Epsilon, Json, LedgerOption
-from noisegate.cli.console import OUT, print_json, say, steps, table, warn
+from noisegate.cli.console import OUT, print_json, say, steps, table, warn, warn_about_constraints
 from noisegate.cli.image_options import (
     Channels,
     Classes,
@@ -209,6 +209,7 @@ def check(
     from noisegate.schema import Boolean, Categorical, Ordinal, Schema
 
     schema = Schema.from_toml(path)
+    warn_about_constraints(schema)
     if as_json:
         print_json({"ok": True, "digest": schema.digest(), "schema": schema.to_json()})
         return

@@ -52,7 +52,7 @@ def draft_schema(path: str | Path, label: str | None = None) -> Schema:
     if label is not None and label not in table.column_names:
         raise SchemaError(f"label {label!r} is not a column of {Path(path).name}: {', '.join(table.column_names)}")
     columns = tuple(_draft(name, table[name].combine_chunks(), is_label=name == label) for name in table.column_names)
-    return Schema(columns=columns, label=label)
+    return Schema(columns=columns, label=label).usable()
 
 
 def _draft(name: str, cells: pa.Array, *, is_label: bool) -> Column:

@@ -86,7 +86,7 @@ class Gate:
                 "schema=None: a schema is required. Bounds, levels and missing-ness read off private data would leak "
                 "it; write down what is publicly known (`noisegate schema init` drafts it from a public sample)."
             )
-        self.schema = schema
+        self.schema = schema.usable()
         self.budget = Budget(
             epsilon=epsilon,
             delta=delta,

@@ -15,11 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisegate.schema.checks import unseen
+
 LEVELS_HELD = 1_000_000
 """Distinct levels in memory at a time, of one column."""
 
 LONGEST = 200
-"""Characters; longer text is no level, so a record that has it counts for none. A rule on one record alone."""
+"""Characters; longer text is no level, so a record that has it counts for none. A rule on one record alone.
+
+Nor is text that holds a character which a schema refuses, such as a line break."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class LevelCounter:
         short = pc.less_equal(pc.utf8_length(texts), LONGEST)
         found = pc.value_counts(texts if pc.all(short).as_py() else pc.filter(texts, short))
         for level, count in zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True):
-            if self._portion.has(level):
+            if self._portion.has(level) and unseen(level) is None:
                 self._counts[level] += count
         while len(self._counts) > self._limit:
             self._portion, other = self._portion.halves()

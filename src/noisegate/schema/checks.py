@@ -6,6 +6,7 @@ import contextlib
 import math
 import numbers
 import operator
+import re
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import Any
@@ -19,6 +20,33 @@ MAX_STEPS = 2**53
 """Widest distance of two bounds, in whole numbers, days or microseconds, that a float64 in [0, 1] can tell apart."""
 
 _INT64 = 2**63
+
+
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+def unseen(value: str) -> str | None:
+    """Return the first character that keeps text from showing as it reads, or None.
+
+    A control character, a line break, a byte-order mark or a mark of direction. Those that join letters are let be.
+    """
+    found = _UNSEEN.search(value)
+    return None if found is None else found[0]
+
+
+def show_as_they_read(what: str, values: Iterable[Any]) -> None:
+    """Require that texts show as they read.
+
+    Raises:
+        SchemaError: naming the first that does not.
+    """
+    for value in values:
+        mark = unseen(value) if isinstance(value, str) else None
+        if mark is not None:
+            raise SchemaError(
+                f"{what} {value!a} holds the invisible character U+{ord(mark):04X}, so that it is not what it looks "
+                "like; remove it, in the data too"
+            )
 
 
 def text(value: Any, what: str) -> str:

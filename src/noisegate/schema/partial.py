@@ -75,11 +75,10 @@ class PartialSchema:
     missing_values: tuple[str, ...] = field(default=DEFAULT_MISSING_VALUES)
 
     def __post_init__(self) -> None:
+        described = [name for name, column in self.columns.items() if column is not None]
+        checks.show_as_they_read("the name of a column,", described)
         if self.label is not None and self.columns.get(self.label) is None:
-            raise SchemaError(
-                f"label {self.label!r} is not one of the described columns: "
-                f"{', '.join(name for name, column in self.columns.items() if column is not None)}"
-            )
+            raise SchemaError(f"label {self.label!r} is not one of the described columns: {', '.join(described)}")
 
     @property
     def gaps(self) -> tuple[Gap, ...]:

@@ -22,6 +22,7 @@ from noisegate.schema.forms import check_keys, column_form, column_from_form, js
 from noisegate.schema.image_form import ImageForm
 from noisegate.schema.layout import EncodedTable, Layout, listed
 from noisegate.schema.regions import Region, read_region
+from noisegate.schema.satisfiable import contradiction, rarely_kept
 from noisegate.schema.toml import parse_toml, write_toml
 
 DEFAULT_MISSING_VALUES = ("", "?", "NA", "NaN", "nan", "null")
@@ -113,19 +114,42 @@ class Schema:
         """Read a schema from TOML text; ``origin`` names it in messages.
 
         Raises:
-            SchemaError: if it is not valid TOML or describes no valid schema.
+            SchemaError: if it is not valid TOML or describes no valid schema, or none that is `usable`.
         """
+        if not isinstance(text, str):
+            raise SchemaError(
+                f"text={text!r} must be the text of a schema; for its file there is Schema.from_toml(path)"
+            )
         form = parse_toml(text, origin)
         try:
             check_keys(form, _KEYS, "top of the schema")
             if "images" in form:
-                return cls._of_images(form)
+                return cls._of_images(form).usable()
             columns = form.get("columns")
             if not isinstance(columns, Mapping) or not columns:
                 raise SchemaError("no columns; add a table [columns.NAME] with a kind for each column")
-            return cls._from_forms(form, list(columns.items()))
+            return cls._from_forms(form, list(columns.items())).usable()
         except SchemaError as error:
             raise SchemaError(f"{origin}: {error}") from None
+
+    def usable(self) -> Schema:
+        """Return this schema, after what is asked of one for new records, and not of those in models and certificates.
+
+        Names and levels show as they read, and there are records that keep to all constraints.
+
+        Raises:
+            SchemaError: if not.
+        """
+        checks.show_as_they_read("the name of a column,", self.names)
+        for column in self.layout.coded:
+            checks.show_as_they_read(f"column {column.name!r}: the level", column.levels)
+        clash = contradiction(self.constraints, self.layout, self.missing_values) if self.constraints else ()
+        if clash:
+            raise SchemaError(
+                f"no record keeps to the constraint{'s' if len(clash) > 1 else ''} {'; '.join(map(str, clash))}: every "
+                "synthetic one would be thrown away. Correct or remove one, or widen the bounds"
+            )
+        return self
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> Schema:
@@ -235,6 +259,17 @@ class Schema:
             SchemaError: for the first column that is unknown, or whose value it can never have.
         """
         return read_region(values, self.layout, self.missing_values)
+
+    @property
+    def hardly_satisfiable(self) -> str | None:
+        """Why sampling may come to nothing, or None: almost no record within the bounds keeps to the constraints."""
+        if not rarely_kept(self.constraints, self.layout, self.missing_values):
+            return None
+        return (
+            "of records drawn evenly within the bounds, fewer than 1 in 10,000 keep to the constraints "
+            f"({'; '.join(map(str, self.constraints))}). Where a model draws as few, sampling is refused: narrow the "
+            "bounds to what can be, or drop a constraint."
+        )
 
     def broken(self, records: EncodedTable) -> npt.NDArray[np.bool_]:
         """Return which records break a constraint once they are decoded, (rows,)."""

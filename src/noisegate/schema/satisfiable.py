@@ -1,0 +1,237 @@
+"""Whether any record keeps to all constraints, found before anything is spent on a model that could draw none.
+
+What each column may still say is a *domain*: closed intervals of numbers or of codes, and whether it may be missing.
+An impossible combination is a choice: one of its columns must say something else. The choices are searched, and after
+each one the comparisons are decided: x <= y and x < y hold for the least values of all domains once these have been
+raised as far as the rules demand, or for none.
+
+"No record" is exact: real numbers count as all float64 values within the bounds, of which synthetic records hold some.
+The search gives up after `MOST_LOOKS`, and then refuses nothing; `rarely_kept` and sampling still say what is rare.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from noisegate.schema.columns import Column, Continuous
+from noisegate.schema.constraints import Comparison, Constraint, Impossible
+from noisegate.schema.layout import EncodedTable, Layout
+from noisegate.schema.regions import Span, read_region
+
+MOST_LOOKS = 50_000
+"""How often one constraint is held against one state of the search, in all."""
+
+RARE, _TRIED, _BATCH = 1e-4, 2**17, 2**13
+
+
+@dataclass(frozen=True)
+class _Domain:
+    """What a column may still say: values in closed intervals, in ascending order, or nothing."""
+
+    spans: tuple[Span, ...]
+    missing: bool
+
+    @property
+    def empty(self) -> bool:
+        return not self.spans and not self.missing
+
+    def has_none_of(self, region: Span | None) -> bool:
+        if region is None:
+            return not self.missing
+        return all(high < region[0] or low > region[1] for low, high in self.spans)
+
+    def without(self, region: Span | None, column: Column) -> _Domain:
+        """Return the domain without the values of a closed interval, or without missing."""
+        if region is None:
+            return replace(self, missing=False)
+        parts = []
+        for low, high in self.spans:
+            parts += [(low, min(high, _below(column, region[0]))), (max(low, _above(column, region[1])), high)]
+        return replace(self, spans=tuple(part for part in parts if part[0] <= part[1]))
+
+    def least(self, at_least: float) -> float | None:
+        """Return the least value that is no smaller than ``at_least``; None if there is none."""
+        return next((max(low, at_least) for low, high in self.spans if high >= at_least), None)
+
+
+_State: TypeAlias = Mapping[str, _Domain]
+_Clause: TypeAlias = Mapping[str, "Span | None"]
+_Rule: TypeAlias = tuple[str, str, bool]
+"""The lesser column, the greater one, and whether they are never equal."""
+
+
+def contradiction(
+    constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]
+) -> tuple[Constraint, ...]:
+    """Return constraints to which no record keeps, none of which can be spared; nothing if there are such records.
+
+    Comparisons must leave some record in which all their columns have a value, too: a cycle such as a < b, b < a is a
+    mistake even where a may be missing.
+    """
+    looks = iter(range(MOST_LOOKS))
+    compared = [constraint for constraint in constraints if isinstance(constraint, Comparison)]
+    for core, present in ((compared, True), (list(constraints), False)):
+        if not _contradicts(core, layout, missing_values, looks, present=present):
+            continue
+        for spared in tuple(core):
+            fewer = [constraint for constraint in core if constraint is not spared]
+            if _contradicts(fewer, layout, missing_values, looks, present=present):
+                core.remove(spared)
+        return tuple(core)
+    return ()
+
+
+def rarely_kept(constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]) -> bool:
+    """Return whether fewer than 1 in 10,000 records keep to all constraints, of records drawn evenly within the bounds.
+
+    A model may give such records more weight, or less; sampling refuses below the same share of what the model draws.
+    """
+    names = {name for constraint in constraints for name in _named(constraint)}
+    numeric = tuple(column for column in layout.numeric if column.name in names)
+    coded = tuple(column for column in layout.coded if column.name in names)
+    involved, random, kept = Layout(numeric=numeric, coded=coded), np.random.default_rng(0), 0
+    for _ in range(0, _TRIED if constraints else 0, _BATCH):
+        positions = random.random((_BATCH, len(numeric)))
+        positions[random.random(positions.shape) < [0.1 * column.missing for column in numeric]] = np.nan
+        codes = random.integers(0, [column.size for column in coded], (_BATCH, len(coded)), dtype=np.int32)
+        records, broken = EncodedTable(positions, codes), np.zeros(_BATCH, dtype=np.bool_)
+        for constraint in constraints:
+            broken |= constraint.broken(records, involved, missing_values)
+        kept += int(_BATCH - broken.sum())
+        if kept >= RARE * _TRIED:
+            return False
+    return bool(constraints)
+
+
+def _named(constraint: Constraint) -> tuple[str, ...]:
+    return (constraint.left, constraint.right) if isinstance(constraint, Comparison) else tuple(constraint.values)
+
+
+def _contradicts(
+    constraints: Sequence[Constraint],
+    layout: Layout,
+    missing_values: Collection[str],
+    looks: Iterator[int],
+    *,
+    present: bool,
+) -> bool:
+    """Return whether it is certain that no record keeps to the constraints, if ``present`` with no value missing."""
+    columns = {name: layout.column(name) for constraint in constraints for name in _named(constraint)}
+    rules: list[_Rule] = []
+    for rule in constraints:
+        if isinstance(rule, Comparison):
+            lesser, greater = (rule.left, rule.right) if rule.relation[0] == "<" else (rule.right, rule.left)
+            rules.append((lesser, greater, "=" not in rule.relation))
+    clauses = [_clause(one, layout, missing_values) for one in constraints if isinstance(one, Impossible)]
+    state = {name: _domain(column, missing=not present) for name, column in columns.items()}
+    stack: list[tuple[_State, list[_Clause]]] = [(state, clauses)]
+    while stack:
+        found = _propagated(*stack.pop(), columns, looks)
+        if found is None:
+            continue
+        if sum(1 for _ in islice(looks, 1 + len(rules))) <= len(rules):
+            return False  # given up
+        state, clauses = found
+        if not _ordered(state, rules, columns):
+            continue
+        if not clauses:
+            return False
+        first = min(clauses, key=len)
+        stack += [
+            ({**state, name: state[name].without(region, columns[name])}, clauses) for name, region in first.items()
+        ]
+    return True
+
+
+def _propagated(
+    state: _State, clauses: list[_Clause], columns: Mapping[str, Column], looks: Iterator[int]
+) -> tuple[_State, list[_Clause]] | None:
+    """Return the state after all choices that are none, and the clauses still open; None if one cannot be met."""
+    if any(domain.empty for domain in state.values()):
+        return None
+    state, changed = dict(state), True
+    while changed:
+        changed, still = False, []
+        for clause in clauses:
+            if next(looks, None) is None:
+                return state, []  # given up: what is left is held to be possible
+            if any(state[name].has_none_of(region) for name, region in clause.items()):
+                continue
+            left = {name: state[name].without(region, columns[name]) for name, region in clause.items()}
+            open_names = [name for name, domain in left.items() if not domain.empty]
+            if not open_names:
+                return None
+            if len(open_names) == 1:
+                state[open_names[0]], changed = left[open_names[0]], True
+            else:
+                still.append({name: clause[name] for name in open_names})
+        clauses = still
+    return state, clauses
+
+
+def _ordered(state: _State, rules: Sequence[_Rule], columns: Mapping[str, Column]) -> bool:
+    """Return whether values of the domains keep to the rules; a column that may be missing keeps to all of its own."""
+    rules = [rule for rule in rules if not (state[rule[0]].missing or state[rule[1]].missing)]
+    if _strict_cycle(rules):
+        return False
+    # No domain is empty here, so every column has a least value to begin with.
+    least = {name: state[name].spans[0][0] for rule in rules for name in rule[:2]}
+    changed = True
+    while changed:
+        changed = False
+        for lesser, greater, strict in rules:
+            raised = state[greater].least(_from(columns[greater], least[lesser], strict=strict))
+            if raised is None:
+                return False
+            if raised > least[greater]:
+                least[greater], changed = raised, True
+    return True
+
+
+def _strict_cycle(rules: Sequence[_Rule]) -> bool:
+    """Return whether the rules lead from a column back to it by way of one that allows no equality."""
+    if len(rules) < 2:
+        return False
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    places = {name: place for place, name in enumerate(dict.fromkeys(name for rule in rules for name in rule[:2]))}
+    ends = np.array([(places[lesser], places[greater]) for lesser, greater, _ in rules])
+    graph = coo_array((np.ones(len(rules)), ends.T), shape=(len(places), len(places)))
+    _, group = connected_components(graph, directed=True, connection="strong")
+    return any(strict and group[end[0]] == group[end[1]] for (_, _, strict), end in zip(rules, ends, strict=True))
+
+
+def _clause(constraint: Impossible, layout: Layout, missing_values: Collection[str]) -> _Clause:
+    region = read_region(constraint.values, layout, missing_values)
+    spans: dict[str, Span | None] = {layout.numeric[place].name: span for place, span in region.spans.items()}
+    return spans | {layout.coded[place].name: (code, code) for place, code in region.codes.items()}
+
+
+def _domain(column: Column, *, missing: bool) -> _Domain:
+    if not column.numeric:
+        return _Domain(((0, column.size - 1),), missing=False)
+    span = (column.lower, column.upper) if isinstance(column, Continuous) else column.steps
+    return _Domain((span,), missing=missing and column.missing)
+
+
+def _above(column: Column, value: Any) -> Any:
+    return math.nextafter(value, math.inf) if isinstance(column, Continuous) else value + 1
+
+
+def _below(column: Column, value: Any) -> Any:
+    return math.nextafter(value, -math.inf) if isinstance(column, Continuous) else value - 1
+
+
+def _from(column: Column, value: float, *, strict: bool) -> float:
+    """Return the least value of a column's kind that is at least ``value``, or above it."""
+    if isinstance(column, Continuous):
+        nearest = float(value)
+        return math.nextafter(nearest, math.inf) if nearest < value or (strict and nearest == value) else nearest
+    return math.floor(value) + 1 if strict else math.ceil(value)

@@ -1,0 +1,167 @@
+"""Constraints that no record keeps to: found exactly, against counting out every record of small schemas."""
+
+import itertools
+import random
+import time
+
+import pytest
+
+from noisegate.errors import SchemaError
+from noisegate.schema import Boolean, Categorical, Comparison, Continuous, Impossible, Integer, Schema
+from noisegate.schema.satisfiable import contradiction
+
+COLUMNS = (
+    Integer(name="a", lower=0, upper=3, missing=True),
+    Integer(name="b", lower=1, upper=4),
+    Integer(name="c", lower=0, upper=2),
+    Categorical(name="k", levels=("x", "y"), missing=True),
+    Boolean(name="t"),
+)
+VALUES = {
+    "a": [None, 0, 1, 2, 3],
+    "b": [1, 2, 3, 4],
+    "c": [0, 1, 2],
+    "k": [None, "x", "y"],
+    "t": [False, True],
+}
+HOLDS = {"<=": lambda a, b: a <= b, ">=": lambda a, b: a >= b, "<": lambda a, b: a < b, ">": lambda a, b: a > b}
+
+
+def keeps(record, constraint):
+    if isinstance(constraint, Comparison):
+        left, right = record[constraint.left], record[constraint.right]
+        return left is None or right is None or HOLDS[constraint.relation](left, right)
+    return not all(shows(record[name], value) for name, value in constraint.values.items())
+
+
+def shows(found, value):
+    if isinstance(value, str) and ".." in value:
+        low, high = (int(end) if end else None for end in value.split(".."))
+        return found is not None and (low is None or low <= found) and (high is None or found <= high)
+    return found == (None if value == "" else value)
+
+
+def any_record(constraints):
+    """Says by counting out what the solver decides: of comparisons alone, whether values keep to them."""
+    compared = [constraint for constraint in constraints if isinstance(constraint, Comparison)]
+    records = [dict(zip(VALUES, values, strict=True)) for values in itertools.product(*VALUES.values())]
+    whole = [record for record in records if None not in (record["a"], record["b"], record["c"])]
+    return any(all(keeps(record, one) for one in constraints) for record in records) and any(
+        all(keeps(record, one) for one in compared) for record in whole
+    )
+
+
+def drawn(draw):
+    if draw.random() < 0.4:
+        left, right = draw.sample("abc", 2)
+        return Comparison(left=left, relation=draw.choice(list(HOLDS)), right=right)
+    values = {}
+    for name in draw.sample(list(VALUES), draw.choice([1, 1, 2, 2, 3])):
+        value = draw.choice(VALUES[name])
+        if name in "abc" and value is not None and draw.random() < 0.6:
+            value = draw.choice([f"..{value}", f"{value}.."])
+        values[name] = "" if value is None else value
+    return Impossible(values=values)
+
+
+def possible(constraint):
+    """A rule that contradicts the bounds by itself is refused where it is written."""
+    try:
+        Schema(COLUMNS, constraints=(constraint,))
+    except SchemaError:
+        return False
+    return True
+
+
+def test_it_agrees_with_counting_out_every_record():
+    draw, found = random.Random(0), {True: 0, False: 0}
+    layout = Schema(COLUMNS).layout
+    for _ in range(600):
+        constraints = [one for one in (drawn(draw) for _ in range(draw.randint(1, 9))) if possible(one)]
+        clash = contradiction(constraints, layout, ("",))
+        assert bool(clash) != any_record(constraints), constraints
+        found[bool(clash)] += 1
+        for spared in clash:
+            assert any_record([one for one in clash if one is not spared]), (clash, spared)
+    assert min(found.values()) > 100
+
+
+REALS = (
+    Continuous(name="r", lower=0, upper=1),
+    Continuous(name="s", lower=0, upper=1, missing=True),
+    Integer(name="n", lower=0, upper=1),
+)
+CLASHES = {
+    "a cycle": ["r < s", "s < r"],
+    "a cycle by way of a whole number": ["r < n", "n <= s", "s <= r"],
+    "two rules and a gap": ["r <= s", {"r": "..0.5"}, {"s": "0.25..1"}, {"s": ""}],
+    "all that a column may say": [{"r": "0..0.5"}, {"r": "0.5..1"}],
+    "all of it at once": [{"n": "0..1"}],
+    "a strict rule between the ends": ["r < n", {"n": 1}],
+}
+HARMONIES = {
+    "equal by two rules": ["r <= s", "s <= r"],
+    "only where a value is missing": ["r <= s", {"r": "..0.5"}, {"s": "0.25..1"}],
+    "a point is left": [{"r": "0..0.4"}, {"r": "0.5..1"}],
+    "a strict rule at the upper end": ["r < n"],
+}
+
+
+def constraints_of(forms):
+    rules = [
+        dict(zip(("left", "relation", "right"), form.split(), strict=True)) for form in forms if isinstance(form, str)
+    ]
+    return tuple(Comparison(**rule) for rule in rules) + tuple(
+        Impossible(values=f) for f in forms if isinstance(f, dict)
+    )
+
+
+@pytest.mark.parametrize("case", CLASHES)
+def test_real_numbers_that_clash(case):
+    constraints = constraints_of(CLASHES[case])
+    schema = Schema(REALS, constraints=constraints)
+    assert set(map(str, contradiction(constraints, schema.layout, schema.missing_values))) == set(map(str, constraints))
+    with pytest.raises(SchemaError, match=r"no record keeps to the constraint.*Correct or remove one"):
+        Schema.loads(schema.dumps())
+    assert Schema.from_json(schema.to_json()) == schema  # what a model holds is not asked again
+
+
+@pytest.mark.parametrize("case", HARMONIES)
+def test_real_numbers_that_do_not(case):
+    schema = Schema(REALS, constraints=constraints_of(HARMONIES[case]))
+    assert Schema.loads(schema.dumps()) == schema
+
+
+def test_only_the_constraints_that_clash_are_named():
+    columns = [Integer(name=name, lower=0, upper=9) for name in ("p", "q", "r", "s")]
+    rules = [Comparison(left=left, relation="<", right=right) for left, right in ("pq", "sr", "qr", "rp")]
+    with pytest.raises(SchemaError, match=r"constraints p < q; q < r; r < p: every synthetic one"):
+        Schema(columns, constraints=tuple(rules)).usable()
+
+
+def test_a_hard_search_ends_and_refuses_nothing():
+    # Ten pigeons in nine holes: no record keeps to it, and no search of this kind sees that in good time.
+    holes = [str(hole) for hole in range(9)]
+    columns = tuple(Categorical(name=f"p{place}", levels=holes) for place in range(10))
+    pairs = itertools.combinations(range(10), 2)
+    apart = tuple(Impossible(values={f"p{i}": hole, f"p{j}": hole}) for i, j in pairs for hole in holes)
+    started = time.process_time()
+    assert Schema(columns, constraints=apart).usable()
+    assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize("rules", [0, 1000])
+def test_many_rules_are_quick(rules):
+    columns = [Integer(name=f"c{place}", lower=0, upper=5000) for place in range(1001)]
+    chain = tuple(Comparison(left=f"c{place}", relation="<", right=f"c{place + 1}") for place in range(rules))
+    started = time.process_time()
+    Schema(columns, constraints=chain).usable()
+    assert time.process_time() - started < 10
+
+
+def test_what_is_hardly_possible_is_said():
+    wide = [Integer(name=name, lower=0, upper=10**6) for name in "pq"]
+    equal = tuple(Comparison(left="p", relation=relation, right="q") for relation in ("<=", ">="))
+    assert "p <= q; p >= q" in Schema(wide, constraints=equal).usable().hardly_satisfiable
+    assert Schema(wide, constraints=equal[:1]).hardly_satisfiable is None
+    assert Schema(wide).hardly_satisfiable is None
