@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 # Bytes that the disk must have before anything is spent: a schema of thousands of columns needs fewer.
 _ROOM = 2**20
+_MOST_SHOWN = 500
 
 app = typer.Typer(
     no_args_is_help=True, help="Describe the columns: public knowledge only.", rich_markup_mode="markdown"
@@ -217,7 +218,7 @@ def check(
         OUT.print(f"{path}: {_pictured(schema)}. The schema is good.", markup=False)
         return
     rows = []
-    for column in schema.columns:
+    for column in schema.columns[:_MOST_SHOWN]:
         match column:
             case Boolean() | Ordinal() | Categorical():
                 span = f"{column.size - column.missing} levels"
@@ -226,6 +227,8 @@ def check(
         role = "label" if column.name == schema.label else ""
         rows.append([column.name, column.kind, span, "allowed" if column.missing else "no", role])
     OUT.print(table(str(path), dict.fromkeys(["column", "kind", "range", "missing", "role"], "left"), rows))
+    if len(schema.columns) > _MOST_SHOWN:
+        OUT.print(f"... and {len(schema.columns) - _MOST_SHOWN:,} more columns; --json shows all.")
     for constraint in schema.constraints:
         OUT.print(f"Constraint: {constraint}", markup=False)
     OUT.print("The schema is good.")

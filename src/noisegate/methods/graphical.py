@@ -10,11 +10,11 @@ Numeric columns become cells between public cuts: one for each step where there 
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import combinations
-from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -23,6 +23,7 @@ from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.methods.fitted import Fitted
 from noisegate.methods.from_json import method_from_json
+from noisegate.methods.numbers import check_groups
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
@@ -74,6 +75,16 @@ class Marginals(Fitted):
     def sizes(self, layout: Layout) -> tuple[int, ...]:
         """Returns the number of cells of each column, numeric columns first."""
         return (*(bins.size for bins in self.cells(layout)), *(column.size for column in layout.coded))
+
+    def tables(self, sizes: tuple[int, ...], degree: int, most_cells: float = math.inf) -> Tables:
+        """Returns the tables to choose from; see `tables_up_to`.
+
+        Raises:
+            OptionError: if the columns have too many.
+        """
+        informative = sum(size > 1 for size in sizes)
+        check_groups(informative, self.name, "another method, such as pairwise with pairs='none'", size=degree)
+        return tables_up_to(sizes, degree=degree, most_cells=most_cells)
 
     def ask(self, gate: Gate) -> Release:
         """Returns the release: the one time that private records are used. Holds all of them in memory."""
@@ -152,7 +163,7 @@ class MST(Marginals):
             algorithm="MST",
             options={"iterations": self.iterations},
             sizes=sizes,
-            candidates=tables_up_to(sizes, degree=2),
+            candidates=self.tables(sizes, 2),
         )
 
 
@@ -196,7 +207,7 @@ class AIM(Marginals):
             options={"iterations": self.iterations, "max_size": float(self.max_model_mb), "rounds": rounds},
             sizes=sizes,
             # A model holds 8 bytes a cell, so larger tables could never be chosen.
-            candidates=tables_up_to(sizes, degree=self.degree, most_cells=self.max_model_mb * 2**17),
+            candidates=self.tables(sizes, self.degree, most_cells=self.max_model_mb * 2**17),
         )
 
 
@@ -207,7 +218,7 @@ def tables_up_to(sizes: tuple[int, ...], *, degree: int, most_cells: float = flo
     covered: set[tuple[int, ...]] = set()
     for count in range(min(degree, len(columns)), 0, -1):
         for table in combinations(columns, count):
-            if table in covered or (count > 1 and prod(sizes[column] for column in table) > most_cells):
+            if table in covered or (count > 1 and math.prod(sizes[column] for column in table) > most_cells):
                 continue
             tables.append(table)
             covered |= {part for n in range(1, count) for part in combinations(table, n)}

@@ -26,6 +26,7 @@ from noisegate.features.labels import Counts
 from noisegate.methods.generator_choice import TABLES, Generator, check_image_schema, read_shape
 from noisegate.methods.matched import COUNTS, Matched
 from noisegate.methods.merf_settings import defaults_of
+from noisegate.methods.numbers import check_groups
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.approximation_bounds import random_feature_error
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Question
@@ -126,6 +127,8 @@ class DPMERF(Matched):
         for name in self.length_scales:
             if name not in [column.name for column in layout.numeric]:
                 raise OptionError(f"length_scales names {name!r}, which is no numeric column of the schema.")
+        if self.kernel == "pairs":
+            check_groups(len(schema.columns), "kernel='pairs'", "kernel='numeric', where there are numeric columns")
         coded = tuple(j for j in range(len(layout.coded)) if j != layout.label)
         maps: dict[str, FeatureMap] = {
             FOURIER: draw(

@@ -37,6 +37,7 @@ from noisegate.methods.hp.design import (
 )
 from noisegate.methods.hp.settings import check_memory, check_numbers, defaults_of
 from noisegate.methods.matched import COUNTS, Matched
+from noisegate.methods.numbers import check_groups
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.approximation_bounds import truncation_error
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Question
@@ -155,6 +156,9 @@ class DPHP(Matched):
         layout = schema.layout
         if self.image is not None:
             check_image_schema(schema, read_shape(self.image))
+        elif not self.subsets and self.products not in ("random", "none"):
+            instead = "products='random', 'none' or subsets=[...]"
+            check_groups(len(schema.columns), f"products={self.products!r}", instead)
         for name in self.length_scales:
             if name not in [column.name for column in layout.numeric]:
                 raise OptionError(f"length_scales names {name!r}, which is no numeric column of the schema.")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from noisegate.errors import OptionError
 from noisegate.methods.fitted import Fitted
 from noisegate.methods.from_json import method_from_json
+from noisegate.methods.numbers import check_groups
 from noisegate.methods.pairwise.design import (
     COARSE,
     COUNTS,
@@ -114,10 +115,12 @@ class Pairwise(Fitted):
         )
         bare = replace(bare, triples=tuple(dict.fromkeys(triples)))
         chosen = self.pairs == "chosen" or (self.pairs == "auto" and len(bare.columns) > WIDE)
-        if chosen and len(bare.columns) > 1:
-            return replace(bare, screened=True, pairs=None)
         if self.pairs == "none":
             return bare
+        if isinstance(self.pairs, str):
+            check_groups(len(bare.columns), f"pairs={self.pairs!r}", "pairs='none', or a list of those that matter")
+        if chosen and len(bare.columns) > 1:
+            return replace(bare, screened=True, pairs=None)
         if isinstance(self.pairs, str):
             return replace(bare, pairs=tuple(combinations(bare.columns, 2)))
         named = [columns_named(layout, names, "pairs") for names in self.pairs]
