@@ -68,6 +68,7 @@ class Desk:
     data: Path = field(init=False)
     ledger: Path = field(init=False)
     out: Path = field(init=False)
+    registered: bytes = field(init=False, repr=False)
 
     def __post_init__(self):
         for name, file in {"schema": "schema.toml", "data": "data.csv", "ledger": "ledger.db", "out": "model"}.items():
@@ -75,6 +76,7 @@ class Desk:
         self.schema.write_text(SCHEMA)
         self.write_rows(rows(200))
         Ledger(self.ledger).register("clinic", epsilon=3, delta=1e-5)
+        object.__setattr__(self, "registered", self.ledger.read_bytes())
 
     def write_rows(self, lines, header=HEADER):
         self.data.write_text("\n".join([header, *lines]) + "\n")
@@ -88,6 +90,11 @@ class Desk:
 
     def account(self):
         return Ledger(self.ledger).show("clinic")[0]
+
+    def as_before(self):
+        """Nothing was written in the ledger, nor is anything beside the files of a fresh desk."""
+        assert self.ledger.read_bytes() == self.registered
+        assert self.listing() == ["data.csv", "ledger.db", "schema.toml"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +146,20 @@ def desk(tmp_path, monkeypatch):
     return Desk(folder=tmp_path)
 
 
+@pytest.fixture(scope="module")
+def bench_of_module(tmp_path_factory):
+    return Desk(folder=tmp_path_factory.mktemp("bench"))
+
+
+@pytest.fixture
+def bench(bench_of_module, monkeypatch):
+    """One desk for many cases that change nothing but the file they are about, which is put back before each."""
+    monkeypatch.chdir(bench_of_module.folder)
+    monkeypatch.delenv("NOISEGATE_LEDGER", raising=False)
+    bench_of_module.schema.write_text(SCHEMA)
+    return bench_of_module
+
+
 @pytest.fixture
 def cli(monkeypatch, capsys):
     """Runs a verb in this process: all but the start of the interpreter is as in a shell."""
@@ -187,6 +208,22 @@ def pictured(tmp_path_factory):
 @pytest.fixture
 def model(fitted, tmp_path):
     return Path(shutil.copytree(fitted.out, tmp_path / "model-copy"))
+
+
+def refused(desk, cli, *says, code=2, arguments=None):
+    """The verb, by default a fit, is refused with one message that says all of `says`, and the desk is as before."""
+    before = desk.listing()
+    ended = cli(*(arguments or desk.fit()))
+    assert ended.code == code, ended.err
+    told = ended.err + ended.out
+    assert CANARY not in told
+    assert "Traceback" not in told
+    assert ended.err.count("error:") == 1
+    message = ended.err.partition("error: ")[2]
+    for words in says:
+        assert words in message
+    assert desk.listing() == before
+    return ended
 
 
 def environment():

@@ -10,25 +10,9 @@ import pytest
 
 from noisegate.privacy import ledger_tables
 
-from .conftest import CANARY, HEADER, SCHEMA, rows
+from .conftest import CANARY, HEADER, SCHEMA, refused, rows
 
 GOOD = "30,50.0,nurse,no"
-
-
-def _refused(desk, cli, *says, code=2, arguments=None):
-    """The fit is refused with a message that says all of `says`, and the desk is as before."""
-    before = desk.listing()
-    ended = cli(*(arguments or desk.fit()))
-    assert ended.code == code, ended.err
-    told = ended.err + ended.out
-    assert CANARY not in told
-    assert "Traceback" not in told
-    assert ended.err.count("error:") == 1
-    message = ended.err.partition("error: ")[2]
-    for words in says:
-        assert words in message
-    assert desk.listing() == before
-    return ended
 
 
 def _unspent(desk):
@@ -117,7 +101,7 @@ DATA = {
 def test_data_that_does_not_fit(desk, cli, case):
     spoil, *says = DATA[case]
     spoil(desk)
-    _refused(desk, cli, *says)
+    refused(desk, cli, *says)
     _unspent(desk)
 
 
@@ -141,7 +125,7 @@ LEGAL = {
 
 
 @pytest.mark.parametrize("case", LEGAL)
-def test_data_that_looks_odd_is_not_refused(desk, cli, case):
+def test_data_that_looks_odd_is_notrefused(desk, cli, case):
     # To refuse it would tell something about it.
     desk.write_rows(LEGAL[case])
     assert cli(*desk.fit()).code == 0
@@ -168,15 +152,15 @@ def test_a_schema_that_cannot_be(desk, cli, case):
     (old, new), *says = SCHEMAS[case]
     assert old in SCHEMA
     desk.schema.write_text(SCHEMA.replace(old, new))
-    _refused(desk, cli, *says)
-    _refused(desk, cli, *says, arguments=["schema", "check", desk.schema])
-    _refused(desk, cli, *says, arguments=["plan", "--schema", desk.schema, "--epsilon", 1])
+    refused(desk, cli, *says)
+    refused(desk, cli, *says, arguments=["schema", "check", desk.schema])
+    refused(desk, cli, *says, arguments=["plan", "--schema", desk.schema, "--epsilon", 1])
     _unspent(desk)
 
 
 def test_a_fit_without_a_schema_says_why(desk, cli):
     arguments = ["fit", desk.data, "--epsilon", 1, "--out", desk.out]
-    _refused(desk, cli, "--schema is required", "leak", "schema init", arguments=arguments)
+    refused(desk, cli, "--schema is required", "leak", "schema init", arguments=arguments)
 
 
 OPTIONS = {
@@ -210,7 +194,7 @@ OPTIONS = {
 @pytest.mark.parametrize("case", OPTIONS)
 def test_options_that_cannot_be(desk, cli, case):
     more, *says = OPTIONS[case]
-    _refused(desk, cli, *says, arguments=desk.fit(*more))
+    refused(desk, cli, *says, arguments=desk.fit(*more))
     _unspent(desk)
 
 
@@ -219,7 +203,7 @@ def test_the_number_of_records_is_checked_but_not_told(desk, cli):
     assert cli("ledger", "register", "public-size", "--epsilon", 3, "--adjacency", "replace-one",
                "--ledger", desk.ledger).code == 0  # fmt: skip
     more = ["--adjacency", "replace-one", "--records", "199", "--dataset", "public-size"]
-    ended = _refused(desk, cli, "records=199", arguments=desk.fit(*more))
+    ended = refused(desk, cli, "records=199", arguments=desk.fit(*more))
     assert "200" not in ended.err
     _unspent(desk)
 
@@ -228,7 +212,7 @@ def test_the_number_of_records_is_checked_but_not_told(desk, cli):
 def test_what_is_missing_is_named(desk, cli, verb):
     more = ["--out", desk.out] if verb == "fit" else []
     data = [desk.data] if verb == "fit" else []
-    _refused(desk, cli, "--epsilon", arguments=[verb, *data, "--schema", desk.schema, *more])
+    refused(desk, cli, "--epsilon", arguments=[verb, *data, "--schema", desk.schema, *more])
 
 
 PLACES = {"a file as parent": "data.csv/model", "no such parent": "none/model", "a place of the system": "/proc/model"}
@@ -236,27 +220,27 @@ PLACES = {"a file as parent": "data.csv/model", "no such parent": "none/model", 
 
 @pytest.mark.parametrize("case", PLACES)
 def test_a_model_that_cannot_be_written(desk, cli, case):
-    _refused(desk, cli, "model", "--out", arguments=desk.fit("--out", PLACES[case]))
+    refused(desk, cli, "model", "--out", arguments=desk.fit("--out", PLACES[case]))
     _unspent(desk)
 
 
 @pytest.mark.parametrize("case", PLACES)
 def test_samples_that_cannot_be_written(desk, fitted, cli, case):
     out = f"{PLACES[case]}.csv"
-    _refused(desk, cli, f"--out {out}", arguments=["sample", fitted.out, "-n", 5, "-o", out])
+    refused(desk, cli, f"--out {out}", arguments=["sample", fitted.out, "-n", 5, "-o", out])
 
 
 @pytest.mark.parametrize("case", PLACES)
 def test_a_schema_that_cannot_be_written(desk, cli, case):
     out = f"{PLACES[case]}.toml"
-    _refused(desk, cli, f"--out {out}", arguments=["schema", "init", desk.data, "-o", out])
+    refused(desk, cli, f"--out {out}", arguments=["schema", "init", desk.data, "-o", out])
 
 
 @pytest.mark.parametrize("case", PLACES)
 def test_a_picture_that_cannot_be_written(desk, cli, case):
     out = f"{PLACES[case]}.png"
     tables = ["--synthetic", desk.data, "--test", desk.data, "--schema", desk.schema]
-    _refused(desk, cli, f"--picture {out}", arguments=["evaluate", *tables, "--picture", out])
+    refused(desk, cli, f"--picture {out}", arguments=["evaluate", *tables, "--picture", out])
 
 
 def test_nothing_is_overwritten(desk, fitted, cli):
@@ -266,7 +250,7 @@ def test_nothing_is_overwritten(desk, fitted, cli):
         ["schema", "init", desk.data, "-o", desk.schema],
         ["demo", "--out", desk.folder],
     ):
-        _refused(desk, cli, "exists", arguments=arguments)
+        refused(desk, cli, "exists", arguments=arguments)
     _unspent(desk)
 
 
@@ -325,26 +309,26 @@ def test_a_broken_model(desk, model, cli, file, spoil):
     spoil(model / file)
     # An edited model.json may say the wrong hash of another file, which is then the one that is named.
     named = str(model) if spoil is _edited else file
-    _refused(desk, cli, named, arguments=["verify", model])
-    _refused(desk, cli, named, arguments=["sample", model, "-n", 5, "-o", "x.csv"])
+    refused(desk, cli, named, arguments=["verify", model])
+    refused(desk, cli, named, arguments=["sample", model, "-n", 5, "-o", "x.csv"])
 
 
 def test_a_model_that_is_none(desk, model, cli):
     for place in (desk.folder / "nowhere", desk.data, desk.folder):
-        _refused(desk, cli, str(place), arguments=["verify", place])
+        refused(desk, cli, str(place), arguments=["verify", place])
     (model / "model.json").write_text("[1, 2]")
-    _refused(desk, cli, "model.json", arguments=["verify", model])
+    refused(desk, cli, "model.json", arguments=["verify", model])
     shutil.rmtree(model)
-    _refused(desk, cli, "model", arguments=["sample", model, "-n", 5, "-o", "x.csv"])
+    refused(desk, cli, "model", arguments=["sample", model, "-n", 5, "-o", "x.csv"])
 
 
 LEDGER_VERBS = [["show"], ["history", "clinic"], ["check"], ["register", "other", "--epsilon", "1"]]
 
 
 def _no_ledger_verb(desk, cli, *says):
-    _refused(desk, cli, *says)
+    refused(desk, cli, *says)
     for verb in LEDGER_VERBS:
-        _refused(desk, cli, *says, arguments=["ledger", *verb, "--ledger", desk.ledger])
+        refused(desk, cli, *says, arguments=["ledger", *verb, "--ledger", desk.ledger])
 
 
 def test_a_corrupt_ledger(desk, cli):
@@ -362,21 +346,21 @@ def test_a_locked_ledger(desk, cli, monkeypatch):
     monkeypatch.setattr(ledger_tables, "LOCK_SECONDS", 0.2)
     with closing(sqlite3.connect(desk.ledger, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        _refused(desk, cli, "ledger.db", "locked")
+        refused(desk, cli, "ledger.db", "locked")
         other.execute("ROLLBACK")
     _unspent(desk)
 
 
 def test_a_ledger_that_is_not_there(desk, cli):
-    _refused(desk, cli, "none.db", "register", arguments=desk.fit("--ledger", "none.db"))
+    refused(desk, cli, "none.db", "register", arguments=desk.fit("--ledger", "none.db"))
 
 
 def test_a_ledger_that_is_a_folder(desk, cli):
-    _refused(desk, cli, str(desk.folder), arguments=["ledger", "show", "--ledger", desk.folder])
+    refused(desk, cli, str(desk.folder), arguments=["ledger", "show", "--ledger", desk.folder])
 
 
 def test_an_exhausted_budget_is_refused_with_the_figures(desk, cli):
-    ended = _refused(desk, cli, "'clinic'", "ε = 3", "4", "What remains", code=3, arguments=desk.fit(epsilon="4"))
+    ended = refused(desk, cli, "'clinic'", "ε = 3", "4", "What remains", code=3, arguments=desk.fit(epsilon="4"))
     assert "nothing was spent" in ended.err
     _unspent(desk)
 
@@ -388,9 +372,9 @@ def test_faults_of_ours_keep_private_values_to_themselves(desk, cli, monkeypatch
         raise ValueError(f"cannot use {CANARY}")
 
     monkeypatch.setattr(LocalEngine, "sum", fail)
-    _refused(desk, cli, "ValueError", "NOISEGATE_TRACEBACK=1", code=1)
+    refused(desk, cli, "ValueError", "NOISEGATE_TRACEBACK=1", code=1)
     _unspent(desk)
 
 
 def test_a_demo_that_cannot_be_leaves_nothing(desk, cli):
-    _refused(desk, cli, "epsilon=0", arguments=["demo", "--out", "demo", "--epsilon", "0"])
+    refused(desk, cli, "epsilon=0", arguments=["demo", "--out", "demo", "--epsilon", "0"])

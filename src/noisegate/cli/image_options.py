@@ -121,6 +121,8 @@ def image_schema(given: Mapping[str, Any]) -> Schema:
     height, width = _size(given["size"])
     rules = {name: given[name] for name in ("resize", "convert") if name in given}
     channels = given.get("channels", 1)
+    if channels not in (1, 3):
+        raise OptionError(f"--channels {channels} must be 1 for grey or 3 for colour.")
     if given.get("unlabelled") or given.get("label") == "":
         if "classes" in given or given.get("label"):
             raise OptionError("--unlabelled: images without labels have no --classes and no --label; leave them out.")
@@ -131,7 +133,7 @@ def image_schema(given: Mapping[str, Any]) -> Schema:
             "tell that somebody has a rare one. Give their number or their names, or --unlabelled if there are none."
         )
     label = given.get("label", "label")
-    return pixel_schema(height, width, channels, labels=_labels(given["classes"]), label=label, **rules)
+    return pixel_schema(height, width, channels, labels=_labels(given["classes"]), label=label, **rules).usable()
 
 
 def _size(text: str) -> tuple[int, int]:

@@ -8,10 +8,13 @@ import typer
 
 from noisegate.cli.arguments import AdjacencyOption, Delta, Json, LedgerOption
 from noisegate.cli.console import OUT, print_json, say, table
+from noisegate.cli.verbs import Verbs
 from noisegate.privacy.events import event_to_json
 from noisegate.privacy.ledger import Account, Entry, Ledger
 
-app = typer.Typer(no_args_is_help=True, help="Keep the books of what was spent.", rich_markup_mode="markdown")
+app = typer.Typer(
+    cls=Verbs, no_args_is_help=True, help="Keep the books of what was spent.", rich_markup_mode="markdown"
+)
 Dataset = Annotated[str, typer.Argument(help="Name of the data set.")]
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from functools import cache
+from typing import Annotated, cast
 
 import typer
 
 from noisegate._version import __version__
 from noisegate.cli import audit, demo, evaluate, explain, fit, ledger, plan, predict, pretrain, sample, schema, verify
 from noisegate.cli.ending import end
+from noisegate.cli.verbs import Verbs
 
 VERBS = (
     *("demo", "schema", "plan", "fit", "sample", "evaluate", "explain", "predict"),
@@ -17,7 +19,7 @@ VERBS = (
 )
 
 
-class _InOrder(typer.core.TyperGroup):
+class _InOrder(Verbs):
     def list_commands(self, ctx: object) -> list[str]:
         return list(VERBS)
 
@@ -65,6 +67,12 @@ def options(
     """Differentially private synthetic tables and images."""
 
 
+@cache
+def program() -> typer.core.TyperGroup:
+    """Returns the verbs with their options; they are read off the functions once in a process."""
+    return cast("typer.core.TyperGroup", typer.main.get_command(app))
+
+
 def run() -> None:
     """Runs the command line, and exits."""
-    sys.exit(end(lambda: app(standalone_mode=False)))
+    sys.exit(end(lambda: program()(standalone_mode=False)))

@@ -13,6 +13,7 @@ import typer
 from noisegate.cli.arguments import Json
 from noisegate.cli.console import OUT, print_json, say, warn
 from noisegate.cli.console import steps as progress_of
+from noisegate.cli.verbs import Verbs
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 CHECKPOINT_SECONDS = 30.0
 
 app = typer.Typer(
+    cls=Verbs,
     no_args_is_help=True,
     help="Train a network on public images: an encoder of them, or a decoder of its features.\n\nNever give private "
     "images: what is trained here has no privacy of its own.",

@@ -21,6 +21,7 @@ from noisegate.cli.image_options import (
     written,
 )
 from noisegate.cli.reading import say_files
+from noisegate.cli.verbs import Verbs
 from noisegate.cli.writing import new_file
 from noisegate.errors import OptionError
 
@@ -33,7 +34,7 @@ _ROOM = 2**20
 _MOST_SHOWN = 500
 
 app = typer.Typer(
-    no_args_is_help=True, help="Describe the columns: public knowledge only.", rich_markup_mode="markdown"
+    cls=Verbs, no_args_is_help=True, help="Describe the columns: public knowledge only.", rich_markup_mode="markdown"
 )
 
 
@@ -199,7 +200,11 @@ def _kinds(options: list[str]) -> dict[str, str]:
                 f"--kinds {kind!r} must look like NAME=KIND, for instance --kinds age=integer,sex=categorical; a name "
                 "with a comma goes into a --columns file."
             )
-    return {name.strip(): kind.strip() for name, _, kind in pairs}
+    names = [name.strip() for name, _, _ in pairs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise OptionError(f"--kinds names {twice!r} twice; give one kind for it.")
+    return {name: kind.strip() for name, (_, _, kind) in zip(names, pairs, strict=True)}
 
 
 @app.command("check")

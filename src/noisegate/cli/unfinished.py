@@ -21,6 +21,7 @@ from noisegate.cli.run import RUN_FILE
 from noisegate.errors import ModelError
 from noisegate.methods.kept_training import JOURNAL_FILE, STATE_FILE
 from noisegate.model_folder import check_new
+from noisegate.output.whole import check_named
 from noisegate.privacy.release import Release
 
 if TYPE_CHECKING:
@@ -35,9 +36,13 @@ class Unfinished:
 
     Args:
         out: The model folder that is to be made.
+
+    Raises:
+        OptionError: if it has no name.
     """
 
     def __init__(self, out: Path) -> None:
+        check_named(out)
         self.out = out
         self.folder = out.with_name(out.name + ".partial")
 

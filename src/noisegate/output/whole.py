@@ -22,6 +22,7 @@ def new_file(out: Path, option: str = "--out", *, force: bool = False, room: int
     Raises:
         OptionError: if the file exists or cannot be written; found before the block is entered, where possible.
     """
+    check_named(out, option)
     if out.exists() and not (force and out.is_file()):
         raise OptionError(f"{option} {out} exists; choose another name, or remove it first.")
     beside = _beside(out)
@@ -46,6 +47,7 @@ def new_folder(out: Path, option: str = "--out") -> Iterator[Path]:
     Raises:
         OptionError: if something is there already, or the folder cannot be written.
     """
+    check_named(out, option)
     if out.exists() or out.is_symlink():
         raise OptionError(f"{option} {out} exists; choose another name, or remove it first.")
     beside = _beside(out)
@@ -57,6 +59,16 @@ def new_folder(out: Path, option: str = "--out") -> Iterator[Path]:
         raise unwritable(out, option, error) from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def check_named(out: Path, option: str = "--out") -> None:
+    """Requires a path to end in a name, under which something new can be made.
+
+    Raises:
+        OptionError: if it is a folder that is there in any case, such as "." or "..", or its name is blank.
+    """
+    if out.name in ("", "..") or not out.name.strip():
+        raise OptionError(f"{option} {str(out)!r} ends in no name that a new file or folder could have; add one.")
 
 
 def _beside(out: Path) -> Path:

@@ -17,6 +17,9 @@ Resize: TypeAlias = Literal["refuse", "stretch", "crop", "pad"]
 MAX_SIDE = 256
 """The largest height or width, in pixels: each intensity is a column of its own behind the gate."""
 
+MAX_CHANNELS = 4
+"""The most channels of images as tables of pixels; those that are read as images have 1 or 3."""
+
 _KEYS = ("height", "width", "channels", "label", "labels", "resize", "convert")
 
 
@@ -78,6 +81,8 @@ class ImageForm:
                     f"{name} = {getattr(self.shape, name)} of images: at most {MAX_SIDE} pixels; choose a smaller "
                     'size, and resize = "stretch", "crop" or "pad"'
                 )
+        if self.shape.channels > MAX_CHANNELS:
+            raise SchemaError(f"channels = {self.shape.channels} of images: 1 for grey, 3 for colour")
         if not isinstance(self.resize, str) or self.resize not in get_args(Resize):
             raise SchemaError(f"resize = {self.resize!r} of images: choose one of {', '.join(get_args(Resize))}")
         if not isinstance(self.convert, bool):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -64,7 +64,7 @@ class Schema:
         for column in self.columns:
             self._check_missing_values(column)
         self._check_images()
-        object.__setattr__(self, "constraints", tuple(self.constraints))
+        object.__setattr__(self, "constraints", _items("constraints", self.constraints))
         for constraint in self.constraints:
             if not isinstance(constraint, Comparison | Impossible):
                 raise SchemaError(
@@ -280,7 +280,7 @@ class Schema:
 
 
 def _checked_columns(columns: Any) -> tuple[Column, ...]:
-    found = tuple(columns)
+    found = _items("columns", columns)
     if not found:
         raise SchemaError("the schema has no columns; describe at least one")
     kinds = get_args(Column)
@@ -302,8 +302,15 @@ def _constraints(top: Mapping[str, Any], columns: tuple[Column, ...]) -> tuple[C
     return tuple(constraint_from_form(item, names) for item in constraints)
 
 
+def _items(key: str, values: Any) -> tuple[Any, ...]:
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise SchemaError(f"{key} must be a list, found {values!r}")
+    return tuple(values)
+
+
 def _texts(key: str, values: Any) -> tuple[str, ...]:
-    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+    found = _items(key, values)
+    if not all(isinstance(value, str) for value in found):
         raise SchemaError(f"{key} must be a list of quoted text, found {values!r}")
-    stripped = (value.strip(checks.TEXT_PADDING) for value in values)  # as data is stripped before it is compared
+    stripped = (value.strip(checks.TEXT_PADDING) for value in found)  # as data is stripped before it is compared
     return tuple(checks.text(value, key) for value in dict.fromkeys(stripped))

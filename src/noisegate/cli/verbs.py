@@ -1,0 +1,44 @@
+"""Groups of verbs that refuse what is never meant: an option or argument that is blank, or given twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import typer
+
+from noisegate.errors import OptionError
+
+# Images without labels have --label ''.
+_MAY_BE_EMPTY = {"label"}
+
+
+class Verbs(typer.core.TyperGroup):
+    """A group whose verbs get no blank value, which as a path would be the current folder, and none twice."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Returns the verb that is asked for, after a look at what follows it."""
+        name, command, following = super().resolve_command(ctx, args)
+        if command is not None and not isinstance(command, typer.core.TyperGroup):
+            _check(command, command.context_class(command, info_name=name, parent=ctx), following)
+        return name, command, following
+
+
+def _check(command: Any, ctx: Any, following: list[str]) -> None:
+    """Finds a value that is blank or given twice.
+
+    Raises:
+        OptionError: naming the option.
+    """
+    given, _, order = command.make_parser(ctx).parse_args(list(following))
+    times = Counter(parameter.name for parameter in order)
+    for parameter in command.params:
+        value = given.get(parameter.name)
+        option = parameter.param_type_name == "option"
+        shown = parameter.opts[0] if option else parameter.metavar or parameter.name.upper()
+        texts = value if isinstance(value, list | tuple) else [value]
+        blank = [text for text in texts if isinstance(text, str) and not text.strip()]
+        if blank and parameter.name not in _MAY_BE_EMPTY:
+            raise OptionError(f"{shown} {blank[0]!r} is empty; give a value, or leave it out.")
+        if option and not (parameter.multiple or parameter.is_flag) and times[parameter.name] > 1:
+            raise OptionError(f"{shown} is given {times[parameter.name]} times; give it once.")

@@ -1,0 +1,231 @@
+"""Options that cannot be, of every verb: what the program itself says of its options makes most of the cases."""
+
+import pytest
+
+from noisegate.cli.main import program
+
+from .conftest import refused
+
+# What makes each verb go, where it needs anything: the option under test is put behind it.
+NEEDED = {
+    "plan": ["--epsilon", "1", "--schema", "schema.toml"],
+    "fit": ["data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "model", "--dataset", "clinic", "--ledger",
+            "ledger.db"],
+    "sample": ["nowhere", "-n", "5", "-o", "x.csv"],
+    "evaluate": ["--synthetic", "data.csv", "--test", "data.csv", "--schema", "schema.toml"],
+    "explain": ["nowhere"],
+    "predict": ["nowhere", "data.csv", "-o", "x.csv"],
+    "verify": ["nowhere"],
+    "demo": ["--out", "demo"],
+    "schema init": ["data.csv", "-o", "new.toml"],
+    "schema discover": ["data.csv", "--epsilon", "1", "-o", "new.toml", "--kinds",
+                        "age=integer,income=continuous,job=categorical,answer=categorical"],
+    "schema check": ["schema.toml"],
+    "ledger register": ["other", "--epsilon", "1", "--ledger", "ledger.db"],
+    "ledger show": ["--ledger", "ledger.db"],
+    "ledger history": ["clinic", "--ledger", "ledger.db"],
+    "ledger check": ["--ledger", "ledger.db"],
+    "pretrain encoder": ["scans", "--out", "encoder.safetensors"],
+    "pretrain decoder": ["scans", "--out", "decoder.safetensors"],
+}  # fmt: skip
+WHOLE = {"--records", "--seed", "--contributions", "--jobs", "--repeats", "--epochs", "--most", "--channels"}
+REAL = {"--epsilon", "--delta"}
+
+
+def verbs(group=None, before=""):
+    """Yields each verb of the program, such as "schema check", with what the program says of it."""
+    group = group or program()
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from verbs(command, f"{before}{name} ")
+        else:
+            yield before + name, command
+
+
+def option_cases():
+    """Yields a name, the words after `noisegate`, and what the message says, for each option of each verb."""
+    for verb, command in verbs():
+        for parameter in command.params:
+            if parameter.param_type_name != "option" or parameter.name == "help":
+                continue
+            option = parameter.opts[0]
+            given = [*verb.split(), *NEEDED[verb]]
+            if parameter.is_flag:
+                yield f"{verb} {option}=maybe", [*given, f"{option}=maybe"], option
+                continue
+            for value in ["x", "1.5", "1e3", "nan"] * (option in WHOLE) + ["x", "1,5", "1e"] * (option in REAL):
+                yield f"{verb} {option} {value}", [*_without(given, parameter), option, value], option
+            if parameter.name != "label":
+                yield f"{verb} {option} blank", [*_without(given, parameter), option, " "], option
+                yield f"{verb} {option}= empty", [*_without(given, parameter), f"{option}="], option
+            if not parameter.multiple:
+                yield f"{verb} {option} twice", [*_without(given, parameter), option, "3", option, "3"], option
+            yield f"{verb} {option} without value", [*_without(given, parameter), option], option
+
+
+def _without(words, parameter):
+    """The words without those that give this option."""
+    place = next((place for place, word in enumerate(words) if word in parameter.opts), None)
+    return words if place is None else [*words[:place], *words[place + 2 :]]
+
+
+CASES = {name: case for name, *case in option_cases()}
+
+
+def test_every_verb_is_asked_and_there_are_many():
+    assert {verb for verb, _ in verbs()} == set(NEEDED)
+    assert len(CASES) >= 300
+
+
+@pytest.mark.parametrize("verb", NEEDED)
+def test_the_options_of_a_verb(bench, cli, verb):
+    for name, (words, option) in CASES.items():
+        if name.startswith(f"{verb} -"):
+            refused(bench, cli, option, arguments=words)
+    bench.as_before()
+
+
+ARGUMENTS = {verb: NEEDED[verb] for verb in NEEDED if not NEEDED[verb][0].startswith("-")}
+
+
+@pytest.mark.parametrize("verb", ARGUMENTS)
+@pytest.mark.parametrize("blank", ["", " "])
+def test_an_argument_that_is_blank(bench, cli, verb, blank):
+    refused(bench, cli, "is empty", arguments=[*verb.split(), blank, *NEEDED[verb][1:]])
+    bench.as_before()
+
+
+@pytest.mark.parametrize("verb", NEEDED)
+def test_a_word_too_many(bench, cli, verb):
+    refused(bench, cli, arguments=[*verb.split(), *NEEDED[verb], *["one", "more", "and", "more"]])
+    bench.as_before()
+
+
+FIT, PLAN, IMAGES = ["fit", *NEEDED["fit"]], ["plan", "--epsilon", "1"], ["--size", "8", "--classes", "2"]
+DISCOVER = ["schema", "discover", "data.csv", "--epsilon", "1", "-o", "new.toml"]
+EVALUATE = ["evaluate", *NEEDED["evaluate"]]
+VALUES = {
+    "out is the folder": (["fit", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "."], "--out '.'"),
+    "out is the folder above": (["fit", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", ".."], "--out '..'"),
+    "out is the root": (["fit", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "/"], "--out '/'"),
+    "schema to the folder": (["schema", "init", "data.csv", "-o", "."], "--out '.'"),
+    "schema to the root": (["schema", "init", "data.csv", "-o", "/"], "--out '/'"),
+    "demo in the folder": (["demo", "--out", "."], "--out"),
+    "channels 2": ([*PLAN, *IMAGES, "--channels", "2"], "--channels 2", "1 for grey"),
+    "channels 0": ([*PLAN, *IMAGES, "--channels", "0"], "--channels 0", "1 for grey"),
+    "channels many": ([*PLAN, *IMAGES, "--channels", "1000000"], "--channels 1000000", "1 for grey"),
+    "size 0": ([*PLAN, "--size", "0", "--classes", "2"], "height=0"),
+    "size negative": ([*PLAN, "--size=-8", "--classes", "2"], "--size", "number of pixels"),
+    "size of a poster": ([*PLAN, "--size", "10000", "--classes", "2"], "height = 10000", "256"),
+    "size of three numbers": ([*PLAN, "--size", "8,8,8", "--classes", "2"], "--size", "HEIGHT,WIDTH"),
+    "size in words": ([*PLAN, "--size", "eight", "--classes", "2"], "--size", "number of pixels"),
+    "no class": ([*PLAN, "--size", "8", "--classes", "0"], "--classes"),
+    "a class twice": ([*PLAN, "--size", "8", "--classes", "cat,cat"], "'cat'", "more than once"),
+    "a class without name": ([*PLAN, "--size", "8", "--classes", "cat,,dog"], "--classes", "empty"),
+    "a class with a mark": ([*PLAN, "--size", "8", "--classes", "cat,d\u202eog"], "U+202E"),
+    "a label with a mark": ([*PLAN, *IMAGES, "--label", "a\x07b"], "U+0007"),
+    "no size": ([*PLAN, "--classes", "2"], "--size"),
+    "no classes": ([*PLAN, "--size", "8"], "--classes"),
+    "images with a schema": ([*PLAN, *IMAGES, "--schema", "schema.toml"], "both describe"),
+    "unlabelled with classes": ([*PLAN, *IMAGES, "--unlabelled"], "--unlabelled"),
+    "resize unknown": ([*PLAN, *IMAGES, "--resize", "melt"], "melt", "stretch"),
+    "epsilon tiny": (["plan", "--schema", "schema.toml", "--epsilon", "1e-300"], "epsilon=1e-300"),
+    "epsilon huge": (["plan", "--schema", "schema.toml", "--epsilon", "1e300"], "epsilon=1e+300"),
+    "delta tiny": ([*FIT, "--delta", "1e-300"], "delta=1e-300"),
+    "delta one": ([*FIT, "--delta", "1"], "delta=1"),
+    "delta negative": ([*FIT, "--delta=-1e-5"], "delta=-1e-05"),
+    "records negative": ([*FIT, "--records=-5"], "records=-5"),
+    "records huge": ([*FIT, "--adjacency", "replace-one", "--records", "1" + "0" * 30], "replace-one"),
+    "contributions zero": ([*FIT, "--unit-column", "who", "--contributions", "0"], "contributions=0"),
+    "contributions negative": ([*FIT, "--unit-column", "who", "--contributions=-1"], "contributions=-1"),
+    "contributions alone": ([*FIT, "--contributions", "2"], "contributions"),
+    "unit column alone": ([*FIT, "--unit-column", "who"], "contributions"),
+    "unit column in the schema": ([*FIT, "--unit-column", "job", "--contributions", "1"], "job"),
+    "unit column unknown": ([*FIT, "--unit-column", "who", "--contributions", "1"], "who"),
+    "setting NaN": ([*FIT, "--set", "pairs_share=NaN"], "pairs_share=nan"),
+    "setting infinite": ([*FIT, "--set", "pairs_share=Infinity"], "pairs_share=inf"),
+    "setting negative": ([*FIT, "--set", "cells=-3"], "cells=-3"),
+    "setting a list": ([*FIT, "--set", "cells=[3]"], "cells=[3]"),
+    "setting null": ([*FIT, "--set", "most_pairs=null"], "most_pairs=None"),
+    "setting true": ([*FIT, "--set", "cells=true"], "cells=True"),
+    "setting a name": ([*FIT, "--set", "name=x"], "name"),
+    "setting pairs unknown": ([*FIT, "--set", "pairs=some"], "pairs='some'"),
+    "setting pairs of a column unknown": ([*FIT, "--set", 'pairs=[["age","who"]]'], "'who'"),
+    "setting pairs of one column": ([*FIT, "--set", 'pairs=[["age"]]'], "pairs="),
+    "setting without name": ([*FIT, "--set", "=3"], "NAME=VALUE"),
+    "fit options a list": ([*FIT, "--set", "fit_options=[1]"], "fit_options"),
+    "fit option of another type": ([*FIT, "--set", 'fit_options={"steps":"x"}'], "steps"),
+    "fit option negative": ([*FIT, "--set", 'fit_options={"steps":-1}'], "steps"),
+    "method of images": ([*FIT, "--method", "joint"], "images"),
+    "method in capitals": ([*FIT, "--method", "PAIRWISE"], "PAIRWISE"),
+    "public that is not there": ([*FIT, "--method", "dp-dre", "--public", "none.csv", "--records", "200"], "none.csv"),
+    "device of nobody": ([*FIT, "--device", "tpu"], "tpu"),
+    "on-error unknown": ([*FIT, "--on-error", "ignore"], "on_error"),
+    "data set by another name": ([*FIT[:-4], "--dataset", "clinc", "--ledger", "ledger.db"], "clinc"),
+    "resume of nothing": (["fit", "--resume", "--out", "model"], "model"),
+    "resume of nothing with data": (["fit", "data.csv", "--resume", "--out", "model"], "model"),
+    "kinds twice": ([*DISCOVER, "--kinds", "age=integer,age=categorical"], "--kinds", "'age'", "twice"),
+    "kinds twice in two options": ([*DISCOVER, "--kinds", "age=integer", "--kinds", "age=integer"], "--kinds", "'age'"),
+    "kinds twice with a blank": ([*DISCOVER, "--kinds", "age=integer, age =integer"], "--kinds", "'age'"),
+    "kinds without kind": ([*DISCOVER, "--kinds", "age"], "NAME=KIND"),
+    "kinds with an empty kind": ([*DISCOVER, "--kinds", "age="], "age"),
+    "kinds unknown": ([*DISCOVER, "--kinds", "age=float"], "float", "continuous"),
+    "kinds ordinal": ([*DISCOVER, "--kinds", "age=ordinal"], "ordinal"),
+    "kinds of a column unknown": ([*DISCOVER, "--kinds", "age=integer,income=continuous,job=categorical,answer=categorical,who=integer"], "'who'"),
+    "kinds of too few": ([*DISCOVER, "--kinds", "age=integer"], "income"),
+    "no kinds": (DISCOVER, "kind"),
+    "columns file missing": ([*DISCOVER, "--columns", "none.toml"], "none.toml"),
+    "columns file no TOML": ([*DISCOVER, "--columns", "data.csv"], "data.csv"),
+    "columns file a folder": ([*DISCOVER, "--columns", "."], "cannot be read"),
+    "columns file not UTF-8": ([*DISCOVER, "--columns", "ledger.db"], "ledger.db"),
+    "discover a label unknown": ([*DISCOVER, "--kinds", "age=integer,income=continuous,job=categorical,answer=categorical", "--label", "who"], "'who'"),
+    "n zero": (["sample", "nowhere", "-n", "0", "-o", "x.csv"], "at least 1"),
+    "n negative": (["sample", "nowhere", "-n", "-3", "-o", "x.csv"], "-3"),
+    "where no condition": (["sample", "nowhere", "-n", "3", "-o", "x.csv", "--where", "sex"], "NAME=VALUE"),
+    "where twice": (["sample", "nowhere", "-n", "3", "-o", "x.csv", "--where", "a=1", "--where", "a=2"], "'a'"),
+    "a model that is not there": (["sample", "nowhere", "-n", "3", "-o", "x.csv"], "nowhere"),
+    "a model that is the desk": (["sample", ".", "-n", "3", "-o", "x.csv"], "model.json"),
+    "verify a file": (["verify", "data.csv"], "data.csv"),
+    "verify a ledger": (["verify", "ledger.db"], "ledger.db"),
+    "explain what is not there": (["explain", "nowhere"], "nowhere"),
+    "classifiers unknown": ([*EVALUATE, "--classifiers", "four"], "four", "three"),
+    "classifiers of images": ([*EVALUATE, "--classifiers", "cnn"], "cnn"),
+    "jobs zero": ([*EVALUATE, "--jobs", "0"], "--jobs"),
+    "repeats without networks": ([*EVALUATE, "--repeats", "2"], "--repeats", "networks"),
+    "image of two numbers": ([*EVALUATE, "--classifiers", "networks", "--image", "8,8"], "networks need images"),
+    "most one": ([*EVALUATE, "--images", "--most", "1"], "--most"),
+    "features of tables": ([*EVALUATE, "--features", "pixels"], "--features"),
+    "images with a schema of a table": ([*EVALUATE, "--images"], "describes a table"),
+    "evaluate what is not there": (["evaluate", "--synthetic", "none.csv", "--test", "data.csv", "--schema", "schema.toml"], "none.csv"),
+    "evaluate without schema": (["evaluate", "--synthetic", "data.csv", "--test", "data.csv"], "--schema is required"),
+    "picture to nowhere": ([*EVALUATE, "--picture", "none/x.png"], "--picture none/x.png"),
+    "register for free": (["ledger", "register", "other", "--epsilon", "0", "--ledger", "ledger.db"], "epsilon"),
+    "register NaN": (["ledger", "register", "other", "--epsilon", "nan", "--ledger", "ledger.db"], "epsilon"),
+    "register delta": (["ledger", "register", "other", "--epsilon", "1", "--delta", "2", "--ledger", "ledger.db"], "delta"),
+    "register again": (["ledger", "register", "clinic", "--epsilon", "1", "--ledger", "ledger.db"], "clinic"),
+    "register adjacency": (["ledger", "register", "other", "--epsilon", "1", "--adjacency", "x", "--ledger", "ledger.db"], "add-remove"),
+    "show of nobody": (["ledger", "show", "clinc", "--ledger", "ledger.db"], "clinc"),
+    "history of nobody": (["ledger", "history", "clinc", "--ledger", "ledger.db"], "clinc"),
+    "init of a private word": (["schema", "init", "-o", "new.toml"], "PUBLIC"),
+    "init of what is not there": (["schema", "init", "none.csv", "-o", "new.toml"], "none.csv"),
+    "init with a label unknown": (["schema", "init", "data.csv", "-o", "new.toml", "--label", "who"], "'who'"),
+    "init of images and a file": (["schema", "init", "data.csv", "--images", *IMAGES, "-o", "new.toml"], "--images"),
+    "init of images as a table": (["schema", "init", "data.csv", *IMAGES, "-o", "new.toml"], "--images"),
+    "init of images alone": (["schema", "init", "--images", "-o", "new.toml"], "--size"),
+    "demo epsilon": (["demo", "--out", "demo", "--epsilon", "nan"], "epsilon"),
+    "pretrain on nothing": (["pretrain", "encoder", "scans", "--out", "e.safetensors"], "scans"),
+    "pretrain on a table": (["pretrain", "encoder", "data.csv", "--out", "e.safetensors"], "data.csv"),
+    "pretrain no epoch": (["pretrain", "encoder", ".", "--out", "e.safetensors", "--epochs", "0"], "epochs"),
+    "pretrain a decoder on nothing": (["pretrain", "decoder", "scans", "--out", "d.safetensors"], "scans"),
+    "a verb in capitals": (["FIT"], "FIT"),
+    "a verb misspelt": (["fitt", "data.csv"], "fitt"),
+    "an option of another verb": (["verify", "nowhere", "--epsilon", "1"], "--epsilon"),
+    "an option of nobody": (["--quiet"], "--quiet"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_a_value_that_cannot_be(bench, cli, case):
+    words, *says = VALUES[case]
+    refused(bench, cli, *says, arguments=words)
+    bench.as_before()
