@@ -71,7 +71,7 @@ def synthesize(
         schema = Schema.from_toml(schema)
     if not isinstance(schema, Schema):
         raise OptionError(f"schema={schema!r} must be a noisegate.Schema, or the path of its TOML file.")
-    rare = schema.hardly_satisfiable
+    rare = schema.usable().hardly_satisfiable
     if rare is not None:
         warnings.warn(rare, UserWarning, stacklevel=2)
     name = auto_for(schema) if method == AUTO else method

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 # Of the numbers of a batch of images: 64 MB as float64.
 _BATCH_NUMBERS = 2**23
+MOST_ROWS = 2**53
+"""More records than this are counted no more exactly, and no disk holds them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +93,9 @@ class Synthesizer:
         """
         import pyarrow as pa
 
-        tables = list(self.batches(n, seed=seed, where=where))
+        batches = self.batches(n, seed=seed, where=where)
+        _check_memory(n, len(self.schema.columns))
+        tables = list(batches)
         table = pa.concat_tables(tables) if tables else decode(_no_record(self.schema), self.schema)
         return self.convert(table) if self.convert else table
 
@@ -124,6 +129,8 @@ class Synthesizer:
         """Returns `n` records in batches; what is wrong with the request is found at once."""
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
             raise OptionError(f"n={n!r}: the number of records to sample must be a whole number, 0 or more.")
+        if n >= MOST_ROWS:
+            raise OptionError(f"n={n:,}: at most {MOST_ROWS - 1:,} records are sampled at once; ask for fewer.")
         region = self._region(where) if where else None
         model, asked = self.model, "the constraints of the schema"
         if region is not None:
@@ -149,7 +156,7 @@ class Synthesizer:
         """
         fit = {**asdict(self.summary), "discrepancy": _finite(self.summary.discrepancy)}
         model = {"kind": self.model.kind, **self.model.to_json(), "fit": fit}
-        return write_model(Path(folder), release=self.release, tensors=self.model.tensors(), model=model)
+        return write_model(_folder(folder), release=self.release, tensors=self.model.tensors(), model=model)
 
     @staticmethod
     def load(folder: str | Path) -> Synthesizer:
@@ -158,7 +165,7 @@ class Synthesizer:
         Raises:
             ModelError: if the folder is missing, broken or was changed, or holds a classifier.
         """
-        release, tensors, description = read_model(Path(folder))
+        release, tensors, description = read_model(_folder(folder))
         if description.get("kind") == CLASSIFIER:
             raise ModelError(
                 f"{folder} holds a classifier, which draws no records: ask it with `noisegate explain` and `noisegate "
@@ -188,6 +195,27 @@ class Synthesizer:
         if region is None:
             return (lambda records: ~schema.broken(records)) if schema.constraints else None
         return lambda records: region.contains(records) & ~schema.broken(records)
+
+
+def _folder(given: Any) -> Path:
+    if not isinstance(given, str | Path) or not str(given).strip() or "\0" in str(given):
+        raise ModelError(f"folder={given!r} must be the path of a model folder.")
+    return Path(given)
+
+
+def _check_memory(n: int, columns: int) -> None:
+    """Finds a table that no memory of this machine could hold, at a byte a cell.
+
+    Raises:
+        OptionError: if it is one.
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
+    if n * columns > memory:
+        raise OptionError(
+            f"n={n:,}: so many records of {columns:,} columns take more than {n * columns / 1e9:,.0f} GB, and this "
+            f"machine has {memory / 1e9:,.0f} GB of memory. Ask for fewer, or take them one after the other from "
+            "batches(n)."
+        )
 
 
 def _image_rows(size: int) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from shutil import disk_usage
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from noisegate.output.image_batch import ImageBatch
     from noisegate.schema import Schema
     from noisegate.synthesizer import Synthesizer
+
+# Cells from which the size of the file is estimated first, and cells of the file that it is estimated by.
+_MANY_NUMBERS, _PROBE_NUMBERS = 50_000_000, 100_000
 
 
 def sample(
@@ -52,14 +57,17 @@ def sample(
 
     Images: `noisegate sample model -n 20000 -o synthetic.parquet --grid grid.png`
     """
-    from noisegate.synthesizer import Synthesizer
+    from noisegate.synthesizer import MOST_ROWS, Synthesizer
 
+    if n >= MOST_ROWS:
+        raise OptionError(f"-n {n:,}: at most {MOST_ROWS - 1:,} records are made at once; ask for fewer.")
     if n < 1:
         raise OptionError(f"-n {n}: the number of records must be at least 1.")
     asked = read_conditions(where)
     synthesizer = Synthesizer.load(model)
     if grid is not None and synthesizer.schema.images is None:
         raise OptionError(f"--grid {grid} shows images, and {model} makes a table; leave it out.")
+    _check_room(synthesizer, n, out)
     if synthesizer.schema.images is None:
         _write_table(synthesizer, n, out, seed, asked)
     else:
@@ -69,6 +77,31 @@ def sample(
         print_json({"records": n, "out": str(out), "seed": seed, "where": where or [], **pictured})
     else:
         say(f"Wrote {n:,} synthetic records to {out}. Hand {model / 'certificate.md'} over with them.")
+
+
+def _check_room(synthesizer: Synthesizer, n: int, out: Path) -> None:
+    """Finds a file that the disk could not hold, by the size of a small one of the same kind.
+
+    Raises:
+        OptionError: if it could not.
+    """
+    if n * len(synthesizer.schema.columns) < _MANY_NUMBERS or not out.absolute().parent.is_dir():
+        return
+    rows = max(_PROBE_NUMBERS // len(synthesizer.schema.columns), 10)
+    with TemporaryDirectory() as folder:
+        probe = Path(folder) / f"probe{out.suffix}"
+        if synthesizer.schema.images is None:
+            _write_table(synthesizer, rows, probe, 0, {})
+        else:
+            _write_images(synthesizer, rows, probe, 0, {}, None)
+        files = [path for path in Path(folder).rglob("*") if path.is_file()]
+        size = n / rows * sum(path.stat().st_size for path in files)
+    free = disk_usage(out.absolute().parent).free
+    if size > free:
+        raise OptionError(
+            f"-n {n:,}: {out} would have about {size / 1e9:,.1f} GB, and there are {free / 1e9:,.1f} GB free; ask for "
+            "fewer records, or choose another disk."
+        )
 
 
 def _write_table(synthesizer: Synthesizer, n: int, out: Path, seed: int | None, where: Mapping[str, Any]) -> None:

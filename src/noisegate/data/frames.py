@@ -63,7 +63,16 @@ class NativeForm:
     categories: Mapping[str, bool]
 
     def __call__(self, table: pa.Table) -> Any:
-        """Return ``table``, which has the columns of the schema, in this form."""
+        """Return ``table``, which has the columns of the schema, in this form.
+
+        Raises:
+            DataError: if it is no such Arrow table.
+        """
+        if not isinstance(table, pa.Table) or tuple(table.column_names) != self.schema.names:
+            raise DataError(
+                f"expected a PyArrow table with the columns of the schema, found {type(table).__name__}; give what "
+                "noisegate's batches(n) returns"
+            )
         if self.kind == "pandas":
             return _to_pandas(table, self)
         if self.kind == "polars":

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Mapping
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from noisegate.errors import LedgerWarning, OptionError
 from noisegate.privacy.certificate import Certificate
@@ -98,3 +99,16 @@ class Booking:
             # Were this to fail too, the cost would stay booked, which is the safe side; the first error matters more.
             with contextlib.suppress(Exception):
                 self._ledger.void(self._reservation, reason=f"stopped by {type(error).__name__} before any release")
+
+
+def ledger_of(given: Any) -> Ledger | None:
+    """Returns the ledger that an argument means: one as it is, or the one at a path or URL.
+
+    Raises:
+        OptionError: if it is anything else.
+    """
+    if given is None or isinstance(given, Ledger):
+        return given
+    if isinstance(given, str | Path):
+        return Ledger(given)
+    raise OptionError(f"ledger={given!r} must be a noisegate.Ledger, the path of its file, or its postgresql:// URL.")

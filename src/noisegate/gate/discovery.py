@@ -21,7 +21,7 @@ from noisegate.data.described import described
 from noisegate.data.raw import RawTable
 from noisegate.errors import DataError, OptionError
 from noisegate.gate import bounds
-from noisegate.gate.booking import Booking
+from noisegate.gate.booking import Booking, ledger_of
 from noisegate.gate.exact_counts import ExactCounts, read_counts
 from noisegate.gate.findings import Finding, from_bounds, from_levels, schema_text
 from noisegate.gate.ladders import FINE, Ladder, ladder
@@ -114,7 +114,7 @@ class SchemaGate:
         self._numeric = {gap.name: gap for gap in self._partial.gaps if gap.numeric}
         self._texts = {gap.name: gap for gap in self._partial.gaps if not gap.numeric}
         self._records = records
-        self._booking = Booking(Ledger(ledger) if isinstance(ledger, str | Path) else ledger, dataset)
+        self._booking = Booking(ledger_of(ledger), dataset)
         self._once = threading.Lock()
         self._seen: int | None = None
         self.plan = plan_discovery(

@@ -17,7 +17,7 @@ from noisegate.data.units import UnitLimit
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.feature_map import FeatureMap
-from noisegate.gate.booking import Booking
+from noisegate.gate.booking import Booking, ledger_of
 from noisegate.gate.engines.engine import Engine, Progress
 from noisegate.gate.engines.local import LocalEngine
 from noisegate.gate.gradients import GradientSession
@@ -111,7 +111,7 @@ class Gate:
             units = UnitLimit(column=unit_column.strip(), contributions=contributions)
         self._source = open_source(data, schema, show_values=show_values, units=units, on_error=on_error)
         self._data = data
-        self._ledger = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
+        self._ledger = ledger_of(ledger)
         self._dataset = dataset
         self._engine = engine or LocalEngine()
         self._progress = progress

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from noisegate.methods.fitted import check_gate
 from noisegate.methods.trained import Trained
 from noisegate.privacy.release import Release
 
@@ -85,6 +86,8 @@ class TrainedSynthesizer(Trained, ABC):
         """
         from noisegate.fitting.device import choose_device
         from noisegate.fitting.loop import FitState
+
+        check_gate(gate)
 
         def told(done: int) -> None:
             if report is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from noisegate.errors import OptionError
 from noisegate.methods.method import Method
 from noisegate.privacy.release import Release
 
@@ -13,6 +14,19 @@ if TYPE_CHECKING:
     from noisegate.fitting.loop import FitState
     from noisegate.gate.gate import Gate
     from noisegate.synthesizer import Synthesizer
+
+
+def check_gate(gate: Any) -> None:
+    """Requires a gate, where a table may have been meant.
+
+    Raises:
+        OptionError: if it is something else.
+    """
+    if not hasattr(gate, "budget"):
+        raise OptionError(
+            f"gate={type(gate).__name__}: a method asks through a gate; give "
+            "noisegate.Gate(data, schema=schema, epsilon=1.0), or call noisegate.synthesize(data, ...)."
+        )
 
 
 class Fitted:
@@ -34,6 +48,7 @@ class Fitted:
             report: Called after every step of the fit.
             convert: Applied to the Arrow tables that `Synthesizer.sample` returns.
         """
+        check_gate(gate)
         self.check_fit(device)
         return replace(self.fit_release(self.ask(gate), device=device, report=report), convert=convert)
 

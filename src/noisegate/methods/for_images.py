@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, fields
 from typing import Any
 
+from noisegate.errors import OptionError
 from noisegate.methods.automatic import AUTO, auto_for
 from noisegate.methods.catalogue import METHODS, AnyMethod, make_any
 from noisegate.methods.generator_choice import TABLES
@@ -41,6 +42,8 @@ def image_settings(name: str, schema: Schema, settings: Mapping[str, Any]) -> di
         schema: Of the records.
         settings: What was asked for, by name.
     """
+    if not isinstance(name, str):
+        raise OptionError(f"method={name!r} must be the name of a method, such as 'pairwise'.")
     known = {field.name for field in fields(METHODS[name])} if name in METHODS else set[str]()
     if schema.images is None or "image" not in known or settings.get("generator") in TABLES:
         return dict(settings)

@@ -61,7 +61,7 @@ class Budget:
 def _hint(name: str, value: object) -> str:
     if name == "epsilon" and isinstance(value, int | float) and value > MAXIMUM_EPSILON:
         return "; above that there is no privacy left to speak of"
-    return "; for instance --epsilon 1" if name == "epsilon" else "; for instance --delta 1e-5"
+    return "; for instance 1 (--epsilon 1)" if name == "epsilon" else "; for instance 1e-5 (--delta 1e-5)"
 
 
 @dataclass(frozen=True, kw_only=True)

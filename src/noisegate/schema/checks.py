@@ -7,8 +7,9 @@ import math
 import numbers
 import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 from noisegate.errors import SchemaError
@@ -64,6 +65,17 @@ def text(value: Any, what: str) -> str:
     except UnicodeEncodeError:
         raise SchemaError(f"{what}: {value!r} is not valid Unicode text; replace the lone surrogate in it") from None
     return str(value)
+
+
+def path(value: Any, what: str) -> Path:
+    """Return a path.
+
+    Raises:
+        SchemaError: if ``value`` is neither text nor a path, or names nothing.
+    """
+    if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
+        raise SchemaError(f"path={value!r} of {what} must be a path; give its name as text")
+    return Path(value)
 
 
 def column_name(name: Any) -> str:
@@ -190,7 +202,7 @@ def levels(name: str, values: Any) -> tuple[str | int, ...]:
     Raises:
         SchemaError: if they are not.
     """
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise SchemaError(f"column {name!r}: levels must be a list, found {values!r}")
     found = tuple(_level(name, value) for value in values)
     if not found:

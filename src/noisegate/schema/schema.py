@@ -102,7 +102,7 @@ class Schema:
             SchemaError: if the file cannot be read, is not UTF-8 TOML, or describes no valid schema.
         """
         try:
-            text = Path(path).read_bytes().decode("utf-8-sig")
+            text = checks.path(path, "the schema file").read_bytes().decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise SchemaError(f"schema file {path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
         except OSError as error:
@@ -200,7 +200,7 @@ class Schema:
             SchemaError: if the file cannot be written.
         """
         try:
-            Path(path).write_bytes(self.dumps().encode())
+            checks.path(path, "the schema file").write_bytes(self.dumps().encode())
         except OSError as error:
             raise SchemaError(f"schema file {path} cannot be written: {error.strerror}; choose another path") from None
 
