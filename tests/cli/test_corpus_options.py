@@ -9,7 +9,8 @@ from .conftest import refused
 # What makes each verb go, where it needs anything: the option under test is put behind it.
 NEEDED = {
     "plan": ["--epsilon", "1", "--schema", "schema.toml"],
-    "fit": ["data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "model", "--dataset", "clinic", "--ledger",
+    "fit": ["data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "model", "--dataset",
+        "clinic", "--ledger",
             "ledger.db"],
     "sample": ["nowhere", "-n", "5", "-o", "x.csv"],
     "evaluate": ["--synthetic", "data.csv", "--test", "data.csv", "--schema", "schema.toml"],
@@ -102,11 +103,13 @@ def test_a_word_too_many(bench, cli, verb):
 
 
 FIT, PLAN, IMAGES = ["fit", *NEEDED["fit"]], ["plan", "--epsilon", "1"], ["--size", "8", "--classes", "2"]
+KINDS = "age=integer,income=continuous,job=categorical,answer=categorical"
 DISCOVER = ["schema", "discover", "data.csv", "--epsilon", "1", "-o", "new.toml"]
 EVALUATE = ["evaluate", *NEEDED["evaluate"]]
 VALUES = {
     "out is the folder": (["fit", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "."], "--out '.'"),
-    "out is the folder above": (["fit", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", ".."], "--out '..'"),
+    "out is the folder above": (["fit", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out",
+        ".."], "--out '..'"),
     "out is the root": (["fit", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "/"], "--out '/'"),
     "schema to the folder": (["schema", "init", "data.csv", "-o", "."], "--out '.'"),
     "schema to the root": (["schema", "init", "data.csv", "-o", "/"], "--out '/'"),
@@ -171,14 +174,14 @@ VALUES = {
     "kinds with an empty kind": ([*DISCOVER, "--kinds", "age="], "age"),
     "kinds unknown": ([*DISCOVER, "--kinds", "age=float"], "float", "continuous"),
     "kinds ordinal": ([*DISCOVER, "--kinds", "age=ordinal"], "ordinal"),
-    "kinds of a column unknown": ([*DISCOVER, "--kinds", "age=integer,income=continuous,job=categorical,answer=categorical,who=integer"], "'who'"),
+    "kinds of a column unknown": ([*DISCOVER, "--kinds", f"{KINDS},who=integer"], "'who'"),
     "kinds of too few": ([*DISCOVER, "--kinds", "age=integer"], "income"),
     "no kinds": (DISCOVER, "kind"),
     "columns file missing": ([*DISCOVER, "--columns", "none.toml"], "none.toml"),
     "columns file no TOML": ([*DISCOVER, "--columns", "data.csv"], "data.csv"),
     "columns file a folder": ([*DISCOVER, "--columns", "."], "cannot be read"),
     "columns file not UTF-8": ([*DISCOVER, "--columns", "ledger.db"], "ledger.db"),
-    "discover a label unknown": ([*DISCOVER, "--kinds", "age=integer,income=continuous,job=categorical,answer=categorical", "--label", "who"], "'who'"),
+    "discover a label unknown": ([*DISCOVER, "--kinds", KINDS, "--label", "who"], "'who'"),
     "n zero": (["sample", "nowhere", "-n", "0", "-o", "x.csv"], "at least 1"),
     "n negative": (["sample", "nowhere", "-n", "-3", "-o", "x.csv"], "-3"),
     "where no condition": (["sample", "nowhere", "-n", "3", "-o", "x.csv", "--where", "sex"], "NAME=VALUE"),
@@ -196,14 +199,17 @@ VALUES = {
     "most one": ([*EVALUATE, "--images", "--most", "1"], "--most"),
     "features of tables": ([*EVALUATE, "--features", "pixels"], "--features"),
     "images with a schema of a table": ([*EVALUATE, "--images"], "describes a table"),
-    "evaluate what is not there": (["evaluate", "--synthetic", "none.csv", "--test", "data.csv", "--schema", "schema.toml"], "none.csv"),
+    "evaluate what is not there": (["evaluate", "--synthetic", "none.csv", "--test", "data.csv", "--schema",
+        "schema.toml"], "none.csv"),
     "evaluate without schema": (["evaluate", "--synthetic", "data.csv", "--test", "data.csv"], "--schema is required"),
     "picture to nowhere": ([*EVALUATE, "--picture", "none/x.png"], "--picture none/x.png"),
     "register for free": (["ledger", "register", "other", "--epsilon", "0", "--ledger", "ledger.db"], "epsilon"),
     "register NaN": (["ledger", "register", "other", "--epsilon", "nan", "--ledger", "ledger.db"], "epsilon"),
-    "register delta": (["ledger", "register", "other", "--epsilon", "1", "--delta", "2", "--ledger", "ledger.db"], "delta"),
+    "register delta": (["ledger", "register", "other", "--epsilon", "1", "--delta", "2", "--ledger",
+        "ledger.db"], "delta"),
     "register again": (["ledger", "register", "clinic", "--epsilon", "1", "--ledger", "ledger.db"], "clinic"),
-    "register adjacency": (["ledger", "register", "other", "--epsilon", "1", "--adjacency", "x", "--ledger", "ledger.db"], "add-remove"),
+    "register adjacency": (["ledger", "register", "other", "--epsilon", "1", "--adjacency", "x", "--ledger",
+        "ledger.db"], "add-remove"),
     "show of nobody": (["ledger", "show", "clinc", "--ledger", "ledger.db"], "clinc"),
     "history of nobody": (["ledger", "history", "clinc", "--ledger", "ledger.db"], "clinc"),
     "init of a private word": (["schema", "init", "-o", "new.toml"], "PUBLIC"),

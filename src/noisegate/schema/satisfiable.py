@@ -75,7 +75,7 @@ def contradiction(
     mistake even where a may be missing.
     """
     looks = iter(range(MOST_LOOKS))
-    compared = [constraint for constraint in constraints if isinstance(constraint, Comparison)]
+    compared: list[Constraint] = [constraint for constraint in constraints if isinstance(constraint, Comparison)]
     for core, present in ((compared, True), (list(constraints), False)):
         if not _contradicts(core, layout, missing_values, looks, present=present):
             continue
@@ -123,13 +123,9 @@ def _contradicts(
 ) -> bool:
     """Return whether it is certain that no record keeps to the constraints, if ``present`` with no value missing."""
     columns = {name: layout.column(name) for constraint in constraints for name in _named(constraint)}
-    rules: list[_Rule] = []
-    for rule in constraints:
-        if isinstance(rule, Comparison):
-            lesser, greater = (rule.left, rule.right) if rule.relation[0] == "<" else (rule.right, rule.left)
-            rules.append((lesser, greater, "=" not in rule.relation))
+    rules = [_rule(one) for one in constraints if isinstance(one, Comparison)]
     clauses = [_clause(one, layout, missing_values) for one in constraints if isinstance(one, Impossible)]
-    state = {name: _domain(column, missing=not present) for name, column in columns.items()}
+    state: _State = {name: _domain(column, missing=not present) for name, column in columns.items()}
     stack: list[tuple[_State, list[_Clause]]] = [(state, clauses)]
     while stack:
         found = _propagated(*stack.pop(), columns, looks)
@@ -156,6 +152,7 @@ def _propagated(
     if any(domain.empty for domain in state.values()):
         return None
     state, changed = dict(state), True
+    still: list[_Clause]
     while changed:
         changed, still = False, []
         for clause in clauses:
@@ -206,6 +203,12 @@ def _strict_cycle(rules: Sequence[_Rule]) -> bool:
     graph = coo_array((np.ones(len(rules)), ends.T), shape=(len(places), len(places)))
     _, group = connected_components(graph, directed=True, connection="strong")
     return any(strict and group[end[0]] == group[end[1]] for (_, _, strict), end in zip(rules, ends, strict=True))
+
+
+def _rule(comparison: Comparison) -> _Rule:
+    ends = (comparison.left, comparison.right)
+    lesser, greater = ends if comparison.relation[0] == "<" else reversed(ends)
+    return lesser, greater, "=" not in comparison.relation
 
 
 def _clause(constraint: Impossible, layout: Layout, missing_values: Collection[str]) -> _Clause:

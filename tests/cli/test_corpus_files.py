@@ -1,0 +1,206 @@
+"""Files that cannot be: ledgers, models, tables and places to write to, each spoiled in a way of its own."""
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from .conftest import CANARY, HEADER, refused
+
+GOOD = "30,50.0,nurse,no"
+
+
+def _statement(text):
+    def change(path):
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(text)
+
+    return change
+
+
+def _cut(share):
+    return lambda path: path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
+
+
+def _bytes(content):
+    return lambda path: path.write_bytes(content)
+
+
+def _folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def _loop(path):
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+LEDGERS = {
+    "text": _bytes(b"no database\n" * 300),
+    "the header alone": _bytes(b"SQLite format 3\x00"),
+    "zeros": _bytes(bytes(4096)),
+    "half": _cut(0.5),
+    "nine tenths": _cut(0.9),
+    "a page": lambda path: path.write_bytes(path.read_bytes()[:4096]),
+    "a folder": _folder,
+    "a loop": _loop,
+    "no entries": _statement("DROP TABLE noisegate_entries"),
+    "an entry less": _statement("DELETE FROM noisegate_entries"),
+    "another cap": _statement("UPDATE noisegate_entries SET payload = replace(payload, '3', '9')"),
+    "another name": _statement("UPDATE noisegate_entries SET dataset = 'clinik'"),
+    "no JSON": _statement("UPDATE noisegate_entries SET payload = 'x'"),
+}
+BOOKS = [["show"], ["history", "clinic"], ["check"]]
+
+
+@pytest.mark.parametrize("words", BOOKS, ids=" ".join)
+@pytest.mark.parametrize("case", LEDGERS)
+def test_a_ledger_that_cannot_be(desk, cli, case, words):
+    LEDGERS[case](desk.ledger)
+    refused(desk, cli, "ledger", arguments=["ledger", *words, "--ledger", desk.ledger])
+
+
+@pytest.mark.parametrize("case", ["text", "half", "a loop", "no entries", "another cap"])
+def test_a_run_on_a_ledger_that_cannot_be(desk, cli, case):
+    LEDGERS[case](desk.ledger)
+    refused(desk, cli, "ledger")
+
+
+def _text(old, new):
+    return lambda path: path.write_text(path.read_text().replace(old, new))
+
+
+TABLES = {
+    "nothing": _bytes(b""),
+    "a NUL": _bytes(b"\x00"),
+    "a byte-order mark alone": _bytes(b"\xef\xbb\xbf"),
+    "a picture": _bytes(b"\x89PNG\r\n\x1a\n" + bytes(300)),
+    "an archive": _bytes(b"PK\x03\x04" + bytes(300)),
+    "UTF-16": lambda path: path.write_bytes(path.read_text().encode("utf-16")),
+    "the header alone": _bytes(f"{HEADER}\n".encode()),
+    "a name twice": _text(HEADER, "age,age,job,answer"),
+    "names in another spelling": _text(HEADER, HEADER.upper()),
+    "semicolons": _text(",", ";"),
+    "tabs": _text(",", "\t"),
+    "a field too few": lambda path: path.write_text(f"{HEADER}\n{GOOD}\n30,{CANARY},no\n"),
+    "words for numbers": lambda path: path.write_text(f"{HEADER}\n{GOOD}\nthirty {CANARY},5,nurse,no\n"),
+    "an unknown level": lambda path: path.write_text(f"{HEADER}\n{GOOD}\n30,5,{CANARY},no\n"),
+    "a folder": _folder,
+    "a loop": _loop,
+}
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_a_table_that_cannot_be(desk, cli, case):
+    TABLES[case](desk.data)
+    refused(desk, cli, "data.csv")
+    account = desk.account()
+    assert (account.spent, account.reserved, account.committed) == (0, 0, 0)
+
+
+PARQUET = {
+    "text": lambda path: path.write_text("age,income\n"),
+    "the mark alone": _bytes(b"PAR1PAR1"),
+    "half": _cut(0.5),
+    "spoiled": lambda path: path.write_bytes(path.read_bytes()[:-40] + bytes(40)),
+    "other columns": lambda path: pa.parquet.write_table(pa.table({"who": [CANARY]}), path),
+    "lists": lambda path: pa.parquet.write_table(
+        pa.table({"age": [[30]], "income": [5.0], "job": ["nurse"], "answer": ["no"]}), path
+    ),
+    "no rows": lambda path: pa.parquet.write_table(pa.parquet.read_table(path)[:0], path),
+}
+
+
+@pytest.mark.parametrize("case", PARQUET)
+def test_a_parquet_file_that_cannot_be(desk, cli, case):
+    data = desk.folder / "data.parquet"
+    pa.parquet.write_table(
+        pa.table({"age": [30, 40], "income": [5.0, 6.0], "job": ["nurse", "nurse"], "answer": ["no", "yes"]}), data
+    )
+    PARQUET[case](data)
+    refused(desk, cli, "data.parquet", arguments=["fit", data, *desk.fit()[2:]])
+    assert desk.account().spent == 0
+
+
+MODELS = {
+    "an empty list": ("model.json", b"[]"),
+    "null": ("model.json", b"null"),
+    "not UTF-8": ("certificate.json", b"\xff\xfe"),
+    "no object": ("certificate.json", b"3"),
+    "huge header": ("release.safetensors", (2**62).to_bytes(8, "little")),
+    "no tensors": ("generator.safetensors", b""),
+}
+
+
+@pytest.mark.parametrize("verb", ["verify", "sample"])
+@pytest.mark.parametrize("case", MODELS)
+def test_a_model_that_cannot_be(desk, model, cli, case, verb):
+    name, content = MODELS[case]
+    (model / name).write_bytes(content)
+    refused(desk, cli, "model", arguments=[verb, model, *(["-n", 5, "-o", "x.csv"] if verb == "sample" else [])])
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+@pytest.mark.parametrize("count", [10**12, 10**15, 10**30])
+def test_more_records_than_a_disk_holds(desk, fitted, cli, count, ending, monkeypatch):
+    import noisegate.cli.sample as sample
+
+    monkeypatch.setattr(sample, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, 10**9))
+    says = ("GB free", "synthetic") if count < 2**53 else ("at most",)
+    refused(
+        desk, cli, f"-n {count:,}", *says, arguments=["sample", fitted.out, "-n", count, "-o", f"synthetic{ending}"]
+    )
+
+
+SAMPLES = {
+    "no ending": ("synthetic", "ending"),
+    "another ending": ("synthetic.xlsx", "ending"),
+    "a folder": ("model-copy", "ending"),
+    "the folder": (".", "ending"),
+    "a file that is there": ("data.csv", "exists"),
+    "nowhere": ("none/x.csv", "none"),
+}
+
+
+@pytest.mark.parametrize("case", SAMPLES)
+def test_a_place_for_samples_that_cannot_be(desk, model, cli, case):
+    out, says = SAMPLES[case]
+    refused(desk, cli, "--out", says, arguments=["sample", model, "-n", 5, "-o", out])
+
+
+CONDITIONS = ["who=1", "age=old", "age=90..18", "age=100..", "job=baker", "answer=", "age>=x", "income=much"]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_condition_that_cannot_be(desk, model, cli, condition):
+    refused(desk, cli, "where", arguments=["sample", model, "-n", 5, "-o", "x.csv", "--where", condition])
+
+
+IN_SHELL = {
+    "no file": ["fit", "none.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "model"],
+    "no schema": ["fit", "data.csv", "--epsilon", "1", "--out", "model"],
+    "a place without a name": ["fit", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", ""],
+    "an epsilon of zero": ["plan", "--schema", "schema.toml", "--epsilon", "0"],
+    "an option of nobody": ["plan", "--schemas", "schema.toml"],
+    "a verb of nobody": ["plane"],
+    "a model of nobody": ["verify", "nowhere"],
+    "a ledger of nobody": ["ledger", "show", "clinic", "--ledger", "none.db"],
+    "a schema that is a folder": ["schema", "check", "."],
+    "in JSON": ["schema", "check", "none.toml", "--json"],
+}
+
+
+@pytest.mark.parametrize("case", IN_SHELL)
+def test_as_a_shell_sees_it(desk, in_shell, case):
+    before = desk.listing()
+    ended = in_shell(*IN_SHELL[case], code=2)
+    told = json.loads(ended.out)["error"] if case == "in JSON" else ended.err
+    assert told.count("error:") == (case != "in JSON")
+    assert desk.listing() == before
+    assert Path(desk.ledger).read_bytes() == desk.registered
