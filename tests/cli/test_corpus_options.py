@@ -59,8 +59,6 @@ def option_cases():
             if parameter.name != "label":
                 yield f"{verb} {option} blank", [*_without(given, parameter), option, " "], option
                 yield f"{verb} {option}= empty", [*_without(given, parameter), f"{option}="], option
-            if not parameter.multiple:
-                yield f"{verb} {option} twice", [*_without(given, parameter), option, "3", option, "3"], option
             yield f"{verb} {option} without value", [*_without(given, parameter), option], option
 
 

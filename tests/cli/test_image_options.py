@@ -45,7 +45,7 @@ WRONG = {
     "an empty name": (["--size", "8", "--classes", "cat,,dog"], "a name is empty"),
     "a name twice": (["--size", "8", "--classes", "cat,cat"], "cat"),
     "a rule": (["--size", "8", "--classes", "2", "--resize", "guess"], "guess"),
-    "channels": (["--size", "8", "--classes", "2", "--channels", "0"], "channels=0"),
+    "channels": (["--size", "8", "--classes", "2", "--channels", "0"], "--channels 0"),
     "nothing": ([], "--size 28"),
 }
 

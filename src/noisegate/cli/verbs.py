@@ -1,8 +1,7 @@
-"""Groups of verbs that refuse what is never meant: an option or argument that is blank, or given twice."""
+"""Groups of verbs that refuse what is never meant: an option or argument that is blank."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import typer
@@ -14,7 +13,7 @@ _MAY_BE_EMPTY = {"label"}
 
 
 class Verbs(typer.core.TyperGroup):
-    """A group whose verbs get no blank value, which as a path would be the current folder, and none twice."""
+    """A group whose verbs get no blank value, which as a path would be the current folder."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Returns the verb that is asked for, after a look at what follows it."""
@@ -25,13 +24,12 @@ class Verbs(typer.core.TyperGroup):
 
 
 def _check(command: Any, ctx: Any, following: list[str]) -> None:
-    """Finds a value that is blank or given twice.
+    """Finds a value that is blank.
 
     Raises:
         OptionError: naming the option.
     """
-    given, _, order = command.make_parser(ctx).parse_args(list(following))
-    times = Counter(parameter.name for parameter in order)
+    given, _, _ = command.make_parser(ctx).parse_args(list(following))
     for parameter in command.params:
         value = given.get(parameter.name)
         option = parameter.param_type_name == "option"
@@ -40,5 +38,3 @@ def _check(command: Any, ctx: Any, following: list[str]) -> None:
         blank = [text for text in texts if isinstance(text, str) and not text.strip()]
         if blank and parameter.name not in _MAY_BE_EMPTY:
             raise OptionError(f"{shown} {blank[0]!r} is empty; give a value, or leave it out.")
-        if option and not (parameter.multiple or parameter.is_flag) and times[parameter.name] > 1:
-            raise OptionError(f"{shown} is given {times[parameter.name]} times; give it once.")
