@@ -72,6 +72,8 @@ T_THRESHOLDS, T_DISCOVERY_PLAN = "privacy/test_thresholds.py", "privacy/test_dis
 T_DISCOVERY, T_RAW = "gate/test_discovery.py", "data/test_raw.py"
 T_ALIKE = "gate/test_discovery_neighbours.py"
 T_ACCOUNTING = "privacy/test_accounting.py"
+COMPOSITION, STEP_LOSSES = "privacy/composition.py", "privacy/step_losses.py"
+T_COMPOSITION = "privacy/test_composition.py"
 T_CONCENTRATED, T_MARGINAL_PLAN = "privacy/test_zero_concentrated.py", "privacy/test_marginal_plan.py"
 T_MARGINALS = "gate/test_marginals.py"
 T_MARGINALS_STOP = f"{T_MARGINALS}::test_what_opendp_says_when_it_stops_is_not_passed_on"
@@ -283,7 +285,22 @@ BUGS = (
         T_PLAN,
         T_CERTIFICATE,
     ),
-    one("only-one-step-paid", ACCOUNTING, "inner), event.steps)", "inner), 1)", T_STEPS),
+    one("only-one-step-paid", ACCOUNTING, "count=event.steps)", "count=1)", T_STEPS),
+    one("only-one-whole-step-paid", ACCOUNTING, "event.steps * (moved", "1 * (moved", T_COMPOSITION),
+    one("a-replaced-record-moves-once", ACCOUNTING, "moved = 2 if adjacency", "moved = 1 if adjacency", T_COMPOSITION),
+    one("rounding-of-the-transform-not-charged", COMPOSITION, "np.maximum(found, 0.0) + error", "found", T_COMPOSITION),
+    one(
+        "rounding-of-products-not-bounded",
+        COMPOSITION,
+        "(sums + gamma))) / size",
+        "gamma / size)) / size",
+        T_COMPOSITION,
+    ),
+    one("cut-tails-not-charged", COMPOSITION, "infinite=1.01 *", "infinite=0.0 *", T_COMPOSITION),
+    one("only-the-present-record", COMPOSITION, "max(_epsilon(", "min(_epsilon(", T_COMPOSITION),
+    one("probabilities-not-rounded-up", STEP_LOSSES, "total = (upper + upper_error)", "total = (upper)", T_COMPOSITION),
+    one("losses-rounded-down", STEP_LOSSES, "inner - moved", "moved", T_COMPOSITION),
+    one("misplaced-losses-not-raised", STEP_LOSSES, "widened=widened", "widened=0.0", T_COMPOSITION),
     one(
         "discrete-noise-paid-as-continuous",
         ACCOUNTING,

@@ -1,10 +1,10 @@
-"""Events to (ε, δ). The only file that turns what was run into a guarantee; the only importer of dp_accounting.
+"""Events to (ε, δ). The only file that turns what was run into a guarantee.
 
 Guarantee G-03 (accounting). `epsilon(events, delta)` is an upper bound: the composition of `events` is (ε, δ)-DP.
 
-* Gaussian events compose exactly, by `privacy.gaussian`.
-* Poisson-sampled events go through the PLD accountant of dp_accounting, pessimistic estimate, together with any
-  Gaussian events. Nothing falls back to a looser accountant: what cannot be accounted is refused.
+* Gaussian events compose exactly, by `privacy.gaussian`; so do events on samples that hold every record (rate 1).
+* Other Poisson-sampled events, together with any Gaussian ones, go through `privacy.composition`, whose numerical error
+  is proved and charged. Nothing falls back to a looser accountant: what cannot be accounted is refused.
 * ρ-zCDP events add up, Gaussian events being ρ-zCDP too, and go through `privacy.zero_concentrated`. Together with
   Poisson-sampled events they are refused.
 * Each sampler's distance from the ideal Gaussian is charged, as proved in docs/guarantees.md:
@@ -22,10 +22,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 from noisegate.errors import CalibrationError
-from noisegate.privacy import gaussian, zero_concentrated
+from noisegate.privacy import composition, gaussian, zero_concentrated
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.events import (
     Event,
@@ -47,6 +46,7 @@ ROUNDED_DISTANCE = 2.0**-42
 _CONVOLVED_DISTANCE, _CONVOLVED_KAPPAS = 2.0**-277, 8
 # Grid units: below, the proofs of both samplers say nothing; above, 64-bit sums could overflow.
 MINIMUM_STD, MAXIMUM_STD = 16.0, 2.0**50
+_MOST_STEPS = 10**9
 
 
 def effective_multiplier(event: GaussianEvent | SampledGaussianEvent | ThresholdedGaussianEvent) -> float:
@@ -129,78 +129,65 @@ def epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency = Adjace
 
 
 def _ideal_epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency) -> float:
-    gaussians = [event for event in events if isinstance(event, GaussianEvent | ThresholdedGaussianEvent)]
-    sampled = [event for event in events if isinstance(event, SampledGaussianEvent)]
+    sampled = [event for event in events if isinstance(event, SampledGaussianEvent) and event.rate < 1]
+    whole = [event for event in events if isinstance(event, SampledGaussianEvent) and event.rate == 1]
     concentrated = [event for event in events if isinstance(event, ZeroConcentratedEvent)]
-    if sampled and concentrated:
+    if concentrated and (sampled or whole):
         raise CalibrationError(
-            f"event {concentrated[0].name!r} is stated in zCDP and {sampled[0].name!r} is of Poisson samples: no bound "
-            "is proved for them together. Choose other methods for this data set."
+            f"event {concentrated[0].name!r} is stated in zCDP and {(sampled or whole)[0].name!r} is of Poisson "
+            "samples: no bound is proved for them together. Choose other methods for this data set."
         )
+    gaussians = [event for event in events if isinstance(event, GaussianEvent | ThresholdedGaussianEvent)]
+    mu = _mu([*_sensitivities(gaussians), *_norms(whole, adjacency)])
     if sampled:
-        return _pld_epsilon(gaussians, sampled, delta, adjacency)
+        return _sampled_epsilon(mu, tuple(sampled), delta, adjacency)
     if not concentrated:
-        return gaussian.epsilon_of(total_mu(gaussians), delta)
-    rho = math.fsum(event.rho for event in concentrated) + zero_concentrated.rho_of_gaussian(total_mu(gaussians))
+        return gaussian.epsilon_of(mu, delta)
+    rho = math.fsum(event.rho for event in concentrated) + zero_concentrated.rho_of_gaussian(mu)
     return zero_concentrated.epsilon_of(rho * (1 + 1e-14), delta)
 
 
 def total_mu(events: Sequence[GaussianEvent | ThresholdedGaussianEvent]) -> float:
     """Returns the Gaussian-DP parameter of the composition of Gaussian events, √(Σ (Δᵢ/σᵢ)²)."""
-    return math.sqrt(math.fsum(effective_multiplier(event) ** -2 for event in events)) * (1 + 1e-14)
+    return _mu(_sensitivities(events))
 
 
-def _pld_epsilon(
-    gaussians: Sequence[GaussianEvent | ThresholdedGaussianEvent],
-    sampled: Sequence[SampledGaussianEvent],
-    delta: float,
-    adjacency: Adjacency,
-) -> float:
-    accountant = _composed(tuple(gaussians), tuple(sampled), adjacency)
-    # Pessimistic up to the rounding error of its Fourier transforms, which this is far above.
-    return float(accountant.get_epsilon(delta)) * (1 + 1e-7)
+def _mu(squares: Sequence[float]) -> float:
+    return math.sqrt(math.fsum(squares)) * (1 + 1e-14)
+
+
+def _sensitivities(events: Sequence[GaussianEvent | ThresholdedGaussianEvent]) -> list[float]:
+    """Returns μ² of each Gaussian event."""
+    return [effective_multiplier(event) ** -2 for event in events]
+
+
+def _norms(events: Sequence[SampledGaussianEvent], adjacency: Adjacency) -> list[float]:
+    """Returns μ² of each event whose samples hold every record: a replaced record moves a sum by twice its norm."""
+    moved = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+    return [event.steps * (moved / effective_multiplier(event)) ** 2 for event in events]
+
+
+# What a record may do to a sample: be in it or not, in one of the neighbours; or be another one in the other.
+_PAIRS = {
+    Adjacency.ADD_REMOVE: (composition.Pair(upper=True, lower=False), composition.Pair(upper=False, lower=True)),
+    Adjacency.REPLACE_ONE: (composition.Pair(upper=True, lower=True),),
+}
 
 
 @lru_cache(maxsize=4)
-def _composed(
-    gaussians: tuple[GaussianEvent | ThresholdedGaussianEvent, ...],
-    sampled: tuple[SampledGaussianEvent, ...],
-    adjacency: Adjacency,
-) -> Any:
-    """Returns the accountant after all events; composing takes up to a second, and each δ asks again."""
-    import dp_accounting
-    from dp_accounting.pld import PLDAccountant
-
-    relation = {
-        Adjacency.ADD_REMOVE: dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
-        Adjacency.REPLACE_ONE: dp_accounting.NeighboringRelation.REPLACE_ONE,
-    }[adjacency]
-    accountant: Any = PLDAccountant(relation, _interval(gaussians, sampled))
-    for event in sampled:
-        # Under replace-one dp_accounting, like our sampled event, takes the multiplier over the norm of one record.
-        inner = dp_accounting.GaussianDpEvent(effective_multiplier(event))
-        accountant.compose(dp_accounting.PoissonSampledDpEvent(event.rate, inner), event.steps)
-    if gaussians:
-        scale = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-        accountant.compose(dp_accounting.GaussianDpEvent(scale / total_mu(gaussians)))
-    return accountant
-
-
-def _interval(
-    gaussians: Sequence[GaussianEvent | ThresholdedGaussianEvent], sampled: Sequence[SampledGaussianEvent]
-) -> float:
-    """Returns how finely losses are discretised: a tenth of their root mean square in one step, as a rule of thumb.
-
-    The estimate is pessimistic for every interval. A fixed one would be too coarse for thousands of steps that each
-    lose little, doubling ε, and too fine for the few that lose much, taking minutes. Beyond a million steps, a
-    ten-thousandth of the root mean square of all of them together, or time would grow with the steps.
-    """
-    squares = [(1, effective_multiplier(event) ** -2) for event in gaussians]
-    for event in sampled:
-        # The Rényi divergence of order 2 of a step.
-        moment = math.expm1(min(effective_multiplier(event) ** -2, 700.0))
-        squares.append((event.steps, math.log1p(event.rate**2 * moment)))
-    together, steps = math.fsum(count * square for count, square in squares), sum(count for count, _ in squares)
-    # Where losses are large, most of their square is in a few steps, which the rest must not be blurred for.
-    one = 0.1 * min(math.sqrt(together / steps), 0.2)
-    return max(one, 1e-4 * math.sqrt(together), 1e-12)
+def _sampled_epsilon(mu: float, events: tuple[SampledGaussianEvent, ...], delta: float, adjacency: Adjacency) -> float:
+    """Returns ε of samples and a Gaussian mechanism; takes up to a second."""
+    if delta < composition.LEAST_DELTA:
+        raise CalibrationError(
+            f"delta={delta:g} is below {composition.LEAST_DELTA:g}, the least for which steps on Poisson samples are "
+            "accounted; raise delta."
+        )
+    if sum(event.steps for event in events) > _MOST_STEPS:
+        raise CalibrationError(f"event {events[0].name!r}: above {_MOST_STEPS:g} steps no bound is computed.")
+    steps = [
+        composition.Steps(rate=event.rate, shift=(1 + 1e-14) / effective_multiplier(event), count=event.steps)
+        for event in events
+    ]
+    if mu > 0:
+        steps.append(composition.Steps(rate=1.0, shift=mu, count=1))
+    return composition.epsilon_of(steps, _PAIRS[adjacency], delta)

@@ -1,0 +1,307 @@
+"""Guarantee G-03 for Poisson samples: every part of the numerical error is bounded, and the sum is above the truth."""
+
+import math
+import time
+from fractions import Fraction
+from itertools import pairwise
+
+import dp_accounting
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting.rdp import RdpAccountant
+from scipy.special import ndtri
+
+from noisegate.errors import CalibrationError
+from noisegate.privacy import accounting, composition, gaussian, step_losses
+from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.composition import epsilon_of
+from noisegate.privacy.events import GaussianEvent, SampledGaussianEvent, Sampler
+from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.privacy.plan import Budget
+from noisegate.privacy.step_losses import Pair, Steps, lattice_losses
+
+PRESENT, ABSENT, REPLACED = (Pair(upper=u, lower=v) for u, v in ((True, False), (False, True), (True, True)))
+PAIRS = {"add-remove": (PRESENT, ABSENT), "replace-one": (REPLACED,)}
+SENSITIVITY = 2**22
+
+
+def event(multiplier, rate, steps):
+    return SampledGaussianEvent(
+        name="steps",
+        rate=rate,
+        steps=steps,
+        sensitivity=SENSITIVITY,
+        noise_std=multiplier * SENSITIVITY,
+        coordinates=10,
+        sampler=Sampler.DISCRETE_GAUSSIAN,
+    )
+
+
+def exact_delta(steps, pair, epsilon):
+    """δ of one step, to fifty digits: P − e^ε·Q beyond the place where the loss is ε."""
+    with mpmath.workdps(50):
+        q, m, e = (mpmath.mpf(value) for value in (steps.rate, steps.shift, epsilon))
+
+        def mixture(t):
+            return mpmath.log(1 - q + q * mpmath.exp(t))
+
+        def loss(z):
+            upper = mixture(m * z - m * m / 2) if pair.upper else 0
+            return upper - (mixture(-m * z - m * m / 2) if pair.lower else 0)
+
+        low, high = mpmath.mpf(-60), mpmath.mpf(60) + m
+        if loss(low) >= e or loss(high) <= e:
+            return mpmath.mpf(1) - mpmath.exp(e) if loss(low) >= e else mpmath.mpf(0)
+        for _ in range(190):
+            middle = (low + high) / 2
+            low, high = (middle, high) if loss(middle) < e else (low, middle)
+
+        def beyond(centre):
+            return mpmath.erfc((low - centre) / mpmath.sqrt(2)) / 2
+
+        first = (1 - q) * beyond(0) + q * beyond(m) if pair.upper else beyond(0)
+        second = (1 - q) * beyond(0) + q * beyond(-m) if pair.lower else beyond(0)
+        return first - mpmath.exp(e) * second
+
+
+# One step.
+
+
+@pytest.mark.parametrize("z", [-37.0, -20.3, -5.5, -1.0, -0.2, 0.0, 0.3, 2.2, 9.1, 30.0])
+@pytest.mark.parametrize("width", [1e-6, 1e-3, 0.5])
+def test_the_error_of_a_normal_probability_is_bounded(z, width):
+    masses, errors = step_losses._normal_masses(np.array([z, z + width]))
+    with mpmath.workdps(60):
+        ends = [-mpmath.inf, mpmath.mpf(z), mpmath.mpf(z + width), mpmath.inf]
+        # On the side where nothing cancels.
+        sign = -1 if z < 0 else 1
+        tails = [mpmath.erfc(sign * end / mpmath.sqrt(2)) / 2 for end in ends]
+        exact = [abs(right - left) for left, right in pairwise(tails)]
+        assert all(
+            abs(mass - true) <= error for mass, true, error in zip(masses.tolist(), exact, errors.tolist(), strict=True)
+        )
+        # ... and is no excuse for anything.
+        assert errors[1] <= 1e-11 * max(exact[0], exact[2]) or z + width > 0 > z
+
+
+@pytest.mark.parametrize("pair", [PRESENT, ABSENT, REPLACED])
+@pytest.mark.parametrize(
+    ("rate", "shift", "interval"),
+    [(0.01, 1.0, 1e-2), (0.3, 0.2, 1e-2), (0.5, 4.0, 0.05), (1 - 2**-32, 0.5, 0.02), (2**-20, 2.0, 5e-2)],
+)
+def test_a_step_on_the_lattice_is_never_below_the_exact_one(rate, shift, interval, pair):
+    steps = Steps(rate=rate, shift=shift, count=1)
+    found = lattice_losses(steps, pair, interval, 12.0)
+    assert 0 <= found.widened < 1e-11
+    losses = interval * (found.first + np.arange(len(found.masses)))
+    compared = 0
+    for epsilon in np.linspace(losses[0], losses[-1], 23):
+        with mpmath.workdps(50):
+            # Σ p·(1 − e^(ε − loss)) over losses above ε, with the lattice's powers of one number.
+            beyond = [(mass, k) for k, mass in enumerate(found.masses.tolist()) if losses[k] > epsilon]
+            ratio, power = mpmath.exp(-mpmath.mpf(interval)), mpmath.mpf(1)
+            above = mpmath.mpf(0)
+            for mass, k in beyond:
+                power = (
+                    mpmath.exp(mpmath.mpf(epsilon) - mpmath.mpf(interval) * (found.first + k)) if not above else power
+                )
+                above += mass * (1 - power)
+                power *= ratio
+            true = exact_delta(steps, pair, float(epsilon) + found.widened)
+            assert above + found.infinite >= true
+        compared += true > 1e-25
+    assert compared > 10
+    assert float(np.sum(found.masses)) - 1 < 1e-9
+
+
+@pytest.mark.parametrize("adjacency", list(PAIRS))
+@pytest.mark.parametrize("delta", [1e-5, 1e-9, 1e-14, 1e-40])
+@pytest.mark.parametrize(("rate", "shift"), [(0.05, 1.0), (0.9, 0.3), (0.001, 1.7)])
+def test_one_step_costs_what_high_precision_says(rate, shift, delta, adjacency):
+    steps = Steps(rate=rate, shift=shift, count=1)
+    found = epsilon_of([steps], PAIRS[adjacency], delta)
+    assert max(exact_delta(steps, pair, found) for pair in PAIRS[adjacency]) <= delta
+    assert max(exact_delta(steps, pair, found * 0.999) for pair in PAIRS[adjacency]) > delta
+
+
+@pytest.mark.parametrize("pair", [PRESENT, ABSENT, REPLACED])
+@pytest.mark.parametrize("delta", [1e-6, 1e-14])
+def test_two_steps_cost_what_numeric_integration_says(pair, delta):
+    """Two steps are a pair of densities in the plane, integrated by sums over a grid, without any loss distribution."""
+    rate, shift = 0.1, 0.8
+    found = epsilon_of([Steps(rate=rate, shift=shift, count=2)], [pair], delta)
+    z, width = np.linspace(-11, 12, 2301, retstep=True)
+
+    def density(centre):
+        still, moved = (np.exp(-((z - c) ** 2) / 2) / math.sqrt(2 * math.pi) for c in (0, centre))
+        return (1 - rate) * still + rate * moved
+
+    first = density(shift if pair.upper else 0.0)
+    second = density(-shift if pair.lower else 0.0)
+
+    def composed(epsilon):
+        gap = np.outer(first, first) - math.exp(epsilon) * np.outer(second, second)
+        return float(np.maximum(gap, 0).sum()) * width**2
+
+    assert composed(found) <= delta * (1 + 1e-4)
+    # With the record absent alone, losses end soon, and the lattice is coarse for them; the other pair is dearer.
+    assert pair is ABSENT or composed(found * 0.998) > delta
+
+
+# Every record in every sample: the truth is a Gaussian.
+
+
+@pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-9, 1e-11, 1e-12, 1e-14, 1e-50, 1e-190])
+@pytest.mark.parametrize("steps", [1, 7, 1000, 100_000])
+@pytest.mark.parametrize("mu", [0.01, 0.5, 3.0])
+def test_forced_through_the_transform_a_gaussian_costs_hardly_more_than_it_does(mu, steps, delta):
+    found = epsilon_of([Steps(rate=1.0, shift=mu / math.sqrt(steps), count=steps)], [PRESENT], delta)
+    exact = gaussian.epsilon_of(mu, delta) / (1 + 1e-9)
+    assert exact <= found <= exact * (1 + 3e-3) + 1e-9
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("delta", [1e-14, 1e-12, 1e-8])
+@pytest.mark.parametrize("steps", [1, 100, 30_000, 10**6])
+def test_events_of_all_records_are_exactly_gaussian(steps, delta, adjacency):
+    moved = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+    multiplier = math.sqrt(steps) / 0.5
+    exact = gaussian.epsilon_of(0.5 * moved, delta)
+    assert exact * (1 - 1e-8) <= accounting.epsilon([event(multiplier, 1.0, steps)], delta, adjacency)
+    assert accounting.epsilon([event(multiplier, 1.0, steps)], delta, adjacency) <= exact * (1 + 1e-8)
+    beside = GaussianEvent(
+        name="g", sensitivity=1000, noise_std=4000.0, coordinates=1, sampler=Sampler.ROUNDED_GAUSSIAN
+    )
+    if delta > 1e-10:  # the rounded sampler has its own distance
+        both = accounting.epsilon([event(multiplier, 1.0, steps), beside], delta, adjacency)
+        assert both == pytest.approx(gaussian.epsilon_of(math.hypot(0.5 * moved, 0.25), delta), rel=1e-2)
+        assert both >= gaussian.epsilon_of(math.hypot(0.5 * moved, 0.25), delta) * (1 - 1e-8)
+
+
+@pytest.mark.parametrize(("delta", "steps", "epsilon"), [(1e-12, 100_000, 1.0), (1e-12, 10**6, 10.0)])
+def test_a_plan_at_rate_one_keeps_its_promise_exactly(delta, steps, epsilon):
+    plan = GradientPlan(name="g", steps=steps, rate=1.0, norm=1.0, parameters={"w": (10,)})
+    found = plan.calibrate(Budget(epsilon=epsilon, delta=delta)).event
+    mu = math.sqrt(steps) / accounting.effective_multiplier(found)
+    assert gaussian.log_delta(mu, epsilon) <= math.log(delta) + 1e-9
+    assert gaussian.epsilon_of(mu, delta) > epsilon * 0.99
+
+
+# The transform.
+
+
+def fractions(values):
+    return [Fraction(value) for value in values.tolist()]
+
+
+def exact_convolution(parts, counts, size):
+    found = [Fraction(1)] + [Fraction(0)] * (size - 1)
+    for part, count in zip(parts, counts, strict=True):
+        for _ in range(count):
+            following = [Fraction(0)] * size
+            for i, value in enumerate(found):
+                for j, other in enumerate(part):
+                    following[(i + j) % size] += value * other
+            found = following
+    return found
+
+
+def test_the_error_of_the_transform_is_bounded_and_small():
+    random = np.random.default_rng(5)
+    parts = [random.random(9) ** 4, random.random(5) ** 2]
+    parts = [np.round(part / part.sum() * 2**40) / 2**40 for part in parts]
+    parts = [np.append(part[:-1], 1 - part[:-1].sum()) for part in parts]
+    found, error = composition._convolved(parts, [6, 3], 64)
+    exact = exact_convolution([fractions(part) for part in parts], [6, 3], 64)
+    off = max(abs(Fraction(value) - true) for value, true in zip(found.tolist(), exact, strict=True))
+    assert 0 < off <= error < 1e-12
+
+
+def test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere():
+    """Its own lattice, its own tilt, multiplied out in fractions: each loss is at least as likely as it is."""
+    steps, interval, delta = (Steps(rate=0.2, shift=0.4, count=5),), 0.05, 1e-10
+    composed = composition._composed(steps, PRESENT, interval, delta)
+    reach = -float(ndtri(delta * composition._CUT / 5))
+    part = lattice_losses(steps[0], PRESENT, interval, reach)
+    exact = exact_convolution([fractions(part.masses)], [5], 1 << (5 * len(part.masses)).bit_length())
+    checked = 0
+    with mpmath.workdps(40):
+        for loss, tilted in zip(composed.losses.tolist(), composed.tilted.tolist(), strict=True):
+            place = round(loss / interval) - 5 * part.first
+            if not 0 <= place <= 5 * (len(part.masses) - 1):
+                continue
+            true = exact[place]
+            above = mpmath.mpf(tilted) * mpmath.exp(mpmath.mpf(composed.log_factor) - composed.theta * loss)
+            assert above >= mpmath.mpf(true.numerator) / true.denominator
+            checked += tilted > 1e-9
+    assert checked > 20
+    assert composed.infinite >= 5 * part.infinite
+    assert composed.raised >= 5 * part.widened
+
+
+def test_the_bound_stays_far_below_delta_for_a_million_steps():
+    composed = composition._composed([Steps(rate=1.0, shift=1e-3, count=10**6)], PRESENT, 2e-4, 1e-14)
+    at = composed.epsilon(1e-14)
+    without = composition._Composed(
+        **{name: getattr(composed, name) for name in ("losses", "theta", "infinite", "raised")},
+        tilted=np.maximum(composed.tilted - composed.tilted.min(), 0.0),
+        log_factor=composed.log_factor,
+        outside=1e-300,
+    )
+    assert 0 <= at - without.epsilon(1e-14) < 1e-6
+
+
+# What must hold whatever the method.
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("delta", [1e-5, 1e-13])
+def test_more_of_anything_costs_more(delta, adjacency):
+    def cost(multiplier=1.2, rate=0.02, steps=500, delta=delta):
+        return accounting.epsilon([event(multiplier, rate, steps)], delta, adjacency)
+
+    base = cost()
+    assert cost(steps=510) > base
+    assert cost(rate=0.0205) > base
+    assert cost(multiplier=1.18) > base
+    assert cost(delta=delta * 0.9) > base
+    assert cost(steps=490) < base
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-10, 1e-14])
+@pytest.mark.parametrize(("rate", "multiplier", "steps"), [(0.01, 1.0, 1000), (0.004, 0.8, 60_000), (0.5, 5.0, 100)])
+def test_it_is_below_what_moments_give(rate, multiplier, steps, delta):
+    accountant = RdpAccountant(orders=[1 + x / 10 for x in range(1, 100)] + list(range(11, 300)))
+    accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(multiplier)), steps)
+    above = accountant.get_epsilon(delta)
+    assert above * 0.7 < accounting.epsilon([event(multiplier, rate, steps)], delta) < above
+
+
+@pytest.mark.parametrize("delta", [1e-300, 9e-201])
+def test_a_delta_at_the_end_of_float64_is_refused_with_the_least_one(delta):
+    with pytest.raises(CalibrationError, match=r"least for which steps on Poisson samples.*raise delta"):
+        accounting.epsilon([event(1.0, 0.1, 10)], delta)
+    assert accounting.epsilon([event(1.0, 1.0, 10)], delta) > 100
+
+
+def test_steps_without_end_are_refused():
+    with pytest.raises(CalibrationError, match="no bound is computed"):
+        accounting.epsilon([event(1e6, 0.1, 10**9 + 1)], 1e-5)
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("rate", [2**-32, 1e-4, 0.5, 1 - 2**-32, 1.0])
+@pytest.mark.parametrize("multiplier", [0.02, 0.8, 1e4])
+@pytest.mark.parametrize("steps", [1, 30_000])
+def test_extremes_end_within_seconds_and_between_the_bounds_of_all_and_of_no_amplification(
+    steps, multiplier, rate, adjacency
+):
+    begun = time.process_time()
+    found = accounting.epsilon([event(multiplier, rate, steps)], 1e-9, adjacency)
+    assert time.process_time() - begun < 20
+    moved = 2 if adjacency is Adjacency.REPLACE_ONE else 1
+    whole = gaussian.epsilon_of(math.sqrt(steps) * moved / multiplier, 1e-9)
+    assert 0 <= found <= whole * (1 + 5e-3)
+    if rate > 0.999 and multiplier > 0.5:  # beyond, the chance not to be in a sample bounds the loss
+        assert found >= whole * 0.3
