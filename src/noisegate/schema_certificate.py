@@ -63,7 +63,12 @@ def verify_schema(path: Path) -> SchemaVerification:
     recomputed = certificate.check()
     if certificate.contributions is not None:
         raise ModelError(f"{path} states contributions, but a discovery does not know whose record each one is.")
-    numeric, texts = gaps_of(certificate.public)
+    if set(certificate.hashes) != {SCHEMA_HASH}:
+        raise ModelError(f"{path} speaks of more than a schema, which no discovery does.")
+    try:
+        numeric, texts = gaps_of(certificate.public)
+    except TypeError as error:
+        raise ModelError(f"{path}: the kinds of its columns are broken: {error}.") from None
     check_events(certificate.events, certificate.adjacency, numeric=numeric, texts=texts)
     schema = path.with_name(path.name.removesuffix(_ENDING))
     try:

@@ -30,6 +30,9 @@ _BATCH_NUMBERS = 2**23
 MOST_ROWS = 2**53
 """More records than this are counted no more exactly, and no disk holds them."""
 
+# What parts of a model that do not fit together end in.
+_UNFIT = (LookupError, TypeError, ValueError, ArithmeticError)
+
 
 @dataclass(frozen=True, kw_only=True)
 class FitSummary:
@@ -139,7 +142,7 @@ class Synthesizer:
                 if not model.probability(region) > 0:
                     raise OptionError(f"{asked}: the model gives no such record; ask for less at once.")
                 model = model.given(region)
-        return accepted_batches(
+        batches = accepted_batches(
             model,
             n,
             _random(seed),
@@ -147,6 +150,7 @@ class Synthesizer:
             asked=asked,
             batch_rows=BATCH_ROWS if self.schema.images is None else _image_rows(self.schema.images.shape.size),
         )
+        return _drawn(batches)
 
     def save(self, folder: str | Path) -> Path:
         """Writes the model into the new folder `folder`: safetensors and JSON, no pickle. See `model_folder`.
@@ -177,7 +181,15 @@ class Synthesizer:
             summary = FitSummary(
                 **{**fit, "discrepancy": math.inf if fit["discrepancy"] is None else fit["discrepancy"]}
             )
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            ArithmeticError,
+            RuntimeError,
+            MemoryError,
+        ) as error:
             raise ModelError(f"{folder}: the model cannot be rebuilt: {error}") from None
         return Synthesizer(release=release, model=model, summary=summary)
 
@@ -216,6 +228,18 @@ def _check_memory(n: int, columns: int) -> None:
             f"machine has {memory / 1e9:,.0f} GB of memory. Ask for fewer, or take them one after the other from "
             "batches(n)."
         )
+
+
+def _drawn(batches: Iterator[EncodedTable]) -> Iterator[EncodedTable]:
+    """Yields batches of a model, whose tensors need not fit its description once somebody edited the folder.
+
+    Raises:
+        ModelError: if the model cannot draw.
+    """
+    try:
+        yield from batches
+    except _UNFIT as error:
+        raise ModelError(f"the model draws no records, its parts do not fit together: {error}.") from error
 
 
 def _image_rows(size: int) -> int:

@@ -162,7 +162,7 @@ class LocallyLinear:
             if bias.shape != weights.shape[:2]:
                 raise ValueError(f"biases of shape {bias.shape} do not fit the weights")
             temperature = float(description["temperature"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise ModelError(f"{folder}: the classifier cannot be rebuilt: {error}") from None
         return LocallyLinear(
             weights=weights, bias=bias, temperature=temperature, classes=classes, inputs=inputs, release=release

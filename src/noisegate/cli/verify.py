@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from noisegate.cli.arguments import Json
 from noisegate.cli.console import OUT, print_json
@@ -32,7 +33,8 @@ def verify(
     found = verify_model(model)
     certificate = found.certificate
     if as_json:
-        print_json({"ok": True, "recomputed_epsilon": found.recomputed_epsilon, "certificate": certificate.to_json()})
+        state = {"ok": True, "recomputed_epsilon": found.recomputed_epsilon, "not_covered": list(found.others)}
+        print_json({**state, "certificate": certificate.to_json()})
         return
     OUT.print(
         f"[green]The certificate holds.[/green] {len(certificate.events)} releases, epsilon = {certificate.epsilon:g} "
@@ -40,6 +42,8 @@ def verify(
         f"{certificate.adjacency.value}, unit: {used(certificate.unit, certificate.contributions)}."
     )
     OUT.print(f"Hashes are right: {', '.join(found.files)}.")
+    if found.others:
+        OUT.print(f"[yellow]Not covered[/yellow], whatever it holds: {escape(', '.join(map(repr, found.others)))}.")
 
 
 def _verify_schema(path: Path, as_json: bool) -> None:

@@ -34,6 +34,7 @@ from noisegate.privacy.events import (
     ThresholdedGaussianEvent,
     ZeroConcentratedEvent,
 )
+from noisegate.privacy.step_losses import Pair, Steps
 
 # Variance, in squared grid units, given up in the proof that the discrete Gaussian is post-processing of a continuous
 # one.
@@ -169,8 +170,8 @@ def _norms(events: Sequence[SampledGaussianEvent], adjacency: Adjacency) -> list
 
 # What a record may do to a sample: be in it or not, in one of the neighbours; or be another one in the other.
 _PAIRS = {
-    Adjacency.ADD_REMOVE: (composition.Pair(upper=True, lower=False), composition.Pair(upper=False, lower=True)),
-    Adjacency.REPLACE_ONE: (composition.Pair(upper=True, lower=True),),
+    Adjacency.ADD_REMOVE: (Pair(upper=True, lower=False), Pair(upper=False, lower=True)),
+    Adjacency.REPLACE_ONE: (Pair(upper=True, lower=True),),
 }
 
 
@@ -185,9 +186,8 @@ def _sampled_epsilon(mu: float, events: tuple[SampledGaussianEvent, ...], delta:
     if sum(event.steps for event in events) > _MOST_STEPS:
         raise CalibrationError(f"event {events[0].name!r}: above {_MOST_STEPS:g} steps no bound is computed.")
     steps = [
-        composition.Steps(rate=event.rate, shift=(1 + 1e-14) / effective_multiplier(event), count=event.steps)
-        for event in events
+        Steps(rate=event.rate, shift=(1 + 1e-14) / effective_multiplier(event), count=event.steps) for event in events
     ]
     if mu > 0:
-        steps.append(composition.Steps(rate=1.0, shift=mu, count=1))
+        steps.append(Steps(rate=1.0, shift=mu, count=1))
     return composition.epsilon_of(steps, _PAIRS[adjacency], delta)

@@ -21,11 +21,12 @@ from noisegate.privacy.events import (
     event_to_json,
     events_from_json,
 )
-from noisegate.privacy.units import check_unit, used
+from noisegate.privacy.units import check_unit, several, used
 
 FORMAT = 1
 # There is no way to seed private noise in this library, so this is a constant.
 NOISE_SOURCE = "operating system, unseeded"
+_LONGEST_TEXT = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +94,18 @@ class Certificate:
         """Returns the certificate in a JSON object.
 
         Raises:
-            ModelError: if a field is missing or unusable.
+            ModelError: if a field is missing, unusable or not known: a claim that is not understood is not checked.
         """
         try:
             if data["format"] != FORMAT:
                 raise ModelError(f"certificate format {data['format']!r} is not known; this version reads {FORMAT}.")
+            if data["noise_source"] != NOISE_SOURCE:
+                raise ModelError(
+                    f"the certificate states noise_source={data['noise_source']!r}; a guarantee is proved for "
+                    f"{NOISE_SOURCE!r} only: do not rely on it."
+                )
             guarantee = data["guarantee"]
-            return cls(
+            found = cls(
                 epsilon=float(guarantee["epsilon"]),
                 delta=float(guarantee["delta"]),
                 adjacency=Adjacency.parse(guarantee["adjacency"]),
@@ -112,8 +118,11 @@ class Certificate:
                 ledger=data["ledger"],
                 version=str(data["noisegate"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            _check_fields(found)
+            _check_nothing_else(found.to_json(), data)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
             raise ModelError(f"the certificate is broken: {type(error).__name__} at {error}.") from None
+        return found
 
     def digest(self) -> str:
         """Returns the SHA-256 of the canonical JSON form."""
@@ -132,10 +141,12 @@ class Certificate:
             )
         if self.contributions is not None and self.adjacency is Adjacency.REPLACE_ONE:
             raise ModelError("the certificate states contributions under replace-one, for which nothing is proved.")
+        if self.contributions is not None and not several(self.unit):
+            raise ModelError(f"the certificate states contributions, but its unit={self.unit!r} names no unit column.")
         try:
             check_unit(self.unit, self.contributions)
             recomputed = accounting.epsilon(self.events, self.delta, self.adjacency)
-        except (UserError, ValueError, OverflowError) as error:
+        except (UserError, ValueError, ArithmeticError) as error:
             raise ModelError(f"the certificate's unit or events mean nothing: {error}") from None
         if not self.events or not math.isfinite(recomputed) or recomputed > self.epsilon * (1 + 1e-9):
             raise ModelError(
@@ -151,6 +162,40 @@ def _in_words(event: Event) -> str:
     if isinstance(event, ThresholdedGaussianEvent):
         return f"{event.name}: counts above a threshold, noise / sensitivity {event.noise_multiplier:.4g}"
     return f"{event.name}: {event.coordinates} numbers, noise / sensitivity {event.noise_multiplier:.4g}"
+
+
+def _check_fields(certificate: Certificate) -> None:
+    """Checks what from_json() takes as it comes.
+
+    Raises:
+        ModelError: if a text is no line, or a table holds other things than it may.
+    """
+    texts = {"unit": certificate.unit, "method": certificate.method, "noisegate": certificate.version}
+    texts |= {f"name of event {number}": event.name for number, event in enumerate(certificate.events)}
+    for name, text in texts.items():
+        if not text.strip() or not text.isprintable() or len(text) > _LONGEST_TEXT:
+            raise ModelError(f"the certificate's {name} is no line of text of at most {_LONGEST_TEXT} characters.")
+    if not isinstance(certificate.public, dict):
+        raise ModelError("the certificate's public knowledge is no table of names and values.")
+    for name, table in (("hashes", certificate.hashes), ("ledger", certificate.ledger)):
+        if name == "ledger" and table is None:
+            continue
+        if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
+            raise ModelError(f"the certificate's {name} is no table of names and texts.")
+
+
+def _check_nothing_else(understood: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+    """Checks that a certificate says what was understood, in the same words, and nothing beside it.
+
+    Raises:
+        ModelError: if a field is not known, or is of another type than it was written with.
+    """
+    for name in sorted({*understood, *stored}):
+        if name not in understood or canonical_json(understood[name]) != canonical_json(stored.get(name)):
+            raise ModelError(
+                f"the certificate's field {name!r} holds something that this version of noisegate does not know or "
+                "would not have written; use the version that wrote it, and do not rely on it if it is this one."
+            )
 
 
 def _contributions(guarantee: Mapping[str, Any]) -> int | None:
@@ -170,6 +215,40 @@ def canonical_json(data: Any) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
+def read_json(path: Path) -> Any:
+    """Returns what a JSON file says, if it says it once and in numbers.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ModelError: if it cannot be read, is no JSON, names something twice, or holds NaN or infinity.
+    """
+    try:
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise ModelError(f"{path} is a link or no file; what is verified must lie in the folder itself.")
+        text = path.read_text(encoding="utf-8")
+        return json.loads(text, object_pairs_hook=_table, parse_constant=_no_number, parse_float=_finite)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is no JSON that can be relied on: {error}.") from None
+
+
+def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise ValueError("a name stands in a table twice")
+    return table
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text)
+
+
 def read_certificate(path: Path) -> Certificate:
     """Returns the certificate in the file `path`.
 
@@ -177,8 +256,7 @@ def read_certificate(path: Path) -> Certificate:
         ModelError: if the file is missing or no certificate.
     """
     try:
-        return Certificate.from_json(json.loads(path.read_text(encoding="utf-8")))
+        stored = read_json(path)
     except FileNotFoundError:
         raise ModelError(f"{path} does not exist; give the folder that `noisegate fit --out` wrote.") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ModelError(f"{path} is not a certificate: {error}.") from None
+    return Certificate.from_json(stored)

@@ -87,8 +87,10 @@ def _factor(epsilon: float) -> str:
 
 
 def _public(certificate: Certificate) -> list[str]:
-    schema = certificate.public.get("schema", {})
-    columns = ", ".join(str(column.get("name")) for column in schema.get("columns", []) if isinstance(column, dict))
+    schema = certificate.public.get("schema")
+    described = schema.get("columns") if isinstance(schema, dict) else None
+    listed = described if isinstance(described, list) else []
+    columns = ", ".join(str(column.get("name")) for column in listed if isinstance(column, dict))
     records = certificate.public.get("records")
     lines = [
         "## What was taken as public knowledge",

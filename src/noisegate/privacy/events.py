@@ -170,6 +170,8 @@ _WHOLE = ("coordinates", "steps", "threshold", "weight", "keys")
 
 
 def _positive(name: str, **values: float) -> None:
+    if not isinstance(name, str):
+        raise EventError(f"event name={name!r} is no text.")
     for field, value in values.items():
         if field in _WHOLE and not isinstance(value, int):
             raise EventError(f"event {name!r}: {field}={value!r} is not a whole number.")

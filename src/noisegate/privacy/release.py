@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +37,15 @@ class Release:
 
     @property
     def schema(self) -> Schema:
-        """The public schema, as the certificate states it."""
-        return Schema.from_json(self.certificate.public["schema"])
+        """The public schema, as the certificate states it.
+
+        Raises:
+            UserError: if it states none.
+        """
+        try:
+            return Schema.from_json(self.certificate.public["schema"])
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ModelError(f"the certificate states no schema: {type(error).__name__} at {error}.") from None
 
     def save(self, folder: Path) -> None:
         """Writes the values and the certificate into `folder`, which must exist."""
@@ -56,21 +65,45 @@ class Release:
         Raises:
             ModelError: if a file is missing, broken, or not what the certificate speaks of.
         """
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
-
         certificate = read_certificate(folder / CERTIFICATE_FILE)
-        try:
-            arrays = load_file(folder / VALUES_FILE)
-        except (OSError, SafetensorError) as error:
-            raise ModelError(f"{folder / VALUES_FILE} cannot be read: {error}.") from None
-        if array_hashes(arrays) != dict(certificate.hashes):
+        arrays = read_arrays(folder / VALUES_FILE)
+        if any(array.dtype != np.float64 for array in arrays.values()) or array_hashes(arrays) != certificate.hashes:
             raise ModelError(
                 f"{folder / VALUES_FILE} is not the release that its certificate speaks of: hashes differ."
             )
         values = {name: array for name, array in arrays.items() if not name.startswith(_STD)}
-        stds = {name: float(arrays[_STD + name][0]) for name in values}
-        return cls(values=values, noise_std=stds, certificate=certificate)
+        stds = {name.removeprefix(_STD): array for name, array in arrays.items() if name.startswith(_STD)}
+        for name in {*values, *stds}:
+            value, std = values.get(name), stds.get(name)
+            if value is None or std is None or std.shape != (1,) or not 0 < std[0] < math.inf:
+                raise ModelError(
+                    f"{folder / VALUES_FILE}: {name!r} must be one array of values beside one standard deviation of "
+                    "its noise, above 0."
+                )
+            if value.ndim != 2 or not np.isfinite(value).all():
+                raise ModelError(f"{folder / VALUES_FILE}: the values of {name!r} must be a finite table of numbers.")
+        return cls(
+            values=values, noise_std={name: float(std[0]) for name, std in stds.items()}, certificate=certificate
+        )
+
+
+def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Returns the arrays of a file, which must hold nothing else.
+
+    Raises:
+        ModelError: if it cannot be read, is no file of its own, or carries text beside its arrays.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise ModelError(f"{path} is a link or no file; what is verified must lie in the folder itself.")
+        with safe_open(path, framework="numpy") as file:
+            if file.metadata():
+                raise ModelError(f"{path} carries text beside its arrays, which no version of noisegate wrote.")
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        raise ModelError(f"{path} cannot be read: {error}.") from None
 
 
 def release_arrays(

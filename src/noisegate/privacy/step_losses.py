@@ -174,7 +174,7 @@ def _place(losses: Floats, steps: Steps, pair: Pair) -> Floats:
         log_half = np.log(-np.expm1(-np.abs(losses))) + np.abs(losses) / 2 - math.log(2)
         size = log_half + math.log1p(-steps.rate) - math.log(steps.rate) + m * m / 2
         root = np.where(size > 20, size + math.log(2), np.arcsinh(np.exp(np.minimum(size, 20.0))))
-        return (losses / 2 + np.sign(losses) * root) / m
+        return np.asarray((losses / 2 + np.sign(losses) * root) / m)
 
 
 def _mismatch(places: Floats, losses: Floats, steps: Steps, pair: Pair) -> float:

@@ -54,12 +54,17 @@ def check_unit(unit: str, contributions: int | None) -> None:
     """
     if not isinstance(unit, str) or not unit.strip() or not unit.isprintable():
         raise OptionError(f"unit={unit!r} must say in one line what one record stands for, such as 'patient'.")
-    if contributions is None and " ".join(unit.split()).casefold().startswith(_SEVERAL):
+    if contributions is None and several(unit):
         raise OptionError(
             f"unit={unit!r} is what a run with a unit column says, and here every record is a unit of its own; give "
             "unit_column and contributions (--unit-column, --contributions) where a run takes them, or say what one "
             "record stands for."
         )
+
+
+def several(unit: str) -> bool:
+    """Returns whether the words for a privacy unit say that several records belong together."""
+    return " ".join(unit.split()).casefold().startswith(_SEVERAL)
 
 
 def check_contributions(contributions: int | None) -> None:
