@@ -85,15 +85,9 @@ def test_the_error_of_a_normal_probability_is_bounded(z, width):
         assert errors[1] <= 1e-11 * max(exact[0], exact[2]) or z + width > 0 > z
 
 
-@pytest.mark.parametrize("pair", [PRESENT, ABSENT, REPLACED])
-@pytest.mark.parametrize(
-    ("rate", "shift", "interval"),
-    [(0.01, 1.0, 1e-2), (0.3, 0.2, 1e-2), (0.5, 4.0, 0.05), (1 - 2**-32, 0.5, 0.02), (2**-20, 2.0, 5e-2)],
-)
-def test_a_step_on_the_lattice_is_never_below_the_exact_one(rate, shift, interval, pair):
-    steps = Steps(rate=rate, shift=shift, count=1)
-    found = lattice_losses(steps, pair, interval, 12.0)
-    assert 0 <= found.widened < 1e-11
+def dominates(found, steps, pair):
+    """Asserts that the lattice's δ is at least the exact one at many ε; returns at how many that says something."""
+    interval = found.interval
     losses = interval * (found.first + np.arange(len(found.masses)))
     compared = 0
     for epsilon in np.linspace(losses[0], losses[-1], 23):
@@ -111,8 +105,43 @@ def test_a_step_on_the_lattice_is_never_below_the_exact_one(rate, shift, interva
             true = exact_delta(steps, pair, float(epsilon) + found.widened)
             assert above + found.infinite >= true
         compared += true > 1e-25
-    assert compared > 10
+    return compared
+
+
+@pytest.mark.parametrize("pair", [PRESENT, ABSENT, REPLACED])
+@pytest.mark.parametrize(
+    ("rate", "shift", "interval"),
+    [(0.01, 1.0, 1e-2), (0.3, 0.2, 1e-2), (0.5, 4.0, 0.05), (1 - 2**-32, 0.5, 0.02), (2**-20, 2.0, 5e-2)],
+)
+def test_a_step_on_the_lattice_is_never_below_the_exact_one(rate, shift, interval, pair):
+    steps = Steps(rate=rate, shift=shift, count=1)
+    found = lattice_losses(steps, pair, interval, 12.0)
+    assert 0 <= found.widened < 1e-11
+    assert dominates(found, steps, pair) > 10
     assert float(np.sum(found.masses)) - 1 < 1e-9
+
+
+def test_points_that_are_found_badly_cost_tightness_and_nothing_else(monkeypatch):
+    place, steps = step_losses._place, Steps(rate=0.3, shift=0.5, count=1)
+
+    def badly(*asked):
+        found = place(*asked)
+        return found + 0.02 * np.sin(7 * np.arange(len(found)))
+
+    monkeypatch.setattr(step_losses, "_place", badly)
+    for pair in (PRESENT, REPLACED):
+        found = lattice_losses(steps, pair, 0.05, 9.0)
+        assert 1e-3 < found.widened < 0.02
+        assert dominates(found, steps, pair) > 5
+
+
+def test_probabilities_are_rounded_up_by_their_error(monkeypatch):
+    steps = Steps(rate=0.3, shift=0.5, count=1)
+    exact = lattice_losses(steps, PRESENT, 0.05, 9.0)
+    monkeypatch.setattr(step_losses, "_ERROR", 1e-6)
+    found = lattice_losses(steps, PRESENT, 0.05, 9.0)
+    assert float(found.masses.sum()) > float(exact.masses.sum()) + 1e-6
+    assert found.infinite > exact.infinite
 
 
 @pytest.mark.parametrize("adjacency", list(PAIRS))
