@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from noisegate.errors import CalibrationError
-from noisegate.privacy import composition, gaussian, zero_concentrated
+from noisegate.privacy import gaussian, zero_concentrated
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.events import (
     Event,
@@ -34,7 +34,6 @@ from noisegate.privacy.events import (
     ThresholdedGaussianEvent,
     ZeroConcentratedEvent,
 )
-from noisegate.privacy.step_losses import Pair, Steps
 
 # Variance, in squared grid units, given up in the proof that the discrete Gaussian is post-processing of a continuous
 # one.
@@ -168,16 +167,12 @@ def _norms(events: Sequence[SampledGaussianEvent], adjacency: Adjacency) -> list
     return [event.steps * (moved / effective_multiplier(event)) ** 2 for event in events]
 
 
-# What a record may do to a sample: be in it or not, in one of the neighbours; or be another one in the other.
-_PAIRS = {
-    Adjacency.ADD_REMOVE: (Pair(upper=True, lower=False), Pair(upper=False, lower=True)),
-    Adjacency.REPLACE_ONE: (Pair(upper=True, lower=True),),
-}
-
-
 @lru_cache(maxsize=4)
 def _sampled_epsilon(mu: float, events: tuple[SampledGaussianEvent, ...], delta: float, adjacency: Adjacency) -> float:
-    """Returns ε of samples and a Gaussian mechanism; takes up to a second."""
+    """Returns ε of samples and a Gaussian mechanism; takes up to a second, and NumPy, which other events do without."""
+    from noisegate.privacy import composition
+    from noisegate.privacy.step_losses import Pair, Steps
+
     if delta < composition.LEAST_DELTA:
         raise CalibrationError(
             f"delta={delta:g} is below {composition.LEAST_DELTA:g}, the least for which steps on Poisson samples are "
@@ -190,4 +185,7 @@ def _sampled_epsilon(mu: float, events: tuple[SampledGaussianEvent, ...], delta:
     ]
     if mu > 0:
         steps.append(Steps(rate=1.0, shift=mu, count=1))
-    return composition.epsilon_of(steps, _PAIRS[adjacency], delta)
+    # What a record may do to a sample: be in it or not, in one of the neighbours; or be another one in the other.
+    present, absent, replaced = (Pair(upper=u, lower=v) for u, v in ((True, False), (False, True), (True, True)))
+    pairs = (replaced,) if adjacency is Adjacency.REPLACE_ONE else (present, absent)
+    return composition.epsilon_of(steps, pairs, delta)
