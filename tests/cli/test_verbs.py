@@ -196,12 +196,13 @@ def test_the_ledger_verbs(desk, cli):
     assert [entry["kind"] for entry in cli("ledger", "history", "clinic", *place, "--json").json["entries"]] == [
         "register",
         "reserve",
+        "confirm",
         "commit",
     ]
     history = cli("ledger", "history", "clinic", *place)
     assert _plain(history.out)
     assert "dp-merf" in history.out
-    assert cli("ledger", "check", *place, "--json").json["entries"] == 3
+    assert cli("ledger", "check", *place, "--json").json["entries"] == 4
     assert "whole" in cli("ledger", "check", *place).out
     assert cli(*desk.fit("--out", "second", epsilon="2.9")).code == 3
     ended = cli("ledger", "register", "clinic", "--epsilon", 9, *place)

@@ -250,7 +250,7 @@ def test_the_cost_is_booked(ledger):
     assert 0.499 < account.spent <= 0.5
     entries = ledger.history("clinic")
     assert entries[1].purpose == "schema discovery"
-    assert entries[2].certificate == found.certificate.digest()
+    assert entries[3].certificate == found.certificate.digest()
     assert found.certificate.ledger == {"dataset": "clinic", "reservation": entries[1].reservation}
 
 

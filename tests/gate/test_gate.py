@@ -160,7 +160,7 @@ def test_a_second_answer_is_refused(ledger):
     ask(gate)
     with pytest.raises(OptionError, match="open another gate"):
         ask(gate)
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.COMMIT]
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
 
 
 def test_a_gate_that_failed_once_stays_shut(tmp_path):
@@ -187,7 +187,7 @@ def test_under_add_remove_the_number_is_an_estimate_that_nobody_checks():
 
 @pytest.fixture
 def spied(monkeypatch, ledger):
-    """What happens, in order: reserve, read, draw, commit, void."""
+    """What happens, in order: reserve, read, confirm, draw, commit, void."""
     seen = []
 
     def watch(owner, name, word, generator=False):
@@ -204,7 +204,7 @@ def spied(monkeypatch, ledger):
 
         monkeypatch.setattr(owner, name, wrapped_generator if generator else wrapped)
 
-    for method in ("reserve", "commit", "void"):
+    for method in ("reserve", "confirm", "commit", "void"):
         watch(Ledger, method, method)
     watch(TableSource, "unread", "read", generator=True)
     watch(door.noise, "add_noise", "draw")
@@ -213,8 +213,8 @@ def spied(monkeypatch, ledger):
 
 def test_the_cost_is_reserved_before_the_first_record_is_read_and_committed_after_the_noise(spied, ledger):
     release = ask(gate_of(ledger=ledger, dataset="clinic"))
-    assert spied == ["reserve", "read", "draw", "commit"]
-    *_, reserve, commit = ledger.history("clinic")
+    assert spied == ["reserve", "read", "confirm", "draw", "commit"]
+    *_, reserve, _, commit = ledger.history("clinic")
     assert commit.certificate == release.certificate.digest()
     assert reserve.events == release.certificate.events
     assert release.certificate.ledger == {"dataset": "clinic", "reservation": commit.reservation}
@@ -271,8 +271,8 @@ def test_once_noise_is_drawn_the_cost_stays_spent(error, spied, ledger, monkeypa
     monkeypatch.setattr(door, "array_hashes", broken)
     with pytest.raises(error):
         ask(gate_of(ledger=ledger, dataset="clinic"))
-    assert spied == ["reserve", "read", "draw"]
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    assert spied == ["reserve", "read", "confirm", "draw"]
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
     assert 0.99 < ledger.show("clinic")[0].spent <= 1.0
 
 
@@ -303,7 +303,7 @@ def test_a_commit_that_fails_leaves_the_cost_spent_and_keeps_what_was_paid_for(e
     with pytest.warns(LedgerWarning, match="gone"):
         release = ask(gate_of(ledger=ledger, dataset="clinic"))
     assert release.values
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
     assert ledger.show("clinic")[0].spent > 0
 
 
@@ -311,8 +311,13 @@ def test_a_release_is_kept_when_somebody_else_closed_its_reservation(ledger):
     gate = gate_of(ledger=ledger, dataset="clinic")
     session = gate.open(PLAN.calibrate(gate.budget), method="test", public={})
     session.ask(MAPS)
-    ledger.void(ledger.history("clinic")[-1].reservation, reason="by hand")
-    with pytest.warns(LedgerWarning, match="its reservation stays open"):
+    reservation = ledger.history("clinic")[-1].reservation
+    with pytest.raises(OptionError, match=r"cannot be given back: its run confirmed it .*row 3.*Its cost stays"):
+        ledger.void(reservation, reason="by hand")
+    ledger.commit(reservation, certificate="0" * 64)
+    with pytest.warns(
+        LedgerWarning, match="the release is whole, but the ledger could not be told: .* committed already"
+    ):
         assert session.release().values
 
 

@@ -59,7 +59,7 @@ def test_a_run_is_resumed_with_the_steps_that_are_left_and_spends_once(ledger, j
         with pytest.raises(OptionError, match="all 5 steps"):
             session.step(AT)
         release = session.release(AT)
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.COMMIT]
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
     assert release.certificate.ledger["reservation"] == ledger.history("clinic")[1].reservation
     assert not journal.exists()
 
@@ -133,7 +133,7 @@ def test_a_run_that_another_process_went_on_with_is_not_given_back(where, ledger
         monkeypatch.setattr(gradients, "poisson_sample", meanwhile)
     with pytest.raises(ZeroDivisionError):
         one.step(AT)
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
     assert opened(journal, ledger=ledger, dataset="clinic").steps_left == 3
 
 
@@ -167,7 +167,7 @@ def test_a_resumed_run_that_fails_gives_nothing_back(ledger, journal, monkeypatc
         monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             session.step(AT)
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
     assert opened(journal, ledger=ledger, dataset="clinic").steps_left == 3
 
 

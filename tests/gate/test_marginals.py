@@ -108,7 +108,7 @@ def test_the_certificate_holds_and_the_ledger_was_charged(release, book, gate):
     assert release.certificate.events == planned(gate).events
     (account,) = book.show("clinic")
     assert account.spent == pytest.approx(900.0, rel=1e-6)
-    assert [entry.kind.value for entry in book.history("clinic")] == ["register", "reserve", "commit"]
+    assert [entry.kind.value for entry in book.history("clinic")] == ["register", "reserve", "confirm", "commit"]
 
 
 def test_a_gate_answers_once(release, gate):
@@ -194,7 +194,7 @@ def test_when_opendp_stops_the_cost_stays_reserved(book, monkeypatch):
     monkeypatch.setattr(marginals, "_measurement", lambda plan: stop)
     with pytest.raises(DataError, match=r"OpenDP stopped with ValueError.*cost stays reserved"):
         ask(Gate(people(), schema=SCHEMA, epsilon=1.0, ledger=book, dataset="stopped"))
-    assert [entry.kind.value for entry in book.history("stopped")] == ["register", "reserve"]
+    assert [entry.kind.value for entry in book.history("stopped")] == ["register", "reserve", "confirm"]
     assert book.show("stopped")[0].spent == pytest.approx(1.0, rel=1e-6)
 
 

@@ -248,9 +248,9 @@ def test_the_whole_plan_is_reserved_before_the_first_record_is_read(ledger, monk
     session = opened(ledger=ledger, dataset="clinic")
     session.ask({"bins": FIRST})
     session.ask({"pairs": LATER})
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
     release = session.release()
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.COMMIT]
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
     assert seen == [cost(release.certificate.events, 1e-5)] * 2
 
 
@@ -283,7 +283,7 @@ def test_an_error_in_a_later_round_leaves_the_whole_cost_spent(error, ledger, mo
         session.ask({"bins": FIRST})
         monkeypatch.setattr(TableSource, "unread", broken)
         session.ask({"pairs": LATER})
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
     assert 499 < ledger.show("clinic")[0].spent <= 500
     with pytest.raises(OptionError, match="has ended"):
         session.ask({"pairs": LATER})
@@ -297,7 +297,7 @@ def test_an_error_while_noise_is_drawn_leaves_the_cost_spent(ledger, monkeypatch
     session = opened(ledger=ledger, dataset="clinic")
     with pytest.raises(MemoryError):
         session.ask({"bins": FIRST})
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
     with pytest.raises(OptionError, match="has ended"):
         session.ask({"bins": FIRST})
 
@@ -305,7 +305,7 @@ def test_an_error_while_noise_is_drawn_leaves_the_cost_spent(ledger, monkeypatch
 def test_a_session_that_is_left_early_stays_spent(ledger):
     with opened(ledger=ledger, dataset="clinic") as session:
         session.ask({"bins": FIRST})
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
     assert ledger.show("clinic")[0].reserved == 1
 
 

@@ -89,6 +89,7 @@ T_BADLY = f"{T_COMPOSITION}::test_points_that_are_found_badly_cost_tightness_and
 T_LATTICE = f"{T_COMPOSITION}::test_a_step_on_the_lattice_is_never_below_the_exact_one"
 T_CONCENTRATED, T_MARGINAL_PLAN = "privacy/test_zero_concentrated.py", "privacy/test_marginal_plan.py"
 T_MARGINALS = "gate/test_marginals.py"
+T_IN_FLIGHT = "gate/test_voided_in_flight.py"
 T_MARGINALS_STOP = f"{T_MARGINALS}::test_what_opendp_says_when_it_stops_is_not_passed_on"
 T_COUNTING, T_ROUNDS = "gate/test_counting.py", "gate/test_rounds.py"
 PAIRWISE, DESIGN, T_DESIGN = (
@@ -279,7 +280,25 @@ BUGS = (
         'self._ledger.void(self._reservation, reason="finished")',
         T_GATE,
     ),
-    one("void-after-commit", ACCOUNTS, "if held.state is not State.RESERVED:", "if held.state is State.VOID:", T_GATE),
+    one("void-after-commit", ACCOUNTS, "in (State.COMMITTED, State.VOID):", "is State.VOID:", T_GATE),
+    one(
+        "confirmed-cost-given-back",
+        ACCOUNTS,
+        "if held.state is State.CONFIRMED and",
+        "if False and",
+        T_GATE,
+        T_IN_FLIGHT,
+    ),
+    one("sums-released-though-voided", SESSION, "                self._booking.confirm()\n", "", T_IN_FLIGHT),
+    one(
+        "steps-released-though-voided",
+        GRADIENTS,
+        "        self._booking.confirm()\n        self._drawn",
+        "        self._drawn",
+        T_IN_FLIGHT,
+    ),
+    one("schema-released-though-voided", DISCOVERY, "            self._booking.confirm()\n", "", T_IN_FLIGHT),
+    one("marginals-released-though-voided", MARGINALS, "        booking.confirm()\n", "", T_IN_FLIGHT),
     one(
         "reserved-runs-cost-nothing",
         ACCOUNTS,
@@ -358,14 +377,23 @@ BUGS = (
         T_ROUNDS,
     ),
     one("a-question-answered-twice", SESSION, "if name not in self._values)", "if name)", T_ROUNDS),
-    one("voided-after-noise", SESSION, "if not self._drawn:", "if not self._released:", T_ROUNDS),
+    Bug(
+        "voided-after-noise",
+        (
+            (SESSION, "if not self._drawn:", "if not self._released:"),
+            (SESSION, "                self._booking.confirm()\n", ""),
+        ),
+        (T_ROUNDS,),
+    ),
     one(
         "noise-taken-for-drawn-too-late",
         SESSION,
-        """                self._drawn = True
+        """                self._booking.confirm()
+                self._drawn = True
                 values = {name: _noisy(totals.sums[name], self._plan.release(name)) for name in tasks}
 """,
         """                values = {name: _noisy(totals.sums[name], self._plan.release(name)) for name in tasks}
+                self._booking.confirm()
                 self._drawn = True
 """,
         T_ROUNDS,
@@ -657,8 +685,8 @@ BUGS = (
     one(
         "opendp-voided-after-noise",
         MARGINALS,
-        "        measure = _measurement(plan)\n    except",
-        "        measure = _measurement(plan)\n        _run(measure, frame, plan.name)\n    except",
+        "        booking.confirm()\n    except",
+        "        _run(measure, frame, plan.name)\n    except",
         f"{T_MARGINALS}::test_when_opendp_stops_the_cost_stays_reserved",
     ),
     one(
@@ -773,6 +801,7 @@ BUGS = (
     one(
         "discovery-voided-after-noise",
         DISCOVERY,
+        "            self._booking.confirm()\n"
         "        except BaseException as error:\n            # Nothing was released",
         "            return self._finish(self._bounds(first) | self._levels(first))\n"
         "        except BaseException as error:\n            # Nothing was released",
@@ -871,7 +900,7 @@ BUGS = (
         ),
         (f"{T_JOURNAL}::test_a_resumed_run_that_fails_gives_nothing_back",),
     ),
-    one("resumed-without-its-reservation", BOOKING, "!= [Kind.RESERVE] or", "== [] or", T_JOURNAL),
+    one("resumed-without-its-reservation", BOOKING, "if kinds not in _OPEN or", "if kinds == [] or", T_JOURNAL),
     one("padding-of-a-step-counted", GRADIENTS, "part[: len(block)] for part", "part for part", T_GRADIENTS),
     one("gradient-probe-skipped", GRADIENTS, "if not self._probed:", "if self._probed:", T_GRADIENTS),
     one("batch-norm-accepted", LOSSES, "isinstance(layer, _BatchNorm) or", "", T_GRADIENTS),

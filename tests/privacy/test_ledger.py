@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from noisegate.errors import BudgetRefusedError, OptionError
+from noisegate.errors import BudgetRefusedError, LedgerError, OptionError
 from noisegate.privacy import accounting, gaussian
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.events import SampledGaussianEvent, Sampler
@@ -209,6 +209,41 @@ def test_a_committed_run_stays_spent_and_is_final(ledger, event):
         ledger.void(reservation, reason="changed my mind")
     with pytest.raises(OptionError, match=f"{reservation}' is committed already"):
         ledger.commit(reservation, certificate=DIGEST)
+    assert ledger.check() == 3
+
+
+def test_a_confirmed_run_can_only_be_committed(ledger, event):
+    ledger.register("patients", **CAP)
+    reservation = _reserve(ledger, [event(0.5)])
+    before = ledger.show()[0].spent
+    for _ in range(2):  # as an interrupted run does that goes on
+        ledger.confirm(reservation)
+    (account,) = ledger.show()
+    assert (account.reserved, account.committed, account.voided, account.spent) == (1, 0, 0, before)
+    with pytest.raises(OptionError, match=r"cannot be given back: its run confirmed it just before .*\(row 3\)"):
+        ledger.void(reservation, reason="looks stale")
+    assert ledger.check() == 3
+    ledger.commit(reservation, certificate=DIGEST)
+    assert [entry.kind for entry in ledger.history("patients")[1:]] == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
+    assert ledger.check() == 4
+
+
+@pytest.mark.parametrize("state", ["void", "committed"])
+def test_a_run_whose_reservation_was_closed_cannot_confirm_it(ledger, event, state):
+    ledger.register("patients", **CAP)
+    reservation = _reserve(ledger, [event(0.5)])
+    if state == "void":
+        ledger.void(reservation, reason="looks stale")
+    else:
+        ledger.commit(reservation, certificate=DIGEST)
+    with pytest.raises(
+        LedgerError, match=f"{reservation} of this run is {state} already, by row 3 of the ledger"
+    ) as stop:
+        ledger.confirm(reservation)
+    assert ledger.location in str(stop.value)
+    assert ("nothing is spent" in str(stop.value)) == (state == "void") == ("(looks stale)" in str(stop.value))
+    with pytest.raises(OptionError, match="is not in the ledger"):
+        ledger.confirm("nothing")
     assert ledger.check() == 3
 
 

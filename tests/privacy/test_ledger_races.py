@@ -68,6 +68,22 @@ def test_of_many_that_register_one_name_at_once_one_does(place, event):
     assert Ledger(place).check() == 1
 
 
+def test_of_a_run_that_confirms_and_somebody_who_voids_one_wins(place, event):
+    ledger = Ledger(place)
+    ledger.register("race", epsilon=1, delta=1e-5)
+    events = [event(share=0.1)]
+    held = [ledger.reserve("race", events, adjacency="add-remove", purpose=f"{i}") for i in range(6)]
+
+    codes, answers = _run(4, "confirm_or_void", place, events)
+
+    assert codes == [0] * 4
+    won = [{way for done in answers for one, way in done if one == reservation} for reservation in held]
+    assert all(len(ways) == 1 for ways in won)
+    (account,) = ledger.show()
+    assert (account.reserved, account.voided) == (won.count({"confirmed"}), won.count({"voided"}))
+    assert ledger.check() == 1 + 2 * len(held)
+
+
 def test_a_process_killed_between_reserve_and_commit_has_spent(place, event):
     ledger = Ledger(place)
     ledger.register("race", epsilon=1, delta=1e-5)

@@ -41,6 +41,7 @@ def _detected(ledger, event, match):
         "reserve": lambda: ledger.reserve("patients", [event(0.01)], adjacency="add-remove", purpose="x"),
         "register": lambda: ledger.register("third", epsilon=1, delta=1e-5),
         "void": lambda: ledger.void("x", reason="x"),
+        "confirm": lambda: ledger.confirm("x"),
         "commit": lambda: ledger.commit("x", certificate="a" * 64),
     }
     for name, call in calls.items():
@@ -209,6 +210,7 @@ CAP = {"epsilon": 9, "delta": 1e-5, "adjacency": "add-remove", "unit": "record"}
         ({"kind": "reserve", "payload": {"events": [{"kind": "laplace"}], "purpose": "x"}}, "laplace"),
         ({"kind": "reserve", "dataset": "unknown", "payload": {"events": [], "purpose": "x"}}, "not registered"),
         ({"kind": "commit", "payload": {"certificate": "x"}}, "not in the ledger"),
+        ({"kind": "confirm", "payload": {}}, "not in the ledger"),
         ({"kind": "void", "payload": {"reason": "x"}}, "not in the ledger"),
         ({"kind": "void", "reservation": None, "payload": {"reason": "x"}}, "names no reservation"),
         ({"kind": "commit", "payload": {}}, "certificate"),
@@ -224,6 +226,20 @@ def test_a_committed_run_cannot_be_voided_behind_the_ledgers_back(told, event):
     first = told.history("patients")[1].reservation
     _append(told, kind="void", reservation=first, payload={"reason": "x"})
     _detected(told, event, "row 7 .*committed already")
+
+
+def test_a_confirmed_run_cannot_be_voided_behind_the_ledgers_back(told, event):
+    held = told.reserve("patients", [event(0.01)], adjacency="add-remove", purpose="x")
+    told.confirm(held)
+    _append(told, kind="void", reservation=held, payload={"reason": "x"})
+    _detected(told, event, "row 9 .*cannot be given back: its run confirmed it just before it drew noise .row 8.")
+
+
+@pytest.mark.parametrize(("place", "state"), [(1, "committed"), (2, "void")])
+def test_a_closed_run_cannot_be_confirmed_behind_the_ledgers_back(told, event, place, state):
+    held = [entry.reservation for entry in told.history("patients") if entry.kind == "reserve"][place - 1]
+    _append(told, kind="confirm", reservation=held, payload={})
+    _detected(told, event, f"row 7 .*{state} already")
 
 
 def test_a_reservation_cannot_be_closed_for_another_data_set(told, event):

@@ -1,4 +1,7 @@
-"""The cost of one run in the ledger: reserved before the first record is read, then committed or voided."""
+"""The cost of one run in the ledger.
+
+Reserved before the first record is read; then voided, or confirmed just before the first noise, and committed.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,9 @@ from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Event
 from noisegate.privacy.ledger import Kind, Ledger
 from noisegate.privacy.plan import Budget
+
+# An interrupted run has confirmed if it drew noise; one of an earlier version has not.
+_OPEN = ([Kind.RESERVE], [Kind.RESERVE, Kind.CONFIRM])
 
 
 class PricedPlan(Protocol):
@@ -41,6 +47,7 @@ class Booking:
         self._ledger, self._dataset = ledger, dataset
         self._reservation: str | None = None
         self._resumed: str | None = None
+        self._confirmed = False
 
     @property
     def place(self) -> Mapping[str, str] | None:
@@ -77,12 +84,23 @@ class Booking:
 
     def _check_open(self, ledger: Ledger, dataset: str, plan: PricedPlan) -> None:
         entries = [entry for entry in ledger.history(dataset) if entry.reservation == self._resumed]
-        if [entry.kind for entry in entries] != [Kind.RESERVE] or entries[0].events != tuple(plan.events):
+        kinds = [entry.kind for entry in entries]
+        if kinds not in _OPEN or entries[0].events != tuple(plan.events):
             raise OptionError(
                 f"journal: the ledger has no open reservation {self._resumed} of this plan for {dataset!r}; give "
                 "another journal, which starts a run that costs again."
             )
         self._reservation = self._resumed
+
+    def confirm(self) -> None:
+        """Makes sure, just before noise is drawn, that the reservation stands, and that nobody can void it any more.
+
+        Raises:
+            LedgerError: if somebody closed it, or the ledger cannot be told. No noise may be drawn then.
+        """
+        if self._ledger and self._reservation and not self._confirmed:
+            self._ledger.confirm(self._reservation)
+            self._confirmed = True
 
     def commit(self, certificate: Certificate) -> None:
         """Closes the reservation; warns if the ledger cannot be told, whatever the reason."""
@@ -91,7 +109,7 @@ class Booking:
                 self._ledger.commit(self._reservation, certificate=certificate.digest())
             except Exception as error:
                 # The release is paid for: losing it now would waste the budget, and a reservation counts as spent.
-                warnings.warn(f"the release is whole, but its reservation stays open: {error}", LedgerWarning, 4)
+                warnings.warn(f"the release is whole, but the ledger could not be told: {error}", LedgerWarning, 4)
 
     def void(self, error: BaseException) -> None:
         """Gives the reservation back. Only for a run that drew no noise."""

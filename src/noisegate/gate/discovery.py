@@ -144,6 +144,7 @@ class SchemaGate:
                     f"records={self._records} was given as public knowledge, but the data has another number; "
                     "replace-one needs the exact number. Correct it, or use adjacency='add-remove'."
                 )
+            self._booking.confirm()
         except BaseException as error:
             # Nothing was released: no noise is drawn before this point.
             self._booking.void(error)

@@ -176,6 +176,7 @@ class GradientSession(Session):
                     raise OptionError("no step was taken, so there is nothing to release.")
                 # All steps were taken before the interruption.
                 self._begin()
+                self._booking.confirm()
             self._values[plan.name] = plan.pack(arrays)
         released = super().release()
         if self._journal:
@@ -247,6 +248,7 @@ class GradientSession(Session):
             padded = block[np.minimum(np.arange(rows), len(block) - 1)]
             vectors = block_gradients(self._gradients, parameters, numeric[padded], codes[padded], self._device)
             self._gradients.add(sums, tuple(part[: len(block)] for part in vectors))
+        self._booking.confirm()
         self._drawn = True
         return noise.add_noise(sums, noise_std=event.noise_std, sampler=event.sampler)
 

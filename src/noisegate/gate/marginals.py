@@ -95,6 +95,7 @@ def release_marginals(
         codes = _read(source, bins, records if plan.budget.adjacency is Adjacency.REPLACE_ONE else None, progress)
         frame = _frame(codes, plan)
         measure = _measurement(plan)
+        booking.confirm()
     except BaseException as error:
         # Nothing was released: OpenDP draws its noise later.
         booking.void(error)

@@ -40,8 +40,8 @@ class Session:
     """The rounds of one plan, to be had from `Gate.open`.
 
     Use it in a ``with`` block, and call `release` once every question is answered, inside the block or behind it. An
-    error before any noise was drawn voids the reservation. From the first noise on it can only be committed: a session
-    that is left before every question is answered stays reserved, which counts as spent.
+    error before any noise was drawn voids the reservation. Just before the first noise it is confirmed, and can only be
+    committed from there on: a session that is left before every question is answered counts as spent.
 
     Args:
         plan: Questions with their noise.
@@ -110,6 +110,7 @@ class Session:
             try:
                 totals = self._engine.sum(self._source.unread(), tasks, self._progress)
                 self._check_records(totals.records)
+                self._booking.confirm()
                 self._drawn = True
                 values = {name: _noisy(totals.sums[name], self._plan.release(name)) for name in tasks}
             except BaseException as error:

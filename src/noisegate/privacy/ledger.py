@@ -1,7 +1,8 @@
 """The ledger: what every data set may cost, and what it has cost. Reserve first, then read.
 
-A run reserves its whole cost in one transaction before a record is read. A crash after that leaves the cost spent:
-nobody can know whether noise was drawn. Only a run that provably drew none may void its reservation. The figures are
+A run reserves its whole cost in one transaction before a record is read, and confirms it in another just before it
+draws its first noise. A crash after the first leaves the cost spent: nobody can know how far it came. Only a reservation
+that was not confirmed can be voided, by whomever: its run has drawn no noise, and will draw none. The figures are
 computed from the events each time, never from stored or added numbers.
 
 Opening a ledger costs nothing until the first method is called; SQLAlchemy is imported then. Each method reads the
@@ -46,7 +47,7 @@ class Account:
         spent: ε of all runs reserved or committed, composed.
         remaining: About the largest ε one more Gaussian run may have; None after Poisson-sampled runs, where what is
             left depends on what is asked.
-        reserved: How many runs are reserved and not finished. They count as spent.
+        reserved: How many runs are reserved, confirmed or not, and not finished. They count as spent.
         committed: How many runs are finished.
         voided: How many reservations were given back before noise was drawn.
     """
@@ -158,6 +159,28 @@ class Ledger:
             _append(transaction, Kind.RESERVE, dataset, reservation, accounts.reserve_payload(asked, purpose=purpose))
         return reservation
 
+    def confirm(self, reservation: str) -> None:
+        """Makes sure that a reservation stands, just before noise is drawn: from here on it cannot be voided.
+
+        To confirm again, as a run does that was interrupted and goes on, changes nothing.
+
+        Args:
+            reservation: As `reserve` returned it.
+
+        Raises:
+            OptionError: if the reservation is unknown.
+            LedgerError: if somebody closed it, or the ledger cannot be used or was tampered with. The run must stop.
+        """
+        with self._store.write() as transaction:
+            book = _open(transaction)
+            held = book.reservations.get(reservation)
+            if held is not None and held.state is State.CONFIRMED:
+                return
+            if held is not None and held.state is not State.RESERVED:
+                raise LedgerError(_gone(book.last(reservation), held.state, self.location))
+            dataset = accounts.open_reservation(book, reservation, Kind.CONFIRM).dataset
+            _append(transaction, Kind.CONFIRM, dataset, reservation, {})
+
     def commit(self, reservation: str, *, certificate: str) -> None:
         """Closes a reservation whose run is finished. It stays spent.
 
@@ -176,14 +199,14 @@ class Ledger:
         self._close(reservation, Kind.COMMIT, {"certificate": certificate})
 
     def void(self, reservation: str, *, reason: str) -> None:
-        """Gives a reservation back. Only for a run that provably drew no noise; it costs nothing afterwards.
+        """Gives back a reservation that was not confirmed; it costs nothing afterwards, and its run draws no noise.
 
         Args:
             reservation: As `reserve` returned it.
             reason: Why no noise was drawn, one line.
 
         Raises:
-            OptionError: if the reservation is unknown, committed or void already.
+            OptionError: if the reservation is unknown, confirmed, committed or void already.
             LedgerError: if the ledger cannot be used, or was tampered with.
         """
         self._close(reservation, Kind.VOID, {"reason": text_option("reason", reason)})
@@ -243,7 +266,7 @@ class Ledger:
 
     def _close(self, reservation: str, kind: Kind, payload: dict[str, Any]) -> None:
         with self._store.write() as transaction:
-            held = accounts.open_reservation(_open(transaction), reservation)
+            held = accounts.open_reservation(_open(transaction), reservation, kind)
             _append(transaction, kind, held.dataset, reservation, payload)
 
     def _judge(self, book: Book, dataset: str, asked: tuple[Event, ...]) -> None:
@@ -296,9 +319,19 @@ def _account(book: Book, dataset: str) -> Account:
         unit=cap.unit,
         spent=accounts.cost(events, cap.delta, cap.adjacency),
         remaining=accounts.remaining(events, cap),
-        reserved=book.count(dataset, State.RESERVED),
+        reserved=book.count(dataset, State.RESERVED, State.CONFIRMED),
         committed=book.count(dataset, State.COMMITTED),
         voided=book.count(dataset, State.VOID),
+    )
+
+
+def _gone(closing: Entry, state: State, place: str) -> str:
+    """Returns why a run whose reservation somebody else closed may not go on."""
+    spent = "Nothing was released and nothing is spent" if state is State.VOID else "Nothing was released; it is spent"
+    return (
+        f"the reservation {closing.reservation} of this run is {state.value} already, by row {closing.sequence} of the "
+        f"ledger {place}{f' ({closing.reason})' if closing.reason else ''}. The run stopped before it drew any noise. "
+        f"{spent}. Start it again, and let nobody close the reservation of a run that is under way."
     )
 
 

@@ -36,14 +36,16 @@ class Kind(StrEnum):
 
     REGISTER = "register"
     RESERVE = "reserve"
+    CONFIRM = "confirm"
     COMMIT = "commit"
     VOID = "void"
 
 
 class State(StrEnum):
-    """Where a reservation stands. Only a void one costs nothing."""
+    """Where a reservation stands. Only a void one costs nothing; a confirmed one may have drawn noise."""
 
     RESERVED = "reserved"
+    CONFIRMED = "confirmed"
     COMMITTED = "committed"
     VOID = "void"
 
@@ -156,9 +158,13 @@ class Book:
         held = (r for r in self.reservations.values() if r.dataset == dataset and r.state is not State.VOID)
         return tuple(event for reservation in held for event in reservation.events)
 
-    def count(self, dataset: str, state: State) -> int:
-        """Returns how many reservations of a data set are in a state."""
-        return sum(r.dataset == dataset and r.state is state for r in self.reservations.values())
+    def count(self, dataset: str, *states: State) -> int:
+        """Returns how many reservations of a data set are in one of the states."""
+        return sum(r.dataset == dataset and r.state in states for r in self.reservations.values())
+
+    def last(self, reservation: str) -> Entry:
+        """Returns the latest row about a reservation."""
+        return next(entry for entry in reversed(self.entries) if entry.reservation == reservation)
 
 
 def fold(rows: Sequence[Row]) -> Book:
@@ -196,6 +202,8 @@ def _entry(row: Row) -> Entry:
         return replace(entry, cap=Cap.from_json(data))
     if kind is Kind.RESERVE:
         return replace(entry, events=events_from_json(data["events"]), purpose=data["purpose"])
+    if kind is Kind.CONFIRM:
+        return entry
     if kind is Kind.COMMIT:
         return replace(entry, certificate=data["certificate"])
     return replace(entry, reason=data["reason"])
@@ -217,23 +225,30 @@ def _apply(book: Book, entry: Entry) -> None:
             dataset=entry.dataset, events=entry.events, state=State.RESERVED
         )
         return
-    held = open_reservation(book, entry.reservation)
+    held = open_reservation(book, entry.reservation, entry.kind)
     if held.dataset != entry.dataset:
         raise ValueError(f"reservation {entry.reservation!r} is one of data set {held.dataset!r}")
-    state = State.COMMITTED if entry.kind is Kind.COMMIT else State.VOID
-    book.reservations[entry.reservation] = replace(held, state=state)
+    book.reservations[entry.reservation] = replace(held, state=_AFTER[entry.kind])
 
 
-def open_reservation(book: Book, reservation: str) -> Reservation:
-    """Returns a reservation that may still be committed or voided.
+_AFTER = {Kind.CONFIRM: State.CONFIRMED, Kind.COMMIT: State.COMMITTED, Kind.VOID: State.VOID}
+
+
+def open_reservation(book: Book, reservation: str, kind: Kind) -> Reservation:
+    """Returns a reservation of which a row of `kind` may be written.
 
     Raises:
-        OptionError: if there is none, or it is closed.
+        OptionError: if there is none, it is closed, or it is to be voided or confirmed and was confirmed before.
     """
     held = book.reservations.get(reservation)
     if held is None:
         raise OptionError(f"reservation={reservation!r} is not in the ledger; see: noisegate ledger history DATASET")
-    if held.state is not State.RESERVED:
+    if held.state is State.CONFIRMED and kind is not Kind.COMMIT:
+        raise OptionError(
+            f"reservation={reservation!r} cannot be given back: its run confirmed it just before it drew noise (row "
+            f"{book.last(reservation).sequence}), and nobody can know what that released. Its cost stays."
+        )
+    if held.state in (State.COMMITTED, State.VOID):
         raise OptionError(f"reservation={reservation!r} is {held.state.value} already; that is final.")
     return held
 
