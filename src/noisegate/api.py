@@ -13,8 +13,10 @@ from noisegate.methods.automatic import AUTO, auto_for
 from noisegate.methods.catalogue import make_method
 from noisegate.methods.for_images import image_settings
 from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.ledger import Ledger
 from noisegate.schema import Schema
+from noisegate.schema_cost import discovery_beside
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +40,7 @@ def synthesize(
     seed: int = 0,
     device: str = "auto",
     on_error: str = "refuse",
+    discovery: Certificate | None = None,
     **settings: Any,
 ) -> Synthesizer:
     """Returns a synthesizer for a private table; its `sample(n)` gives the kind of table that was put in.
@@ -61,6 +64,8 @@ def synthesize(
         seed: Of the public randomness; the private noise takes none.
         device: "auto", "cpu", "cuda" or "mps".
         on_error: What happens to images that cannot be read: "refuse" the run, or "skip" them.
+        discovery: Certificate of the discovery that the schema was bought with, as `discover_schema` returns it. Beside
+            a TOML file it is found by itself.
         settings: Settings of the method, for instance ``frequencies=500``.
 
     Raises:
@@ -68,6 +73,7 @@ def synthesize(
         BudgetRefusedError: if the ledger refuses.
     """
     if isinstance(schema, str | Path):
+        discovery = discovery or discovery_beside(Path(schema))
         schema = Schema.from_toml(schema)
     if not isinstance(schema, Schema):
         raise OptionError(f"schema={schema!r} must be a noisegate.Schema, or the path of its TOML file.")
@@ -88,6 +94,7 @@ def synthesize(
         ledger=ledger,
         dataset=dataset,
         on_error=on_error,
+        discovery=discovery,
     )
     return chosen.fit(gate, device=device, convert=_converter(data, schema))
 

@@ -37,6 +37,7 @@ from noisegate.privacy.certificate_page import headline, render
 from noisegate.privacy.events import GaussianEvent, SampledGaussianEvent, ZeroConcentratedEvent
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, read_arrays
+from noisegate.schema_cost import check_stated
 
 FORMAT = 1
 MODEL_FILE, GENERATOR_FILE, PAGE_FILE = "model.json", "generator.safetensors", "certificate.md"
@@ -161,6 +162,7 @@ def verify_model(folder: Path) -> Verification:
     certificate = release.certificate
     recomputed = certificate.check()
     _ = release.schema  # stated, and one that can be read
+    check_stated(certificate)
     _check_events(release, folder)
     page = (folder / PAGE_FILE).read_text(encoding="utf-8")
     # Another version may word the page differently; what it states must still be the certificate's.

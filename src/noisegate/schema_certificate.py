@@ -15,6 +15,8 @@ from noisegate.schema.partial import gaps_of
 _ENDING = ".certificate.json"
 SCHEMA_HASH = "schema"
 """Name of the hash of the schema file in its certificate."""
+DISCOVERED = "Discovered with "
+"""How the first line of a discovered schema begins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,25 @@ def schema_hash(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
+def check_discovery(certificate: Certificate) -> None:
+    """Checks that the events of a certificate are those of the discovery of its columns.
+
+    Raises:
+        ModelError: if they are not, or it is of something else than a discovery.
+    """
+    if SCHEMA_HASH not in certificate.hashes:
+        raise ModelError(f"the certificate of {certificate.method!r} is not that of a discovered schema.")
+    if certificate.contributions is not None:
+        raise ModelError("a discovery's certificate states contributions, but none knows whose record each one is.")
+    if set(certificate.hashes) != {SCHEMA_HASH}:
+        raise ModelError("a discovery's certificate speaks of more than a schema, which no discovery does.")
+    try:
+        numeric, texts = gaps_of(certificate.public)
+    except TypeError as error:
+        raise ModelError(f"the kinds of columns in a discovery's certificate are broken: {error}.") from None
+    check_events(certificate.events, certificate.adjacency, numeric=numeric, texts=texts)
+
+
 def verify_schema(path: Path) -> SchemaVerification:
     """Recomputes ε of the certificate in the file `path` and compares the schema beside it.
 
@@ -61,15 +82,7 @@ def verify_schema(path: Path) -> SchemaVerification:
     if not path.name.endswith(_ENDING) or expected is None:
         raise ModelError(f"{path} is no certificate of a discovered schema; give a model folder, or SCHEMA{_ENDING}.")
     recomputed = certificate.check()
-    if certificate.contributions is not None:
-        raise ModelError(f"{path} states contributions, but a discovery does not know whose record each one is.")
-    if set(certificate.hashes) != {SCHEMA_HASH}:
-        raise ModelError(f"{path} speaks of more than a schema, which no discovery does.")
-    try:
-        numeric, texts = gaps_of(certificate.public)
-    except TypeError as error:
-        raise ModelError(f"{path}: the kinds of its columns are broken: {error}.") from None
-    check_events(certificate.events, certificate.adjacency, numeric=numeric, texts=texts)
+    check_discovery(certificate)
     schema = path.with_name(path.name.removesuffix(_ENDING))
     try:
         found = schema_hash(schema.read_bytes())

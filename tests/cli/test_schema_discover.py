@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from noisegate.schema import Schema
+from noisegate.cli.run import RUN_FILE, Run
+from noisegate.gate.discovery import discover_schema
+from noisegate.methods.catalogue import make_method
+from noisegate.schema import Boolean, Schema
 from noisegate.schema_certificate import certificate_path, schema_hash
+
+from .conftest import TINY
 
 CANARY = "CANARY7531"
 KINDS = "age=integer,income=continuous,job=categorical,answer=boolean"
@@ -159,3 +164,41 @@ def test_a_cost_beyond_the_cap_ends_with_code_3(clinic, cli):
     ended = cli(*discover(clinic, epsilon="3.5"))
     assert (ended.code, clinic.account().spent) == (3, 0)
     assert not (clinic.folder / "found.toml").exists()
+
+
+def test_a_fit_says_what_its_schema_cost(clinic, cli):
+    assert cli(*discover(clinic, epsilon="1.5", kinds=KINDS.replace("job=categorical", "job=ignore"))).code == 0
+    fit = ["fit", clinic.data, "--schema", "found.toml", "--epsilon", "1", "-o", "model", *TINY]
+    proof = clinic.folder / "found.toml.certificate.json"
+    kept = proof.read_bytes()
+    proof.unlink()
+    missing = cli(*fit)
+    assert (missing.code, "is missing: a fit could not say" in " ".join(missing.err.split())) == (2, True)
+    assert not (clinic.folder / "model.partial").exists()
+    proof.write_bytes(kept)
+    assert cli(*fit).code == 0
+    told = json.loads((clinic.folder / "model" / "certificate.json").read_text())["public"]["discovery"]
+    assert told["certificate"] == json.loads(kept)
+    assert 1.5 < told["together"]["epsilon"] < 2.5
+    verified = " ".join(cli("verify", "model").out.split())
+    assert f"both together satisfy ({told['together']['epsilon']:g}, 2e-05)-differential privacy" in verified
+
+
+def test_a_training_that_is_resumed_keeps_what_its_schema_cost(clinic, tmp_path):
+    certificate = json.loads(
+        json.dumps(discover_schema(clinic.data, epsilon=2.0, kinds=kinds_of()).certificate.to_json())
+    )
+    schema = Schema((Boolean(name="answer"),))
+    plain = {"delta": 1e-5, "adjacency": "add-remove", "records": 600, "unit": "record"}
+    none = {"unit_column": None, "contributions": None, "dataset": None, "ledger": None}
+    run = Run(method=make_method("dp-gan", {}), schema=schema, epsilon=1.0, discovery=certificate, **plain, **none)
+    run.write(tmp_path)
+    assert Run.read(tmp_path, typed=None, default=None).discovery == certificate
+    told = json.loads((tmp_path / RUN_FILE).read_text())
+    del told["discovery"]  # as earlier versions wrote it
+    (tmp_path / RUN_FILE).write_text(json.dumps(told))
+    assert Run.read(tmp_path, typed=None, default=None).discovery is None
+
+
+def kinds_of():
+    return dict(pair.split("=") for pair in KINDS.split(","))

@@ -148,12 +148,20 @@ def _new_run(options: Mapping[str, Any]) -> Run:
     """Returns what the options ask for."""
     from noisegate.cli.run import Run
     from noisegate.methods.for_images import make_for
+    from noisegate.schema_cost import discovery_beside
 
     _required(options["data"], _DATA)
     schema, epsilon = described_schema(options["schema"], options), _required(options["epsilon"], "--epsilon")
     settings = {"seed": options["seed"], **public_setting(options["public"]), **read_settings(options["settings"])}
     method = make_for(options["method"], schema, settings)
-    return Run(method=method, schema=schema, epsilon=epsilon, **{name: options[name] for name in _KEPT})
+    discovery = None if options["schema"] is None else discovery_beside(options["schema"])
+    return Run(
+        method=method,
+        schema=schema,
+        epsilon=epsilon,
+        discovery=None if discovery is None else discovery.to_json(),
+        **{name: options[name] for name in _KEPT},
+    )
 
 
 def _typed(context: typer.Context) -> dict[str, Any]:

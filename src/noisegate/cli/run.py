@@ -36,6 +36,7 @@ class Run:
         dataset: Data set of the ledger to book on, or None.
         ledger: Place of the ledger, or None for the default one.
         on_error: What happens to images that cannot be read: "refuse" or "skip".
+        discovery: Certificate of the discovery of the schema as a JSON object, or None if it was not discovered.
     """
 
     method: AnyMethod
@@ -50,10 +51,12 @@ class Run:
     dataset: str | None
     ledger: str | None
     on_error: str = "refuse"
+    discovery: Mapping[str, Any] | None = None
 
     def gate(self, data: str, *, show_values: bool, progress: Callable[[int], None]) -> Gate:
         """Returns the gate before the records in `data`; nothing is read yet."""
         from noisegate.gate.gate import Gate
+        from noisegate.privacy.certificate import Certificate
         from noisegate.privacy.ledger import Ledger
 
         return Gate(
@@ -69,6 +72,7 @@ class Run:
             ledger=Ledger(self.ledger) if self.dataset is not None else None,
             dataset=self.dataset,
             on_error=self.on_error,
+            discovery=None if self.discovery is None else Certificate.from_json(self.discovery),
             show_values=show_values,
             progress=progress,
         )

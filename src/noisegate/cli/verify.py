@@ -29,6 +29,7 @@ def verify(
         _verify_schema(model, as_json)
         return
     from noisegate.model_folder import verify_model
+    from noisegate.privacy.certificate_page import schema_cost
 
     found = verify_model(model)
     certificate = found.certificate
@@ -41,6 +42,9 @@ def verify(
         f"(recomputed: {found.recomputed_epsilon:.9g}) at delta = {certificate.delta:g}, "
         f"{certificate.adjacency.value}, unit: {used(certificate.unit, certificate.contributions)}."
     )
+    bought = schema_cost(certificate)
+    if bought is not None:
+        OUT.print(bought, soft_wrap=True)
     OUT.print(f"Hashes are right: {', '.join(found.files)}.")
     if found.others:
         OUT.print(f"[yellow]Not covered[/yellow], whatever it holds: {escape(', '.join(map(repr, found.others)))}.")

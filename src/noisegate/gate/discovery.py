@@ -34,7 +34,7 @@ from noisegate.privacy.events import GaussianEvent
 from noisegate.privacy.ledger import Ledger
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Schema
-from noisegate.schema_certificate import SCHEMA_HASH, schema_hash
+from noisegate.schema_certificate import DISCOVERED, SCHEMA_HASH, schema_hash
 
 METHOD = "schema discovery"
 
@@ -236,7 +236,7 @@ class SchemaGate:
     def _headline(self) -> str:
         budget = self.plan.budget
         return (
-            f"Discovered with ({budget.epsilon:g}, {budget.delta:g})-differential privacy, {budget.adjacency.value}, "
+            f"{DISCOVERED}({budget.epsilon:g}, {budget.delta:g})-differential privacy, {budget.adjacency.value}, "
             f"unit: {budget.unit}.\nNames and kinds of the columns were taken as public. Bounds and levels were bought "
             f"with noise of ±{2 * self.plan.noise_records:.0f} records on each count.\nWhat is publicly known may be "
             "corrected here. Never correct it by looking at the private records."

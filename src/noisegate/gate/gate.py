@@ -24,6 +24,8 @@ from noisegate.gate.gradients import GradientSession
 from noisegate.gate.losses import FactoredLoss, RecordLoss
 from noisegate.gate.session import Session
 from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.events import Event
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 from noisegate.privacy.ledger import Ledger
 from noisegate.privacy.marginal_plan import MarginalPlan
@@ -31,6 +33,7 @@ from noisegate.privacy.plan import Budget, CalibratedPlan
 from noisegate.privacy.release import Release
 from noisegate.privacy.units import RECORD, unit_text
 from noisegate.schema import Schema
+from noisegate.schema_cost import KEY, check_fits, stated
 
 
 class Gate:
@@ -57,6 +60,8 @@ class Gate:
         progress: Called with the number of records summed so far; for the operator only.
         on_error: What is done with an image that cannot be used: "refuse" the run, or "skip" the image, which `skipped`
             counts for the operator.
+        discovery: Certificate of the discovery that the schema was bought with, if it was: the certificate of what is
+            released names it, and states what both cost together.
 
     Raises:
         UserError: if any of these is unusable.
@@ -80,6 +85,7 @@ class Gate:
         show_values: bool = False,
         progress: Progress | None = None,
         on_error: str = "refuse",
+        discovery: Certificate | None = None,
     ) -> None:
         if not isinstance(schema, Schema):
             raise OptionError(
@@ -116,6 +122,9 @@ class Gate:
         self._engine = engine or LocalEngine()
         self._progress = progress
         self._once = threading.Lock()
+        self._discovery = discovery
+        if discovery is not None:
+            check_fits(discovery, schema)
         self._source.check()
 
     @property
@@ -135,6 +144,11 @@ class Gate:
             DataError: if they share a file, or are the same table.
         """
         check_apart(self._data, public)
+
+    def _known(self, events: tuple[Event, ...], public: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what a certificate lists as public, and what the schema cost if it was bought."""
+        cost = {} if self._discovery is None else {KEY: stated(self._discovery, self.budget, events)}
+        return {"schema": self.schema.to_json(), "records": self.records, **public, **cost}
 
     def open(self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any]) -> Session:
         """Returns a session that answers `plan` in rounds; nothing is read or spent before its first question.
@@ -158,7 +172,7 @@ class Gate:
             self._source,
             records=self.records,
             method=method,
-            public={"schema": self.schema.to_json(), "records": self.records, **public, **_adaptive(plan)},
+            public={**self._known(plan.events, public), **_adaptive(plan)},
             engine=self._engine,
             progress=self._progress,
             booking=Booking(self._ledger, self._dataset),
@@ -226,7 +240,7 @@ class Gate:
             loss,
             records=self.records,
             method=method,
-            public={"schema": self.schema.to_json(), "records": self.records, **public},
+            public=self._known(plan.events, public),
             engine=self._engine,
             progress=self._progress,
             booking=Booking(self._ledger, self._dataset),
@@ -262,7 +276,7 @@ class Gate:
             bins,
             records=self.records,
             method=method,
-            public={"schema": self.schema.to_json(), "records": self.records, **public},
+            public=self._known(plan.events, public),
             progress=self._progress,
             booking=Booking(self._ledger, self._dataset),
             once=self._once,

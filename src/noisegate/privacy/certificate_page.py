@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import (
@@ -86,6 +88,23 @@ def _factor(epsilon: float) -> str:
     return f"{exp(epsilon):.4g}" if epsilon < 700 else "beyond any meaning"
 
 
+def schema_cost(certificate: Certificate) -> str | None:
+    """Returns what the schema cost, if it was bought from private records, and what that makes together."""
+    discovery = certificate.public.get("discovery")
+    if not isinstance(discovery, Mapping):
+        return None
+    together = discovery.get("together")
+    both = (
+        f"both together satisfy ({together['epsilon']:.6g}, {together['delta']:.6g})-differential privacy"
+        if isinstance(together, Mapping)
+        else "its cost comes on top, and cannot be added up, as it is for other neighbours or another privacy unit"
+    )
+    return (
+        f"The schema was bought with ({discovery['epsilon']:g}, {discovery['delta']:g})-differential privacy, by a "
+        f"discovery whose certificate has the SHA-256 {discovery['digest']}. If it was from the same records, {both}."
+    )
+
+
 def _public(certificate: Certificate) -> list[str]:
     schema = certificate.public.get("schema")
     described = schema.get("columns") if isinstance(schema, dict) else None
@@ -101,6 +120,8 @@ def _public(certificate: Certificate) -> list[str]:
     if records is not None:
         exact = certificate.adjacency is Adjacency.REPLACE_ONE
         lines.append(f"* {'The number of records' if exact else 'A guess of the number of records'}: {records}.")
+    bought = schema_cost(certificate)
+    lines += [] if bought is None else ["", bought]
     if certificate.ledger:
         lines += ["", f"The cost is booked in a ledger on the data set {certificate.ledger.get('dataset')!r}."]
     return [

@@ -1,9 +1,9 @@
 """The ledger: what every data set may cost, and what it has cost. Reserve first, then read.
 
 A run reserves its whole cost in one transaction before a record is read, and confirms it in another just before it
-draws its first noise. A crash after the first leaves the cost spent: nobody can know how far it came. Only a reservation
-that was not confirmed can be voided, by whomever: its run has drawn no noise, and will draw none. The figures are
-computed from the events each time, never from stored or added numbers.
+draws its first noise. A crash after the first leaves the cost spent: nobody can know how far it came. Only a
+reservation that was not confirmed can be voided, by whomever: its run has drawn no noise, and will draw none. The
+figures are computed from the events each time, never from stored or added numbers.
 
 Opening a ledger costs nothing until the first method is called; SQLAlchemy is imported then. Each method reads the
 whole ledger and checks its chain (`ledger_chain`) before it believes a row.
