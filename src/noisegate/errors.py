@@ -62,7 +62,7 @@ class DivergedError(UserError):
 
 
 class LedgerWarning(UserWarning):
-    """A run is whole, but the ledger could not be told so; its cost stays reserved, which counts as spent."""
+    """A run is whole, but the ledger could not be told so, which counts as spent; or a data set's name may mislead."""
 
 
 class SlowKernelsWarning(UserWarning):

@@ -90,6 +90,7 @@ T_LATTICE = f"{T_COMPOSITION}::test_a_step_on_the_lattice_is_never_below_the_exa
 T_CONCENTRATED, T_MARGINAL_PLAN = "privacy/test_zero_concentrated.py", "privacy/test_marginal_plan.py"
 T_MARGINALS = "gate/test_marginals.py"
 T_IN_FLIGHT = "gate/test_voided_in_flight.py"
+LEDGER_TABLES, T_NAMES = "privacy/ledger_tables.py", "privacy/test_ledger_names.py"
 T_MARGINALS_STOP = f"{T_MARGINALS}::test_what_opendp_says_when_it_stops_is_not_passed_on"
 T_COUNTING, T_ROUNDS = "gate/test_counting.py", "gate/test_rounds.py"
 PAIRWISE, DESIGN, T_DESIGN = (
@@ -288,6 +289,28 @@ BUGS = (
         "if False and",
         T_GATE,
         T_IN_FLIGHT,
+    ),
+    one(
+        "second-budget-under-a-lookalike",
+        LEDGER,
+        "            if alike is not None:\n",
+        "            if False:\n",
+        T_NAMES,
+    ),
+    Bug(
+        "tables-of-another-schema",
+        (
+            (LEDGER_TABLES, "{None: self._location.schema}", "{}"),
+            (LEDGER_TABLES, '"SET LOCAL search_path = pg_catalog, pg_temp"', '"SELECT 1"'),
+        ),
+        (T_NAMES,),
+    ),
+    one(
+        "functions-of-another-schema",
+        LEDGER_TABLES,
+        '"SET LOCAL search_path = pg_catalog, pg_temp"',
+        '"SELECT 1"',
+        T_NAMES,
     ),
     one("sums-released-though-voided", SESSION, "                self._booking.confirm()\n", "", T_IN_FLIGHT),
     one(

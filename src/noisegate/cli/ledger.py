@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Annotated
 
 import typer
 
 from noisegate.cli.arguments import AdjacencyOption, Delta, Json, LedgerOption
-from noisegate.cli.console import OUT, print_json, say, table
+from noisegate.cli.console import OUT, print_json, say, table, warn
 from noisegate.cli.verbs import Verbs
+from noisegate.errors import LedgerWarning
 from noisegate.privacy.events import event_to_json
 from noisegate.privacy.ledger import Account, Entry, Ledger
 
@@ -32,7 +34,11 @@ def register(
     Example: `noisegate ledger register clinic-2026 --epsilon 3`
     """
     book = Ledger(ledger)
-    book.register(dataset, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+    with warnings.catch_warnings(record=True, category=LedgerWarning) as told:
+        warnings.simplefilter("always", LedgerWarning)
+        book.register(dataset, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+    for one in told:
+        warn(str(one.message))
     say(f"Registered {dataset!r} with a cap of epsilon = {epsilon:g} at delta = {delta:g} in {book.location}.")
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import uuid
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
@@ -20,13 +21,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noisegate.errors import BudgetRefusedError, LedgerError, OptionError
+from noisegate.errors import BudgetRefusedError, LedgerError, LedgerWarning, OptionError
 from noisegate.privacy import ledger_accounts as accounts
 from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.events import Event
 from noisegate.privacy.ledger_accounts import Book, Cap, Entry, Kind, State, text_option
 from noisegate.privacy.ledger_chain import next_row, verify
 from noisegate.privacy.ledger_location import locate
+from noisegate.privacy.ledger_names import lookalike, mixed_scripts
 
 if TYPE_CHECKING:
     from noisegate.privacy.ledger_tables import Store, Transaction
@@ -96,7 +98,8 @@ class Ledger:
         """Gives a data set its cap, for good. Makes the ledger if there is none.
 
         Args:
-            dataset: A new name.
+            dataset: A new name, which nobody takes for one that is registered: refused if it differs only by case,
+                blanks or letters that look alike; warned of if a word of it mixes alphabets.
             epsilon: In (0, 1000]: what all runs together may cost.
             delta: In (0, 1/2).
             adjacency: The neighbouring relation that every run must use.
@@ -109,14 +112,27 @@ class Ledger:
         text_option("dataset", dataset)
         cap = Cap(epsilon=epsilon, delta=delta, adjacency=Adjacency.parse(adjacency), unit=unit)
         with self._store.write(create=True) as transaction:
-            taken = _open(transaction).caps.get(dataset)
+            caps = _open(transaction).caps
+            taken, alike = caps.get(dataset), lookalike(dataset, caps)
             if taken is not None:
                 raise OptionError(
                     f"dataset={dataset!r} is registered already, with the cap ε = {taken.epsilon:g} at "
                     f"δ = {taken.delta:g} ({taken.adjacency.value}, unit {taken.unit!r}), "
                     "and a cap never changes; use it, or another name."
                 )
+            if alike is not None:
+                raise OptionError(
+                    f"dataset={dataset!r} differs from {alike!r}, which is registered, only by case, blanks or letters "
+                    "that look alike; two names for one data set would be two budgets. Use that one, or another name."
+                )
             _append(transaction, Kind.REGISTER, dataset, None, cap.to_json())
+        if scripts := mixed_scripts(dataset):
+            warnings.warn(
+                f"dataset={dataset!r} has a word with letters of several alphabets ({', '.join(scripts)}), "
+                "some of which may look alike: who types it later may type another. It is registered as it stands.",
+                LedgerWarning,
+                2,
+            )
 
     def reserve(
         self,

@@ -27,6 +27,7 @@ from noisegate.privacy.events import (
     events_from_json,
 )
 from noisegate.privacy.ledger_chain import Row
+from noisegate.privacy.ledger_names import lookalike
 
 MAXIMUM_EPSILON = 1000.0
 
@@ -147,6 +148,12 @@ class Book:
         """
         if dataset not in self.caps:
             known = ", ".join(repr(name) for name in self.caps) or "none"
+            alike = lookalike(dataset, self.caps) if isinstance(dataset, str) else None
+            if alike is not None:
+                raise OptionError(
+                    f"dataset={dataset!r} is not registered in the ledger, but {alike!r} is, from which it differs "
+                    f"only by case, blanks or letters that look alike; give {alike!r}."
+                )
             raise OptionError(
                 f"dataset={dataset!r} is not registered in the ledger (registered: {known}); run: "
                 f"noisegate ledger register {dataset} --epsilon E --delta D"

@@ -7,6 +7,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 from noisegate.errors import MissingExtraError, OptionError
 
@@ -16,17 +17,20 @@ _DRIVER = "postgresql+psycopg"
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerLocation:
-    """Exactly one of `path` and `url` is set.
+    """Exactly one of `path` and `url` is set, the latter with `schema`.
 
     Attributes:
         path: An SQLite file.
         url: A PostgreSQL URL with its driver, password included: never print it.
         shown: The same place for messages, with any password masked.
+        schema: The schema of the database that holds the tables. What the server's search path says is not followed:
+            whoever may make a schema that stands in it could slip in an empty ledger.
     """
 
     path: Path | None
     url: str | None
     shown: str
+    schema: str | None = None
 
 
 def locate(location: str | Path | None) -> LedgerLocation:
@@ -77,7 +81,20 @@ def _postgresql(url: str, *, shown: str) -> LedgerLocation:
             f"ledger={shown!r} needs the PostgreSQL driver psycopg, which is not installed; "
             "run: pip install 'noisegate[postgresql]'"
         )
-    return LedgerLocation(path=None, url=url, shown=shown)
+    return LedgerLocation(path=None, url=url, shown=shown, schema=_schema(url, shown))
+
+
+def _schema(url: str, shown: str) -> str:
+    """Returns the schema that a URL names by ``?options=-csearch_path=NAME``; public where it names none."""
+    options = " ".join(parse_qs(urlsplit(url).query).get("options", []))
+    named = re.findall(r"(?:-c\s*|--)search_path=(\"[^\"]*\"|[^\s,]+)", options)
+    name = named[-1].strip("\"'") if named else "public"
+    if not re.fullmatch(r"[\w.-]{1,63}", name) or name.startswith("pg_"):
+        raise OptionError(
+            f"ledger={shown!r}: the tables of a ledger lie in a schema that is named in full, not {name!r}; for "
+            "instance ?options=-csearch_path%3Dledgers, or leave it out for the schema public."
+        )
+    return name
 
 
 def _masked(url: str) -> str:

@@ -117,13 +117,18 @@ class Store:
         self, *, create: bool, write: bool = False, isolation: str | None = None
     ) -> Iterator[sa.Connection]:
         self._require_file(create=create)
-        options = {"noisegate_create": create, "noisegate_write": write}
+        # Every name of a table carries its schema, whatever the search path of server, database or role is.
+        options: dict[str, object] = {"noisegate_create": create, "noisegate_write": write}
+        options["schema_translate_map"] = {None: self._location.schema}
         try:
             with self._engine(create).connect() as connection:
                 connection = connection.execution_options(**options)
                 if isolation:
                     connection = connection.execution_options(isolation_level=isolation)
                 with connection.begin():
+                    if self._location.url:
+                        # First, so that no function or operator of another schema stands in for one of PostgreSQL.
+                        connection.exec_driver_sql("SET LOCAL search_path = pg_catalog, pg_temp")
                     yield connection
         except SQLAlchemyError as error:
             raise _explained(error, self._location.shown) from error
@@ -175,7 +180,8 @@ class Store:
 
     def _require_tables(self, connection: sa.Connection, *, create: bool) -> None:
         inspector = sa.inspect(connection)
-        present = [inspector.has_table(table.name) for table in (ENTRIES, HEAD)]
+        schema = self._location.schema
+        present = [inspector.has_table(table.name, schema=schema) for table in (ENTRIES, HEAD)]
         if all(present):
             return
         if any(present):
@@ -185,7 +191,7 @@ class Store:
         if self._location.path and inspector.get_table_names():
             raise LedgerError(f"{self._location.shown} is a database of something else; give a ledger its own file.")
         if not create:
-            raise self._absent()
+            raise self._absent(self._elsewhere(inspector))
         _METADATA.create_all(connection)
         connection.execute(sa.insert(HEAD).values(id=1, rows=GENESIS.rows, hash=GENESIS.hash))
 
@@ -196,8 +202,21 @@ class Store:
         # Before the first read: under READ COMMITTED every later statement sees what the last writer left.
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
 
-    def _absent(self) -> LedgerError:
+    def _elsewhere(self, inspector: sa.Inspector) -> tuple[str, ...]:
+        """Returns the other schemas of a PostgreSQL database that hold a ledger."""
+        if self._location.url is None:
+            return ()
+        schemas = (name for name in inspector.get_schema_names() if name != self._location.schema)
+        return tuple(name for name in schemas if inspector.has_table(ENTRIES.name, schema=name))
+
+    def _absent(self, elsewhere: tuple[str, ...] = ()) -> LedgerError:
         where = self._location.shown
+        if elsewhere:
+            return LedgerError(
+                f"there is no ledger in the schema {self._location.schema!r} of {where}, but there is one in "
+                f"{', '.join(map(repr, elsewhere))}. A search path is not followed, since others may change what it "
+                f"finds. If that one is yours, name it in the URL: ?options=-csearch_path%3D{elsewhere[0]}"
+            )
         return LedgerError(
             f"there is no ledger at {where}; the owner of the data makes it by registering a data set: "
             f"noisegate ledger register NAME --epsilon E --delta D --ledger {where}"
