@@ -20,6 +20,7 @@ from noisegate.output.image_batch import ImageBatch, image_batch
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable, Region, Schema, decode
+from noisegate.seeds import check_seed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,6 +135,8 @@ class Synthesizer:
             raise OptionError(f"n={n!r}: the number of records to sample must be a whole number, 0 or more.")
         if n >= MOST_ROWS:
             raise OptionError(f"n={n:,}: at most {MOST_ROWS - 1:,} records are sampled at once; ask for fewer.")
+        if seed is not None:
+            check_seed(seed)
         region = self._region(where) if where else None
         model, asked = self.model, "the constraints of the schema"
         if region is not None:

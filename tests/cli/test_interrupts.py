@@ -196,3 +196,37 @@ def test_outside_the_main_thread_signals_are_left_alone():
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+@pytest.mark.parametrize("seed", [2**70, 2**63, -1, "x"])
+def test_an_unusable_seed_spends_nothing(desk, cli, seed):
+    before = desk.listing()
+    ended = cli(*desk.fit("--seed", seed))
+    assert (ended.code, "--seed" in ended.err, desk.account().spent) == (2, True, 0)
+    assert desk.listing() == before
+
+
+def test_a_release_that_waits_for_a_fit_may_be_given_another_seed(desk, cli, monkeypatch):
+    """As an earlier version left it: with a seed that no fit can draw from."""
+    desk.fit()
+    with monkeypatch.context() as earlier:
+        earlier.setattr("noisegate.methods.pairwise.method.check_seed", lambda seed: None)
+        earlier.setattr("noisegate.cli.fit._finish", lambda *_: 1 / 0)
+        settings = ["--method", "pairwise", "--set", f"seed={2**70}"]
+        fit = ["fit", desk.data, "--schema", desk.schema, "--epsilon", "1", "--out", desk.out, *settings]
+        assert cli(*fit, "--dataset", "clinic", "--ledger", desk.ledger).code == 1
+    assert _release_is_kept(desk)
+    stuck = cli("fit", "--resume", "--out", desk.out)
+    assert (stuck.code, "seed=" in stuck.err) == (2, True)
+    assert cli("fit", "--resume", "--out", desk.out, "--seed", 3).code == 0
+    assert cli("sample", desk.out, "-n", 5, "-o", desk.folder / "made.csv").code == 0
+    assert _counts(desk) == (0, 1, 0)
+
+
+def test_a_release_whose_questions_were_drawn_keeps_its_seed(desk, cli, ctrl_c):
+    release = ctrl_c(step=2)
+    cli(*desk.fit())
+    release()
+    refused = cli("fit", "--resume", "--out", desk.out, "--seed", 3)
+    assert (refused.code, "was asked with seed 0" in " ".join(refused.err.split())) == (2, True)
+    assert cli("fit", "--resume", "--out", desk.out, "--seed", 0).code == 0

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from noisegate.errors import OptionError
+from noisegate.seeds import MOST_SEED
 
 SchemaOption = Annotated[
     Path | None,
@@ -59,7 +60,10 @@ Public = Annotated[
         "one.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Of the public randomness. The private noise takes no seed.")]
+Seed = Annotated[
+    int,
+    typer.Option("--seed", min=0, max=MOST_SEED, help="Of the public randomness. The private noise takes no seed."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
 LedgerOption = Annotated[
     str | None,

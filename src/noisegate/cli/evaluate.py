@@ -14,6 +14,7 @@ from noisegate.cli.evaluate_images import Asked, check_given, evaluate_images
 from noisegate.cli.reading import say_files
 from noisegate.cli.writing import new_file
 from noisegate.errors import OptionError
+from noisegate.seeds import MOST_EVALUATION_SEED
 
 if TYPE_CHECKING:
     from noisegate.evaluation.choice import Choice
@@ -28,7 +29,12 @@ def evaluate(
     train: Annotated[
         Path | None, typer.Option("--train", help="Real records that the fit used: gives the ceiling to compare with.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the classifiers and of the choice of triples.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed", min=0, max=MOST_EVALUATION_SEED, help="Of the classifiers and of the choice of triples."
+        ),
+    ] = 0,
     images: Annotated[
         bool,
         typer.Option(

@@ -124,7 +124,7 @@ def fit(
     unfinished = Unfinished(out)
     with held() as may_stop:
         if resume and not unfinished.training:
-            release, chosen = unfinished.reopen()
+            release, chosen = unfinished.reopen(_typed(context).get("seed"))
             _check_device(chosen, device)
             say(f"Going on with {out}: nothing is read or spent.")
         else:

@@ -15,6 +15,7 @@ from noisegate.cli.console import OUT, print_json, say, warn
 from noisegate.cli.console import steps as progress_of
 from noisegate.cli.verbs import Verbs
 from noisegate.errors import OptionError
+from noisegate.seeds import MOST_EVALUATION_SEED
 
 if TYPE_CHECKING:
     from noisegate.networks.named import FrozenNetwork
@@ -50,7 +51,9 @@ def encoder(
         typer.Option("--on-error", metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them."),
     ] = "refuse",
     epochs: Annotated[int, typer.Option("--epochs", help="Times that every image is seen.")] = 5,
-    seed: Annotated[int, typer.Option("--seed", help="Of weights, order and augmentation.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=MOST_EVALUATION_SEED, help="Of weights, order and augmentation.")
+    ] = 0,
     as_json: Json = False,
 ) -> None:
     """Train a small encoder to tell the labels of public images apart.
@@ -99,7 +102,9 @@ def decoder(
         typer.Option("--on-error", metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them."),
     ] = "refuse",
     steps: Annotated[int, typer.Option("--steps", help="Of the training.")] = 3000,
-    seed: Annotated[int, typer.Option("--seed", help="Of weights, order and noise.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=MOST_EVALUATION_SEED, help="Of weights, order and noise.")
+    ] = 0,
     device: Annotated[str, typer.Option("--device", help="Where to train: auto, cpu, cuda or mps.")] = "auto",
     as_json: Json = False,
 ) -> None:

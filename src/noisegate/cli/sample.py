@@ -15,6 +15,7 @@ from noisegate.cli.arguments import Json
 from noisegate.cli.conditions import read_conditions
 from noisegate.cli.console import print_json, say, steps
 from noisegate.errors import OptionError
+from noisegate.seeds import MOST_SEED
 
 if TYPE_CHECKING:
     from noisegate.output.image_batch import ImageBatch
@@ -37,7 +38,9 @@ def sample(
             "`labels`), .csv (a column for each pixel), or no ending for PNG files in class folders.",
         ),
     ],
-    seed: Annotated[int | None, typer.Option("--seed", help="For the same records again.")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, max=MOST_SEED, help="For the same records again.")
+    ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(

@@ -111,11 +111,15 @@ class Unfinished:
         marks = (self.folder / JOURNAL_FILE).read_bytes().partition(b"\n")[2]
         return marks.count(b".")
 
-    def reopen(self) -> tuple[Release, AnyMethod]:
+    def reopen(self, seed: int | None = None) -> tuple[Release, AnyMethod]:
         """Returns the release of an interrupted fit, and the method with its settings.
+
+        Args:
+            seed: Another seed for the fit, where it is the fit alone that draws; None for the one that it has.
 
         Raises:
             ModelError: if there is none.
+            OptionError: if the release was asked with another seed.
         """
         from noisegate.methods.catalogue import method_of
 
@@ -130,7 +134,7 @@ class Unfinished:
                 "run stays spent."
             )
         release = Release.load(self.folder)
-        return release, method_of(release.certificate)
+        return release, method_of(release.certificate, seed=seed)
 
     def checkpoint(self, fitting: Fit) -> None:
         """Writes where the fit stands; a full disk loses the checkpoint only."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from noisegate.errors import DataError, OptionError
 from noisegate.evaluation.feature_rows import check_features
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
 BINS, LEVEL = 100, 0.05
 """The authors': K, and the level of the tests."""
@@ -78,6 +79,7 @@ def different_bins(
         OptionError: ``bins`` is below 2, or ``level`` is not between 0 and 1.
         DataError: the rows are no matrices of finite numbers with the same columns, or too few for two bins.
     """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
     if bins < 2 or not 0 < level < 1:
         raise OptionError(f"bins is {bins} and level is {level}; expected at least 2, and a level between 0 and 1")
     check_features(synthetic, real, least=2)

@@ -13,6 +13,7 @@ import numpy as np
 from noisegate.errors import DataError
 from noisegate.evaluation.cells import Cells
 from noisegate.evaluation.marginals import MarginalReport, order_distances
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
 
 def code_distances(
@@ -41,6 +42,7 @@ def code_distances(
         DataError: an array has another shape, no rows, or a code outside its column's range.
         OptionError: an order or ``max_subsets`` below 1.
     """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
     for codes, what in ((synthetic, "synthetic"), (real, "real")):
         _check(codes, what, sizes)
     both = tuple(

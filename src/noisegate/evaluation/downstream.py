@@ -22,6 +22,7 @@ from noisegate.evaluation.scores import Scores, score
 from noisegate.evaluation.training import LabelledRows
 from noisegate.evaluation.twelve import Twelve
 from noisegate.schema import CodedColumn, NumericColumn, Schema
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
 
 class Classifier(Protocol):
@@ -141,6 +142,7 @@ def downstream_scores(
             lacks a column, or a pixel is missing.
         OptionError: ``classifiers`` is no such choice, ``jobs`` is below 1, or the columns are no images.
     """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
     choice = read_choice(classifiers)
     if reason := unscorable(test, schema):
         raise DataError(f"no downstream scores: {reason}")

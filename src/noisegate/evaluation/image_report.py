@@ -19,6 +19,7 @@ from noisegate.evaluation.kid import kernel_name
 from noisegate.evaluation.prd import prd_name
 from noisegate.evaluation.protocol import Progress
 from noisegate.schema import Schema
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -137,6 +138,7 @@ def evaluate_images(
         DataError: a set is empty or does not have the form of the schema.
         ModelError: the encoder in the package cannot be read.
     """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
     form = schema.images
     if form is None:
         raise SchemaError("the schema describes a table; describe images with noisegate.schema.pixel_schema(...)")

@@ -12,6 +12,7 @@ import numpy as np
 
 from noisegate.errors import OptionError
 from noisegate.evaluation.feature_rows import check_features
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +65,7 @@ def kernel_distance(
         OptionError: ``subsets`` is below 1 or ``size`` below 2.
         DataError: the features are no matrices of finite numbers with the same columns and at least two rows each.
     """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
     if subsets < 1 or size < 2:
         raise OptionError(f"subsets is {subsets} and size is {size}; expected at least 1 subset of at least 2 images")
     check_features(synthetic, real, least=2)

@@ -18,6 +18,7 @@ from noisegate.errors import DataError, OptionError
 from noisegate.evaluation.caveat import CAVEAT
 from noisegate.evaluation.cells import Cells, cells
 from noisegate.schema import Schema
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
 # Above this many cells the ones that occur are renumbered first, so that memory follows the rows and not the cells.
 _DENSE_CELLS = 1 << 20
@@ -121,6 +122,7 @@ def marginal_distances(
         OptionError: an order, ``bins`` or ``max_subsets`` below 1.
         DataError: a table has no rows or lacks a column.
     """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
     both = tuple(
         _stack(cells(synthetic, column, schema, bins=bins), cells(real, column, schema, bins=bins))
         for column in schema.columns

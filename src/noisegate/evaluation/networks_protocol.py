@@ -19,6 +19,7 @@ from noisegate.evaluation.networks_report import REPEATS, NetworkList, NetworkOp
 from noisegate.evaluation.protocol import Progress, usable_cores
 from noisegate.evaluation.training import LabelledRows, Outcome
 from noisegate.schema.pixels import ImageShape
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
 
 def network_scores(
@@ -59,6 +60,7 @@ def network_scores(
         OptionError: an unknown network, ``classes`` below 2, ``repeats`` or ``jobs`` below 1, or no such device.
         DataError: rows that are no such images, or fewer than two classes among the test labels.
     """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
     options = NetworkOptions(repeats=repeats, training=training or Training())
     names = read_networks(",".join(networks))
     if classes < 2:

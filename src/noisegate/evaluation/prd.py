@@ -17,6 +17,7 @@ import numpy as np
 
 from noisegate.errors import DataError, OptionError
 from noisegate.evaluation.feature_rows import check_features
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
 CLUSTERS, RUNS, BETA = 20, 10, 8.0
 """The authors': clusters, clusterings that are averaged, and the β of the two scores."""
@@ -77,6 +78,7 @@ def distribution_scores(
         OptionError: ``clusters`` is below 2 or ``runs`` below 1.
         DataError: the features are no matrices of finite numbers with the same columns, or fewer than clusters.
     """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
     if clusters < 2 or runs < 1:
         raise OptionError(f"clusters is {clusters} and runs is {runs}; expected at least 2 clusters and 1 run")
     check_features(synthetic, real, least=2)

@@ -15,6 +15,7 @@ from noisegate.evaluation.caveat import CAVEAT
 from noisegate.evaluation.scores import Scores
 from noisegate.evaluation.training import LabelledRows, Outcome, train_and_score
 from noisegate.evaluation.twelve import Twelve, Variant, twelve
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
 Progress = Callable[[str, int, int], None]
 """Told which classifier is done, how many are, and how many there will be."""
@@ -100,6 +101,7 @@ def twelve_scores(
         OptionError: ``classes`` below 2, ``jobs`` below 1, or no such variant.
         DataError: rows that no classifier can be asked about, or fewer than two classes among the test labels.
     """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
     protocol = twelve(variant)
     if classes < 2:
         raise OptionError(f"classes is {classes}; expected at least 2")

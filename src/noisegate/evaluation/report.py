@@ -16,6 +16,7 @@ from noisegate.evaluation.networks_report import NetworkOptions
 from noisegate.evaluation.protocol import Progress
 from noisegate.evaluation.scores import Scores
 from noisegate.schema import Schema
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -123,6 +124,7 @@ def evaluate(
         DataError: a table has no rows or lacks a column.
         OptionError: ``classifiers`` is no such choice, ``jobs`` is below 1, or the columns are no images.
     """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
     choice, options = read_choice(classifiers), networks or NetworkOptions()
     if choice.networks:
         find_pixels(schema, options.image)

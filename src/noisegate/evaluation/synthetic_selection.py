@@ -26,6 +26,7 @@ from noisegate.evaluation.selection_training import (
 )
 from noisegate.evaluation.training import LabelledRows, constant_scores
 from noisegate.schema.pixels import ImageShape
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
 LEAST_IMAGES = 4
 
@@ -66,6 +67,7 @@ def synthetic_selection_scores(
         OptionError: an unknown network, ``classes`` below 2, ``repeats`` below 1, or no such device.
         DataError: rows that are no such images, or fewer than two classes among the test labels.
     """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
     settings = recipe or SelectionRecipe()
     _check(train, test, shape, classes, networks, repeats)
     device = device_name(Training(device=settings.device))

@@ -45,6 +45,8 @@ METHODS: dict[str, type[Method]] = {
 }
 """Those that make synthetic records."""
 
+SEEDED_FITS = frozenset({"pairwise", "aim", "mst"})
+"""Methods whose questions do not depend on their seed: what they released can be fitted with another one."""
 CLASSIFIERS: dict[str, type[DPLLM]] = {"dp-llm": DPLLM}
 """Those that train a classifier, which draws no records."""
 
@@ -95,9 +97,25 @@ def make_any(name: str, settings: Mapping[str, Any]) -> AnyMethod:
     return CLASSIFIERS[name](**settings)
 
 
-def method_of(certificate: Certificate) -> AnyMethod:
-    """Returns the method, with its settings, that a certificate speaks of."""
-    return method_from(certificate.method, certificate.public.get("settings", {}))
+def method_of(certificate: Certificate, *, seed: int | None = None) -> AnyMethod:
+    """Returns the method, with its settings, that a certificate speaks of.
+
+    Args:
+        certificate: Of a release.
+        seed: What the fit of the release is to draw from, instead of the seed of the release; None for that one.
+
+    Raises:
+        OptionError: if the questions themselves were drawn from the seed of the release, and `seed` is another.
+    """
+    settings = certificate.public.get("settings", {})
+    if seed is not None and seed != settings.get("seed"):
+        if certificate.method not in SEEDED_FITS:
+            raise OptionError(
+                f"--seed {seed}: what was released was asked with seed {settings.get('seed')}, and can only be fitted "
+                "with that; leave --seed out."
+            )
+        settings = {**settings, "seed": seed}
+    return method_from(certificate.method, settings)
 
 
 def method_from(name: str, settings: Mapping[str, Any]) -> AnyMethod:

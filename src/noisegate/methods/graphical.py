@@ -29,6 +29,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Continuous, Layout, Schema
 from noisegate.schema.columns import NumericColumn
+from noisegate.seeds import check_seed
 
 if TYPE_CHECKING:
     from noisegate.fitting.graphical import GraphicalFit
@@ -54,7 +55,8 @@ class Marginals(Fitted):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for option, least in (("bins", 2), ("iterations", 1), ("seed", 0)):
+        check_seed(self.seed)
+        for option, least in (("bins", 2), ("iterations", 1)):
             value = getattr(self, option)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise OptionError(f"{option}={value!r} must be a whole number, {least} or more.")

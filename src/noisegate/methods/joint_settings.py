@@ -8,6 +8,7 @@ from typing import Any
 from noisegate.errors import OptionError
 from noisegate.methods.mepf.settings import check_network
 from noisegate.schema.pixels import ImageShape
+from noisegate.seeds import check_seed
 
 REFERENCE = ImageShape(height=28, width=28)
 """The images that the length scales below were chosen for."""
@@ -56,7 +57,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     check_network(settings)
     for name in ("cell", "directions", "latent"):
         _check_whole(name, settings[name], least=1)
-    _check_whole("seed", settings["seed"], least=0)
+    check_seed(settings["seed"])
     for name in ("pixel_scale", "orientation_scale"):
         if settings[name] is not None:
             _check_positive(name, settings[name])

@@ -29,6 +29,7 @@ from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import CodedColumn, Schema
+from noisegate.seeds import check_seed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -86,8 +87,7 @@ class DPLLM(Trained):
             value = getattr(self, option)
             if not is_number(value) or not 0 <= value <= 1 or (value == 0 and low != "from 0"):
                 raise OptionError(f"{option}={value!r} must be a number {low} to 1.")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
-            raise OptionError(f"seed={self.seed!r} must be a whole number, 0 or more.")
+        check_seed(self.seed)
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedGradientPlan:
         """Returns the calibrated plan: how many gradients will be asked for, and with what noise. Reads no data.

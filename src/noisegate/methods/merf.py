@@ -33,6 +33,7 @@ from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Question
 from noisegate.privacy.release import Release
 from noisegate.privacy.trade_off import ErrorBound, error_bound
 from noisegate.schema import Schema
+from noisegate.seeds import check_seed
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
@@ -96,8 +97,7 @@ class DPMERF(Matched):
             value = getattr(self, option)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise OptionError(f"{option}={value!r} must be a positive whole number.")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
-            raise OptionError(f"seed={self.seed!r} must be a whole number, 0 or more.")
+        check_seed(self.seed)
         if self.kernel not in ("pairs", "numeric"):
             raise OptionError(f"kernel={self.kernel!r} is not known; choose 'pairs' or 'numeric'.")
         if not isinstance(self.fit_options, Mapping):

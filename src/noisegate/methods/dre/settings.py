@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from noisegate.errors import OptionError
 from noisegate.methods.generator_choice import read_shape
 from noisegate.methods.numbers import is_number, put_widths
+from noisegate.seeds import check_seed
 
 OF_RECORDS: Any = None
 """Stands for the default of images or of tables until a method is made."""
@@ -34,7 +35,6 @@ _WHOLE = ("references", "dimensions", "steps", "batch")
 _POSITIVE = ("length", "learning_rate", "most_weight")
 _SHARES = ("rate", "averaged")
 _TEXTS = ("network", "weights", "sha256", "layer", "decoder", "decoder_sha256")
-_SEEDS = 2**63
 
 
 class Asked(Protocol):
@@ -125,5 +125,4 @@ def _check_numbers(method: Any) -> None:
             raise OptionError(f"{option}={getattr(method, option)!r} must be a number above 0, at most 1.")
     if not is_number(method.whitening) or not 0 <= method.whitening <= 1:
         raise OptionError(f"whitening={method.whitening!r} must be a number from 0 to 1.")
-    if isinstance(method.seed, bool) or not isinstance(method.seed, int) or not 0 <= method.seed < _SEEDS:
-        raise OptionError(f"seed={method.seed!r} must be a whole number, 0 or more, below 2^63.")
+    check_seed(method.seed)

@@ -9,11 +9,12 @@ from typing import Any
 from noisegate.errors import OptionError
 from noisegate.methods.generator_choice import read_shape
 from noisegate.methods.numbers import is_number, put_widths
+from noisegate.seeds import MOST_SEED, check_seed
 
 OF_RECORDS: Any = None
 """Stands for the default of images or of tables until a method is made."""
 
-SEEDS = 2**63
+SEEDS = MOST_SEED + 1
 """How many seeds there are."""
 
 TABLE: Mapping[str, Any] = {
@@ -76,5 +77,4 @@ def check_numbers(method: Any) -> None:
             raise OptionError(f"{option}={getattr(method, option)!r} must be a number above 0, at most 1e6.")
     if not is_number(method.rate) or not 0 < method.rate <= 1:
         raise OptionError(f"rate={method.rate!r} must be a number above 0, at most 1.")
-    if isinstance(method.seed, bool) or not isinstance(method.seed, int) or not 0 <= method.seed < SEEDS:
-        raise OptionError(f"seed={method.seed!r} must be a whole number, 0 or more, below 2^63.")
+    check_seed(method.seed)

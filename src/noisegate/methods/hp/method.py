@@ -45,6 +45,7 @@ from noisegate.privacy.release import Release
 from noisegate.privacy.trade_off import ErrorBound, error_bound
 from noisegate.schema import Layout, Schema
 from noisegate.schema.pixels import ImageShape
+from noisegate.seeds import check_seed
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
@@ -136,8 +137,7 @@ class DPHP(Matched):
         if not isinstance(self.length_scales, Mapping) or not isinstance(self.fit_options, Mapping):
             raise OptionError("length_scales and fit_options of dp-hp must map names to values.")
         check_numbers(vars(self))
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
-            raise OptionError(f"seed={self.seed!r} must be a whole number, 0 or more.")
+        check_seed(self.seed)
         # JSON, on the command line and in certificates, knows lists only.
         try:
             object.__setattr__(self, "hidden", tuple(map(_width, self.hidden)))

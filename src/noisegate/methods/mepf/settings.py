@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from noisegate.errors import OptionError
 from noisegate.schema.pixels import ImageShape
+from noisegate.seeds import check_seed
 
 Preset: TypeAlias = Literal["default", "paper"]
 Stopping: TypeAlias = Literal["private", "none", "discrepancy"]
@@ -89,9 +90,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
         )
     if settings["moments"] not in (1, 2) or isinstance(settings["moments"], bool):
         raise OptionError(f"moments={settings['moments']!r} must be 1 or 2.")
-    seed = settings["seed"]
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise OptionError(f"seed={seed!r} must be a whole number, 0 or more.")
+    check_seed(settings["seed"])
     for name in ("first_share", "second_share", "counts_share", "stopping_share"):
         value = settings[name]
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1000:

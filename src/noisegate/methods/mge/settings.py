@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 from noisegate.errors import OptionError
+from noisegate.seeds import check_seed
 
 Covariance: TypeAlias = Literal["diagonal", "full"]
 
@@ -47,6 +48,4 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             f"public={settings['public']!r}: public images are for the axes of a full covariance; leave them out, or "
             "covariance='diagonal'."
         )
-    seed = settings["seed"]
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise OptionError(f"seed={seed!r} must be a whole number, 0 or more.")
+    check_seed(settings["seed"])

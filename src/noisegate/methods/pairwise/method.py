@@ -33,6 +33,7 @@ from noisegate.methods.pairwise.design import (
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
+from noisegate.seeds import check_seed
 
 if TYPE_CHECKING:
     from noisegate.fitting.mixture import MixtureFit, MixtureSettings
@@ -80,7 +81,8 @@ class Pairwise(Fitted):
     name: Literal["pairwise"] = field(default="pairwise", init=False)
 
     def __post_init__(self) -> None:
-        for option, least in (("cells", 2), ("most_pairs", 1), ("seed", 0)):
+        check_seed(self.seed)
+        for option, least in (("cells", 2), ("most_pairs", 1)):
             value = getattr(self, option)
             if option == "cells" and value is None:
                 continue

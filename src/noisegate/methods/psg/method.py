@@ -29,6 +29,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
+from noisegate.seeds import check_seed
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -131,8 +132,7 @@ class PrivateSetGeneration(TrainedSynthesizer):
             value = getattr(self, option)
             if not is_number(value) or not 0 <= value <= 1 or (value == 0 and low != "from 0"):
                 raise OptionError(f"{option}={value!r} must be a number {low} to 1.")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
-            raise OptionError(f"seed={self.seed!r} must be a whole number, 0 or more.")
+        check_seed(self.seed)
         if not isinstance(self.prior, bool):
             raise OptionError(f"prior={self.prior!r} must be True or False.")
         # JSON, on the command line and in certificates, knows lists only.

@@ -1,0 +1,64 @@
+"""Seeds of public randomness: an unusable one is found before anything is read or spent, wherever one is given."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import noisegate as ng
+from noisegate.errors import OptionError
+from noisegate.evaluation import evaluate, kernel_distance
+from noisegate.methods.catalogue import CLASSIFIERS, METHODS
+from noisegate.pretraining.decoder import DecoderTraining
+from noisegate.pretraining.encoder import EncoderTraining
+from noisegate.privacy.ledger import Ledger
+from noisegate.schema import Boolean, Schema
+from noisegate.seeds import MOST_EVALUATION_SEED, MOST_SEED
+
+OF_IMAGES = ("dp-gan-ft", "dp-gan-mi", "dp-mepf", "dp-mepf-trained", "dp-mge", "joint", "mepf")
+UNUSABLE = [2**70, MOST_SEED + 1, -1, True, 1.5, "x", None]
+SCHEMA = Schema((Boolean(name="a"),))
+
+
+def people():
+    return pd.DataFrame({"a": np.arange(40) % 2 == 0})
+
+
+@pytest.mark.parametrize("name", [*METHODS, *CLASSIFIERS])
+def test_no_method_is_made_with_an_unusable_seed(name):
+    made = {**METHODS, **CLASSIFIERS}[name]
+    made = partial(made, image=(8, 8, 1)) if name in OF_IMAGES else made
+    assert made(seed=MOST_SEED).seed == MOST_SEED
+    for seed in UNUSABLE:
+        with pytest.raises(OptionError, match=r"seed=.* must be a whole number, 0 or more"):
+            made(seed=seed)
+
+
+def test_a_run_with_one_spends_nothing_and_one_with_the_largest_works(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("clinic", epsilon=3.0, delta=1e-5)
+    booked = {"ledger": ledger, "dataset": "clinic"}
+    with pytest.raises(OptionError, match="seed="):
+        ng.synthesize(people(), schema=SCHEMA, epsilon=1.0, seed=2**70, **booked)
+    assert len(ledger.history("clinic")) == 1
+    model = ng.synthesize(people(), schema=SCHEMA, epsilon=1.0, seed=MOST_SEED, **booked)
+    assert len(model.sample(5, seed=MOST_SEED)) == 5
+    for seed in UNUSABLE[:-1]:
+        for draw in (model.sample, model.batches):
+            with pytest.raises(OptionError, match="seed="):
+                draw(5, seed=seed)
+
+
+@pytest.mark.parametrize("seed", [MOST_EVALUATION_SEED + 1, -1, "x"])
+def test_no_evaluation_takes_one(seed):
+    numbers, tables = np.zeros((4, 2)), people()
+    for score in (
+        lambda: evaluate(tables, tables, SCHEMA, seed=seed),
+        lambda: kernel_distance(numbers, numbers, seed=seed),
+    ):
+        with pytest.raises(OptionError, match="seed="):
+            score()
+    for training in (EncoderTraining, DecoderTraining):
+        with pytest.raises(OptionError, match="seed="):
+            training(seed=seed)
