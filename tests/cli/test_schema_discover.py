@@ -4,13 +4,16 @@ import errno
 import json
 import os
 import random
+import signal
 from pathlib import Path
 
 import pytest
 
 from noisegate.cli.run import RUN_FILE, Run
+from noisegate.gate import discovery
 from noisegate.gate.discovery import discover_schema
 from noisegate.methods.catalogue import make_method
+from noisegate.privacy.ledger import Ledger
 from noisegate.schema import Boolean, Schema
 from noisegate.schema_certificate import certificate_path, schema_hash
 
@@ -164,6 +167,38 @@ def test_a_cost_beyond_the_cap_ends_with_code_3(clinic, cli):
     ended = cli(*discover(clinic, epsilon="3.5"))
     assert (ended.code, clinic.account().spent) == (3, 0)
     assert not (clinic.folder / "found.toml").exists()
+
+
+def test_little_epsilon_for_few_records_is_refused_and_nothing_is_spent(clinic, cli):
+    before = clinic.listing()
+    for records in ([], ["--records", 600]):
+        ended = cli(*discover(clinic, *records, epsilon="0.01"))
+        assert (ended.code, "Nothing was spent" in " ".join(ended.err.split())) == (2, True)
+    assert (clinic.account().spent, clinic.listing()) == (0, before)
+
+
+def test_a_discovery_that_shows_nothing_is_not_done(clinic, cli):
+    clinic.write_rows([f"{i},{i},{'x' * i},no" for i in range(40)])
+    ended = cli(*discover(clinic, kinds="age=ignore,income=ignore,job=categorical,answer=ignore"))
+    assert (ended.code, clinic.account().committed) == (2, 1)
+    assert "was spent, and the noise hid every column" in " ".join(ended.err.split())
+    assert "job" in (clinic.folder / "found.toml").read_text()
+    assert cli("verify", "found.toml.certificate.json").code == 0
+
+
+def test_a_signal_while_reading_spends_nothing_and_one_after_the_noise_waits(clinic, cli, monkeypatch):
+    before, read = clinic.listing(), discovery.read_counts
+    monkeypatch.setattr(discovery, "read_counts", lambda *a: signal.raise_signal(signal.SIGTERM) or read(*a))
+    ended = cli(*discover(clinic))
+    assert (ended.code, "stopped" in ended.err) == (130, True)
+    account = clinic.account()
+    assert (account.voided, account.reserved, account.spent, clinic.listing()) == (1, 0, 0, before)
+    monkeypatch.setattr(discovery, "read_counts", read)
+    confirm = Ledger.confirm
+    monkeypatch.setattr(Ledger, "confirm", lambda *a: confirm(*a) or signal.raise_signal(signal.SIGTERM))
+    assert cli(*discover(clinic)).code == 0
+    assert clinic.account().committed == 1
+    assert cli("verify", "found.toml.certificate.json").code == 0
 
 
 def test_a_fit_says_what_its_schema_cost(clinic, cli):

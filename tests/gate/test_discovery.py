@@ -148,9 +148,9 @@ def test_levels_are_found_in_many_passes(monkeypatch):
 def test_where_nothing_stands_out_the_file_says_so():
     # Text only: the bounds of a column of numbers appear out of nothing with probability 1/1000.
     names = ("job", "id", "member")
-    found = discover_schema(people(20).select(names), epsilon=0.01, kinds={name: KINDS[name] for name in names})
+    found = discover_schema(people(20).select(names), epsilon=0.2, kinds={name: KINDS[name] for name in names})
     assert (found.schema.names, found.schema.ignore) == (("member",), ("job", "id"))
-    nothing = discover_schema(people(20).select(["id"]), epsilon=0.01, kinds={"id": "categorical"})
+    nothing = discover_schema(people(20).select(["id"]), epsilon=0.2, kinds={"id": "categorical"})
     with pytest.raises(SchemaError, match="no columns"):
         _ = nothing.schema
 
@@ -181,7 +181,7 @@ def test_data_that_changes_between_two_passes_is_refused_and_stays_spent(ledger,
 
 
 def test_a_label_that_nothing_was_found_of_is_left_out():
-    found = discover_schema(people(20), epsilon=0.01, kinds=KINDS, label="job")
+    found = discover_schema(people(20), epsilon=0.2, kinds=KINDS, label="job")
     assert found.schema.label is None
 
 
@@ -289,8 +289,8 @@ def test_after_noise_was_drawn_the_cost_stays(ledger, monkeypatch):
         (people(9), {"label": "secret"}, SchemaError, "label 'secret' is not one of the described"),
         (people(9), {"epsilon": 0.001}, OptionError, "epsilon=0.001"),
         (people(9), {"delta": 1.0}, OptionError, "delta=1.0"),
-        (people(9), {"adjacency": "replace-one"}, OptionError, "needs it"),
-        (people(9), {"records": 9}, OptionError, "add-remove keeps it private"),
+        (people(9), {"adjacency": "replace-one"}, OptionError, "give records=N"),
+        (people(9), {"records": 0}, OptionError, "records=0 must be"),
         (people(9), {"unit": "patient"}, OptionError, "unit='patient' differs"),
         (["a list"], {}, DataError, "found list"),
     ],
@@ -337,3 +337,23 @@ def test_of_threads_at_one_gate_one_is_answered():
 
 def test_the_public_name_is_this_one():
     assert noisegate.discover_schema is discover_schema
+
+
+@pytest.mark.parametrize("records", [None, 400, 1700])
+def test_a_plan_that_could_show_nothing_is_refused_before_a_record_is_read(ledger, monkeypatch, records):
+    """With the noise of ε = 0.01, 1,805 integers of one magnitude or 2,534 records of one level are seen."""
+    monkeypatch.setattr(discovery, "read_counts", None)
+    asked = {"kinds": {"age": "integer", "job": "categorical"}, "epsilon": 0.01, "records": records}
+    table = people(400).select(["age", "job"])
+    with pytest.raises(OptionError, match=r"some 1,8\d\d records .*Nothing was spent.*larger epsilon") as refused:
+        discover(ledger, table, **asked)
+    assert ("records=" + str(records) if records else "1,000 are assumed") in str(refused.value)
+    assert len(ledger.history("clinic")) == 1
+    with pytest.raises(TypeError, match="not callable"):
+        discover(ledger, table, **{**asked, "records": 2000})
+
+
+def test_an_estimate_of_the_records_is_no_claim_under_add_remove(ledger):
+    found = discover(ledger, people(300), records=5000)
+    assert found.certificate.public["records"] == 5000
+    assert ledger.show("clinic")[0].committed == 1

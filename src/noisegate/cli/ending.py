@@ -10,6 +10,7 @@ from pathlib import Path
 
 import typer
 
+from noisegate.cli.interrupts import Stoppable
 from noisegate.errors import NoisegateError
 
 # Typer brings its own copy of click or uses the installed one, as its version has it: this finds the right class.
@@ -20,9 +21,11 @@ _TRACEBACK = "NOISEGATE_TRACEBACK"
 
 def end(action: Callable[[], object]) -> int:
     """Runs `action` and returns the exit code: 0 done, 2 user error, 3 refused, 130 stopped, 1 a fault of ours."""
+    signals = Stoppable()
     try:
-        code = action()
-        sys.stdout.flush()
+        with signals:
+            code = action()
+            sys.stdout.flush()
         # Typer turns Ctrl-C into this code, or into Abort, as its version has it.
         if code == _STOPPED:
             raise KeyboardInterrupt
@@ -44,6 +47,8 @@ def end(action: Callable[[], object]) -> int:
         # Without arguments, help was printed, and there is nothing to add.
         return _fail(_usage(error), 2) if str(error) else 2
     except Exception as error:
+        if signals.asked:
+            return _fail("stopped.", _STOPPED)
         if os.environ.get(_TRACEBACK):
             raise
         return _fail(_fault(error), 1)

@@ -1,4 +1,4 @@
-"""Ctrl-C at the right moment: never between drawing the noise and writing the release down."""
+"""Ctrl-C and SIGTERM at the right moment: never between drawing the noise and writing the release down."""
 
 from __future__ import annotations
 
@@ -7,8 +7,36 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any, Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stoppable:
+    """A block that Ctrl-C and SIGTERM stop alike, by a KeyboardInterrupt, so that what it had begun is cleared up.
+
+    Attributes:
+        asked: Whether either has come. A library may turn the interrupt into an error of its own.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            # Ctrl-C is ignored in a shell's background jobs, and stays so.
+            heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+            self._before = {number: signal.signal(number, self._stop) for number in heard}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _stop(self, _signal: int, _frame: FrameType | None) -> None:
+        self.asked = True
+        raise KeyboardInterrupt
 
 
 @contextmanager

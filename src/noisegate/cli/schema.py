@@ -26,7 +26,7 @@ from noisegate.cli.writing import new_file
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
-    from noisegate.gate.discovery import Discovery
+    from noisegate.gate.discovery import Discovery, SchemaGate
     from noisegate.schema import Schema
 
 # Bytes that the disk must have before anything is spent: a schema of thousands of columns needs fewer.
@@ -121,7 +121,10 @@ def discover(
     label: Annotated[str | None, typer.Option("--label", help="Column to be predicted from the others.")] = None,
     adjacency: AdjacencyOption = "add-remove",
     records: Annotated[
-        int | None, typer.Option("--records", help="Number of records: public, and needed, for replace-one only.")
+        int | None,
+        typer.Option(
+            "--records", help="Number of records if publicly known, about; exact, and needed, for replace-one."
+        ),
     ] = None,
     unit: Annotated[str, typer.Option("--unit", help="What one record stands for.")] = "record",
     ledger: LedgerOption = None,
@@ -139,32 +142,55 @@ def discover(
 
     Example: `noisegate schema discover private.csv --epsilon 0.1 --kinds "age=integer,job=categorical" -o schema.toml`
     """
+    from noisegate.cli.interrupts import held
     from noisegate.gate.discovery import SchemaGate
     from noisegate.privacy.ledger import Ledger
-    from noisegate.schema_certificate import certificate_path, certificate_text
+    from noisegate.schema_certificate import certificate_path
 
-    gate = SchemaGate(
-        data,
-        epsilon=epsilon,
-        delta=delta,
-        kinds=_kinds(kinds or []),
-        columns=columns,
-        label=label,
-        adjacency=adjacency,
-        records=records,
-        unit=unit,
-        ledger=Ledger(ledger) if dataset is not None else None,
-        dataset=dataset,
-        show_values=show_values,
-    )
+    asked: dict[str, Any] = {
+        "data": data,
+        "epsilon": epsilon,
+        "delta": delta,
+        "kinds": _kinds(kinds or []),
+        "columns": columns,
+        "label": label,
+        "adjacency": adjacency,
+        "records": records,
+        "unit": unit,
+        "ledger": Ledger(ledger) if dataset is not None else None,
+        "dataset": dataset,
+        "show_values": show_values,
+    }
     beside = certificate_path(out)
+    with held() as may_stop:
+        gate = SchemaGate(progress=lambda _: may_stop(), **asked)
+        found = _bought(gate, out, beside, force=force)
+    described = found.toml.count("\n[columns.")
+    if as_json:
+        print_json({"schema": str(out), "columns": described, "certificate": found.certificate.to_json()})
+        return
+    OUT.print(f"[green]Done[/green]: {found.certificate}", soft_wrap=True)
+    OUT.print(f"Schema: {out}, {described} columns; certificate: {beside}. Read the schema through, then use it.")
+
+
+def _bought(gate: SchemaGate, out: Path, beside: Path, *, force: bool) -> Discovery:
+    """Returns the discovery, which is on disk by then.
+
+    Stopped while records are read, it costs nothing and leaves nothing. From the first noise on a signal waits until
+    both files are written.
+
+    Raises:
+        OptionError: if no column could be seen; the cost is spent then.
+    """
+    from noisegate.schema_certificate import certificate_text
+
     found: Discovery | None = None
     try:
         with new_file(out, force=force, room=_ROOM) as path, new_file(beside, force=force, room=_ROOM) as proof:
             least = gate.plan.threshold_records
             seen = "" if least is None else f"; a level needs about {least:.0f} records to be seen"
             say(f"Each count gets noise of about ±{2 * gate.plan.noise_records:.0f} records{seen}.")
-            if dataset is None:
+            if gate.dataset is None:
                 warn("no --dataset: the cost is booked nowhere. Costs of several runs on the same records add up.")
             say_files(data)
             with steps("Reading records", None):
@@ -175,12 +201,13 @@ def discover(
         if found is not None:
             _print_instead(found, out, beside)
         raise
-    described = found.toml.count("\n[columns.")
-    if as_json:
-        print_json({"schema": str(out), "columns": described, "certificate": found.certificate.to_json()})
-        return
-    OUT.print(f"[green]Done[/green]: {found.certificate}", soft_wrap=True)
-    OUT.print(f"Schema: {out}, {described} columns; certificate: {beside}. Read the schema through, then use it.")
+    if not found.toml.count("\n[columns."):
+        raise OptionError(
+            f"--epsilon {found.certificate.epsilon:g} was spent, and the noise hid every column: {out} describes none, "
+            f"and says why. Its certificate is {beside}. More records or a larger --epsilon, which costs on top, show "
+            "more; what is publicly known goes into a --columns file."
+        )
+    return found
 
 
 def _print_instead(found: Discovery, out: Path, beside: Path) -> None:

@@ -22,6 +22,7 @@ from noisegate.data.raw import RawTable
 from noisegate.errors import DataError, OptionError
 from noisegate.gate import bounds
 from noisegate.gate.booking import Booking, ledger_of
+from noisegate.gate.engines.engine import Progress
 from noisegate.gate.exact_counts import ExactCounts, read_counts
 from noisegate.gate.findings import Finding, from_bounds, from_levels, schema_text
 from noisegate.gate.ladders import FINE, Ladder, ladder
@@ -37,6 +38,8 @@ from noisegate.schema import Schema
 from noisegate.schema_certificate import DISCOVERED, SCHEMA_HASH, schema_hash
 
 METHOD = "schema discovery"
+ASSUMED_RECORDS = 1000
+"""How many records a table is taken to have at least where nobody says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,14 +75,18 @@ class SchemaGate:
         columns: File of public facts, TOML: a schema in which bounds or levels may be left out.
         label: Column to be predicted from the others.
         adjacency: "add-remove" or "replace-one".
-        records: The number of records, for "replace-one", where it is public; it is checked.
+        records: The number of records where it is public: required for "replace-one", and checked; for "add-remove" a
+            public estimate, which tells whether the noise would leave anything to be seen.
         unit: What one record stands for, in the words of the certificate.
         ledger: Ledger, its path or its URL, to book the cost on; None for no ledger.
         dataset: Name of the data set in the ledger.
         show_values: Whether errors may quote private values.
+        progress: Called with the number of records read so far, for the operator only, until the first noise is drawn:
+            by raising it stops a run that has cost nothing yet.
 
     Attributes:
         plan: What will be asked, with its noise; nothing was read or spent so far.
+        dataset: Name of the data set in the ledger, or None.
 
     Raises:
         UserError: if any of these is unusable, or a column has no kind.
@@ -100,13 +107,13 @@ class SchemaGate:
         ledger: Ledger | str | Path | None = None,
         dataset: str | None = None,
         show_values: bool = False,
+        progress: Progress | None = None,
     ) -> None:
         budget = Budget(epsilon=epsilon, delta=delta, adjacency=Adjacency.parse(adjacency), unit=unit)
-        if (budget.adjacency is Adjacency.REPLACE_ONE) != (records is not None):
-            raise OptionError(
-                f"records={records!r} with adjacency={budget.adjacency.value!r}: replace-one takes the number of "
-                "records as public and needs it; add-remove keeps it private and takes none."
-            )
+        if records is not None and (isinstance(records, bool) or not isinstance(records, int) or records < 1):
+            raise OptionError(f"records={records!r} must be a positive whole number.")
+        if budget.adjacency is Adjacency.REPLACE_ONE and records is None:
+            raise OptionError("adjacency='replace-one' takes the number of records as public: give records=N.")
         if (ledger is None) != (dataset is None):
             raise OptionError(f"ledger={ledger!r} and dataset={dataset!r} go together: give both, or neither.")
         self._table = RawTable(data, show_values=show_values)
@@ -115,7 +122,9 @@ class SchemaGate:
         self._texts = {gap.name: gap for gap in self._partial.gaps if not gap.numeric}
         self._records = records
         self._booking = Booking(ledger_of(ledger), dataset)
+        self.dataset = dataset
         self._once = threading.Lock()
+        self._progress = progress
         self._seen: int | None = None
         self.plan = plan_discovery(
             budget,
@@ -123,6 +132,25 @@ class SchemaGate:
             magnitudes=[ladder(gap.kind).size + 1 for gap in self._numeric.values()],
             cells=FINE,
             texts=len(self._texts),
+        )
+        self._check_noise(epsilon)
+
+    def _check_noise(self, epsilon: float) -> None:
+        """Refuses a plan under which nothing could be seen, were all records alike: from public facts alone."""
+        ladders = [ladder(gap.kind).size for gap in self._numeric.values()]
+        least = [] if self.plan.threshold_records is None else [self.plan.threshold_records]
+        if self.plan.magnitudes is not None:
+            least.append(bounds.threshold(self.plan.magnitudes.noise_std / RECORD, min(ladders)))
+        if min(least) <= (self._records or ASSUMED_RECORDS):
+            return
+        there_are = (
+            f"records={self._records}" if self._records else f"without records=, {ASSUMED_RECORDS:,} are assumed"
+        )
+        raise OptionError(
+            f"epsilon={epsilon:g}: every count gets noise of about ±{2 * self.plan.noise_records:,.0f} records, so a "
+            f"column is seen only where some {min(least):,.0f} records have the same level or magnitude; {there_are}. "
+            "Nothing was spent. Give a larger epsilon, fewer columns (kind 'ignore', or bounds and levels that are "
+            "publicly known), or a public estimate of the number of records if there are more."
         )
 
     def discover(self) -> Discovery:
@@ -138,8 +166,9 @@ class SchemaGate:
         try:
             looks = {name: ladder(gap.kind) for name, gap in self._numeric.items()}
             portions = dict.fromkeys(self._texts, Portion())
-            first = self._read(looks, portions)
-            if self._records not in (None, first.records):
+            first = self._read(looks, portions, self._progress)
+            exact = self.plan.budget.adjacency is Adjacency.REPLACE_ONE
+            if exact and self._records != first.records:
                 raise DataError(
                     f"records={self._records} was given as public knowledge, but the data has another number; "
                     "replace-one needs the exact number. Correct it, or use adjacency='add-remove'."
@@ -207,8 +236,10 @@ class SchemaGate:
             name: from_levels(gap, found[name], missing.get(name), least, tokens) for name, gap in self._texts.items()
         }
 
-    def _read(self, looks: Mapping[str, Ladder], portions: Mapping[str, Portion]) -> ExactCounts:
-        counted = read_counts(self._table, self._partial, looks, portions)
+    def _read(
+        self, looks: Mapping[str, Ladder], portions: Mapping[str, Portion], progress: Progress | None = None
+    ) -> ExactCounts:
+        counted = read_counts(self._table, self._partial, looks, portions, progress)
         if self._seen not in (None, counted.records):
             raise DataError(
                 "the data changed between two passes; its cost stays spent. Let nobody write to it meanwhile."

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.data.raw import RawTable
+from noisegate.gate.engines.engine import Progress
 from noisegate.gate.ladders import Ladder
 from noisegate.gate.levels import LEVELS_HELD, LevelCounter, Portion
 from noisegate.privacy.grid import RECORD_LIMIT
@@ -33,7 +34,11 @@ class ExactCounts:
 
 
 def read_counts(
-    table: RawTable, partial: PartialSchema, looks: Mapping[str, Ladder], portions: Mapping[str, Portion]
+    table: RawTable,
+    partial: PartialSchema,
+    looks: Mapping[str, Ladder],
+    portions: Mapping[str, Portion],
+    progress: Progress | None = None,
 ) -> ExactCounts:
     """Returns exact counts, in one pass and in memory that does not grow with the records.
 
@@ -42,6 +47,7 @@ def read_counts(
         partial: What is public about them.
         looks: Numeric columns to look at, and along which cells.
         portions: Columns of text to look at, and which of their levels to count.
+        progress: Called with the number of records read so far.
 
     Raises:
         DataError: if the data cannot be read, has no records, or a cell is not of its kind.
@@ -62,6 +68,8 @@ def read_counts(
                 counted.levels[name].add(found.values)
         column = next(iter(batch.values()))
         counted.records += len(column.values) + column.missing
+        if progress:
+            progress(counted.records)
     if counted.records > RECORD_LIMIT:
         raise OverflowError(f"more than {RECORD_LIMIT} records: the sum could leave 64 bits.")
     return counted
