@@ -45,9 +45,10 @@ def _detected(ledger, event, match):
         "commit": lambda: ledger.commit("x", certificate="a" * 64),
     }
     for name, call in calls.items():
-        with pytest.raises(LedgerError, match=match):
+        with pytest.raises(LedgerError, match=match) as noticed:
             call()
             pytest.fail(f"{name} did not notice")
+        assert ledger.location in str(noticed.value)
 
 
 @pytest.mark.parametrize("column", COLUMNS[1:])

@@ -112,7 +112,7 @@ class Ledger:
         text_option("dataset", dataset)
         cap = Cap(epsilon=epsilon, delta=delta, adjacency=Adjacency.parse(adjacency), unit=unit)
         with self._store.write(create=True) as transaction:
-            caps = _open(transaction).caps
+            caps = self._open(transaction).caps
             taken, alike = caps.get(dataset), lookalike(dataset, caps)
             if taken is not None:
                 raise OptionError(
@@ -165,13 +165,13 @@ class Ledger:
         if not asked:
             raise OptionError("events=() reserves nothing; give the events of the planned run.")
         with self._store.read() as transaction:
-            book = _open(transaction)
+            book = self._open(transaction)
         _same_guarantee(dataset, book.cap(dataset), relation, unit)
         # First without the lock, since it may take seconds; costs are remembered. What decides is the second time.
         self._judge(book, dataset, asked)
         reservation = str(uuid.uuid4())
         with self._store.write() as transaction:
-            self._judge(_open(transaction), dataset, asked)
+            self._judge(self._open(transaction), dataset, asked)
             _append(transaction, Kind.RESERVE, dataset, reservation, accounts.reserve_payload(asked, purpose=purpose))
         return reservation
 
@@ -188,7 +188,7 @@ class Ledger:
             LedgerError: if somebody closed it, or the ledger cannot be used or was tampered with. The run must stop.
         """
         with self._store.write() as transaction:
-            book = _open(transaction)
+            book = self._open(transaction)
             held = book.reservations.get(reservation)
             if held is not None and held.state is State.CONFIRMED:
                 return
@@ -235,7 +235,7 @@ class Ledger:
             LedgerError: if the ledger cannot be used, or was tampered with.
         """
         with self._store.read() as transaction:
-            book = _open(transaction)
+            book = self._open(transaction)
         if dataset is not None:
             book.cap(dataset)
         return [_account(book, name) for name in book.caps if dataset in (None, name)]
@@ -248,7 +248,7 @@ class Ledger:
             LedgerError: if the ledger cannot be used, or was tampered with.
         """
         with self._store.read() as transaction:
-            book = _open(transaction)
+            book = self._open(transaction)
         book.cap(dataset)
         return [entry for entry in book.entries if entry.dataset == dataset]
 
@@ -262,13 +262,14 @@ class Ledger:
             LedgerError: naming the first broken row, or the data set over its cap.
         """
         with self._store.read() as transaction:
-            book = _open(transaction)
+            book = self._open(transaction)
         for account in (_account(book, name) for name in book.caps):
             if not account.spent <= account.epsilon:
                 mine = (entry for entry in book.entries if entry.dataset == account.dataset)
                 last = max(entry.sequence for entry in mine if entry.kind is Kind.RESERVE)
                 raise LedgerError(
-                    f"data set {account.dataset!r} is over its cap by row {last}: ε = {_up(account.spent)} of "
+                    f"ledger {self.location}: data set {account.dataset!r} is over its cap by row {last}: "
+                    f"ε = {_up(account.spent)} of "
                     f"{account.epsilon:g} at δ = {account.delta:g}; reserve never allows that, so the ledger was "
                     "written by something else. Restore it from a backup and find out who changed it."
                 )
@@ -280,9 +281,18 @@ class Ledger:
 
         return Store(self._location)
 
+    def _open(self, transaction: Transaction) -> Book:
+        """Returns the accounts, from rows whose chain is whole."""
+        try:
+            rows = transaction.rows()
+            verify(rows, transaction.head())
+            return accounts.fold(rows)
+        except LedgerError as error:
+            raise LedgerError(f"ledger {self.location}: {error}") from error.__cause__
+
     def _close(self, reservation: str, kind: Kind, payload: dict[str, Any]) -> None:
         with self._store.write() as transaction:
-            held = accounts.open_reservation(_open(transaction), reservation, kind)
+            held = accounts.open_reservation(self._open(transaction), reservation, kind)
             _append(transaction, kind, held.dataset, reservation, payload)
 
     def _judge(self, book: Book, dataset: str, asked: tuple[Event, ...]) -> None:
@@ -297,13 +307,6 @@ class Ledger:
             f"The cap is ε = {cap.epsilon:g} at δ = {cap.delta:g}; spent so far: ε = {_up(spent)}; this run alone: "
             f"ε = {_up(alone)}; together: ε = {_up(total)}. {_cure(accounts.remaining(past, cap))}"
         )
-
-
-def _open(transaction: Transaction) -> Book:
-    """Returns the accounts, from rows whose chain is whole."""
-    rows = transaction.rows()
-    verify(rows, transaction.head())
-    return accounts.fold(rows)
 
 
 def _append(transaction: Transaction, kind: Kind, dataset: str, reservation: str | None, payload: Any) -> None:

@@ -116,6 +116,6 @@ def _digest(fields: tuple[Any, ...]) -> str:
 
 def _broken(row: int, what: str) -> LedgerError:
     return LedgerError(
-        f"the ledger was tampered with or is damaged at row {row}: {what}. "
+        f"it was tampered with or is damaged at row {row}: {what}. "
         "No budget is given from it; restore it from a backup and find out who changed it."
     )

@@ -68,7 +68,7 @@ class Transaction:
         """
         found = self._connection.execute(sa.select(HEAD.c.rows, HEAD.c.hash)).all()
         if len(found) != 1:
-            raise LedgerError(f"the ledger is damaged: its head has {len(found)} rows instead of 1; restore a backup.")
+            raise LedgerError(f"it is damaged: its head has {len(found)} rows instead of 1; restore a backup.")
         return Head(rows=found[0].rows, hash=found[0].hash)
 
     def append(self, row: Row) -> None:
