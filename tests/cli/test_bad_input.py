@@ -182,7 +182,7 @@ OPTIONS = {
     "unknown adjacency": (["--adjacency", "swap"], "swap", "add-remove", "replace-one"),
     "replace-one without number": (["--adjacency", "replace-one"], "records=N"),
     "records zero": (["--records", "0"], "records=0", "positive"),
-    "seed negative": (["--seed", "-1"], "seed=-1"),
+    "seed negative": (["--seed", "-1"], "--seed"),
     "unknown device": (["--device", "abacus"], "abacus", "cpu"),
     "unknown option": (["--epsylon", "1"], "--epsylon", "--epsilon"),
     "unknown data set": (["--dataset", "clinc"], "clinc", "register"),
