@@ -162,6 +162,7 @@ def discover(
         "show_values": show_values,
     }
     beside = certificate_path(out)
+    say_files(data)
     with held() as may_stop:
         gate = SchemaGate(progress=lambda _: may_stop(), **asked)
         found = _bought(gate, out, beside, force=force)
@@ -192,7 +193,6 @@ def _bought(gate: SchemaGate, out: Path, beside: Path, *, force: bool) -> Discov
             say(f"Each count gets noise of about ±{2 * gate.plan.noise_records:.0f} records{seen}.")
             if gate.dataset is None:
                 warn("no --dataset: the cost is booked nowhere. Costs of several runs on the same records add up.")
-            say_files(data)
             with steps("Reading records", None):
                 found = gate.discover()
             path.write_bytes(found.toml.encode())
