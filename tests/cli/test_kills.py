@@ -325,9 +325,10 @@ def test_a_signal_while_the_program_is_still_loading(desk, module, name):
     )
     assert ended.returncode == 130, ended.stderr
     assert "stopped" in ended.stderr and "Traceback" not in ended.stderr
-    account = desk.account()
-    assert (account.reserved + account.committed == 0) or module == "torch"
-    assert desk.listing() == before or module == "torch"
+    # A library that is loaded while signals wait: the run stops behind it, either side of its noise.
+    kept = (desk.out.with_name("model.partial") / "certificate.json").exists()
+    assert states(desk)[:2] == ((0, 1) if kept else (0, 0))
+    assert kept or desk.listing() == before
 
 
 def test_a_background_job_goes_on_ignoring_ctrl_c(tmp_path):
