@@ -102,7 +102,7 @@ def test_a_corrected_schema_is_told_apart_and_a_false_certificate_refused(clinic
         (["--columns", "absent.toml"], KINDS, "absent.toml cannot be read"),
         (["--adjacency", "replace-one"], KINDS, "takes the number of records as public"),
         (["-o", "nowhere/found.toml"], KINDS, "nowhere/found.toml cannot be written"),
-        (["-o", "."], KINDS, "exists"),
+        (["-o", "."], KINDS, "ends in no name"),
         (["--unit", "all records of one patient"], KINDS, "where a run takes them"),
     ],
 )
