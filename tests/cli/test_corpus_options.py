@@ -17,6 +17,7 @@ NEEDED = {
     "explain": ["nowhere"],
     "predict": ["nowhere", "data.csv", "-o", "x.csv"],
     "verify": ["nowhere"],
+    "audit": ["pairwise"],
     "demo": ["--out", "demo"],
     "schema init": ["data.csv", "-o", "new.toml"],
     "schema discover": ["data.csv", "--epsilon", "1", "-o", "new.toml", "--kinds",
@@ -29,7 +30,7 @@ NEEDED = {
     "pretrain encoder": ["scans", "--out", "encoder.safetensors"],
     "pretrain decoder": ["scans", "--out", "decoder.safetensors"],
 }  # fmt: skip
-WHOLE = {"--records", "--seed", "--contributions", "--jobs", "--repeats", "--epochs", "--most", "--channels"}
+WHOLE = {"--records", "--seed", "--contributions", "--jobs", "--repeats", "--epochs", "--most", "--channels", "--runs"}
 REAL = {"--epsilon", "--delta"}
 
 

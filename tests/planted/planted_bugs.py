@@ -335,8 +335,8 @@ BUGS = (
     one(
         "only-the-dearest-question-paid",
         ACCOUNTING,
-        "math.fsum(effective_multiplier(event) ** -2 for event in events)",
-        "max(effective_multiplier(event) ** -2 for event in events)",
+        "math.sqrt(math.fsum(squares))",
+        "math.sqrt(max(squares, default=0.0))",
         T_PLAN,
         T_CERTIFICATE,
     ),
@@ -638,8 +638,8 @@ BUGS = (
     one(
         "hashes-not-checked",
         RELEASE,
-        "if array_hashes(arrays) != dict(certificate.hashes):",
-        "if not values:",
+        "or array_hashes(arrays) != certificate.hashes:",
+        "or not arrays:",
         T_RELEASE,
     ),
     one(
@@ -674,8 +674,8 @@ BUGS = (
     one(
         "zcdp-beside-samples",
         ACCOUNTING,
-        "if sampled and concentrated:",
-        "if sampled and not events:",
+        "if concentrated and (sampled or whole):",
+        "if concentrated and not events:",
         T_CONCENTRATED,
     ),
     one(
