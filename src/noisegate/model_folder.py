@@ -147,7 +147,8 @@ def read_model(folder: Path) -> tuple[Release, dict[str, npt.NDArray[Any]], dict
     if release.certificate.digest() != description["certificate"]:
         raise ModelError(f"{folder / CERTIFICATE_FILE} is not the certificate that {MODEL_FILE} names.")
     tensors = read_arrays(folder / GENERATOR_FILE)
-    if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
+    # A position is NaN where a record of a reference lacks a value; the model checks that its column may.
+    if not all(np.isfinite(tensor).all() for name, tensor in tensors.items() if not name.endswith("numeric")):
         raise ModelError(f"{folder / GENERATOR_FILE} holds numbers that are not finite: nothing can be drawn from it.")
     return release, tensors, description["model"]
 

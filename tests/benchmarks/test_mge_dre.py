@@ -64,6 +64,7 @@ def test_a_part_of_the_public_images_is_private(data, monkeypatch, capsys):
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+@pytest.mark.slow
 def test_other_images_are_private(data, monkeypatch):
     other = data / "other.npz"
     np.savez(other, images=np.random.default_rng(2).integers(0, 256, (70, 28, 28), dtype=np.uint8))

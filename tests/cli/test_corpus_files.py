@@ -196,7 +196,9 @@ IN_SHELL = {
 }
 
 
-@pytest.mark.parametrize("case", IN_SHELL)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.slow if place > 2 else ()) for place, case in enumerate(IN_SHELL)]
+)
 def test_as_a_shell_sees_it(desk, in_shell, case):
     before = desk.listing()
     ended = in_shell(*IN_SHELL[case], code=2)

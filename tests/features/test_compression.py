@@ -5,6 +5,7 @@ import pytest
 
 from noisegate.errors import OptionError
 from noisegate.features.compression import Compression, axes_digest, principal_axes, random_axes
+from noisegate.gate.execution import Execution
 from noisegate.gate.independence import map_execution
 from noisegate.gate.sums import block_rows
 from noisegate.methods.encoding import image_encoding
@@ -56,7 +57,7 @@ def test_a_compressed_encoding_passes_the_probe_of_the_gate():
     shape = ImageShape(height=8, width=8)
     compressed = Compression(of=image_encoding("encoder", None, None, None, shape), axes=random_axes(144, 5, seed=0))
     layout = pixel_schema(8, 8).layout
-    assert map_execution("c", compressed, layout, block_rows(compressed)) is None
+    assert map_execution("c", compressed, layout, block_rows(compressed)) == Execution(rows=block_rows(compressed))
     assert (compressed.dim, compressed.norm, compressed.nonnegative) == (5, 1.0, False)
 
 

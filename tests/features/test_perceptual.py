@@ -10,6 +10,7 @@ from torch import nn
 from noisegate.errors import OptionError
 from noisegate.features.layers import ChosenLayers
 from noisegate.features.perceptual import Activations, Perceptual
+from noisegate.gate.execution import Execution
 from noisegate.gate.independence import made_up_records, map_execution
 from noisegate.gate.sums import SumTask, block_rows, sum_records
 from noisegate.networks.encoder import LAYERS, build_encoder, folded
@@ -71,7 +72,7 @@ def test_pixels_stand_as_in_the_schema_and_channels_are_normalised():
 @pytest.mark.parametrize("shape", [GREY, COLOUR])
 def test_a_vector_is_a_function_of_its_record_bit_for_bit(shape, moment):
     features = encoder_features(shape, moment)
-    assert map_execution("f", features, layout(shape), block_rows(features)) is None
+    assert map_execution("f", features, layout(shape), block_rows(features)) == Execution(rows=block_rows(features))
 
 
 def test_a_network_in_training_mode_is_put_into_evaluation_mode():

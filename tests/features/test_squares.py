@@ -7,6 +7,7 @@ import pytest
 
 from noisegate.features.perceptual import Perceptual
 from noisegate.features.squares import Squares
+from noisegate.gate.execution import Execution
 from noisegate.gate.independence import made_up_records, map_execution
 from noisegate.gate.sums import SumTask, block_rows, sum_records
 from noisegate.methods.encoding import image_encoding
@@ -76,7 +77,7 @@ def test_they_are_a_second_moment_and_not_the_squares_scaled_once_more():
 
 def test_a_vector_is_a_function_of_its_record_bit_for_bit():
     squares = Squares(of=image_encoding("encoder", None, None, None, SHAPE))
-    assert map_execution("squares", squares, LAYOUT, block_rows(squares)) is None
+    assert map_execution("squares", squares, LAYOUT, block_rows(squares)) == Execution(rows=block_rows(squares))
 
 
 def test_the_network_is_run_once_for_the_mean_and_the_squares(monkeypatch):

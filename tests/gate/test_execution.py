@@ -175,7 +175,11 @@ def check_all_blocks():
 
 @pytest.mark.parametrize(
     "setting",
-    [{"MKL_CBWR": "COMPATIBLE"}, {"MKL_CBWR": "AVX2"}, {"ATEN_CPU_CAPABILITY": "default"}],
+    [
+        pytest.param({"MKL_CBWR": "COMPATIBLE"}, marks=pytest.mark.slow),
+        {"MKL_CBWR": "AVX2"},  # those of this list that round by place the most
+        pytest.param({"ATEN_CPU_CAPABILITY": "default"}, marks=pytest.mark.slow),
+    ],
     ids=lambda setting: "=".join(*setting.items()),
 )
 def test_the_kernels_of_other_processors(setting, pytestconfig):

@@ -148,7 +148,7 @@ def test_questions_and_steps_share_a_gate_and_a_certificate(ledger):
     assert counts.sum() == pytest.approx(80, abs=20)
     assert set(release.values) == {"counts", "gradients"}
     assert release.certificate.check() <= 90.0
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.COMMIT]
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
 
 
 def test_a_release_holds_the_final_parameters_and_can_be_verified(tmp_path):
@@ -300,7 +300,7 @@ def test_a_run_over_the_cap_reads_nothing(ledger, monkeypatch):
     with pytest.raises(BudgetRefusedError):
         second.step(START)
     # The first was left after one step: it stays reserved, which counts as spent.
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
 
 
 def test_an_error_after_the_first_noise_gives_nothing_back(ledger, monkeypatch):
@@ -309,7 +309,7 @@ def test_an_error_after_the_first_noise_gives_nothing_back(ledger, monkeypatch):
         monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             session.step(START)
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE]
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
 
 
 def test_replace_one_checks_the_number_of_records(ledger):

@@ -48,7 +48,7 @@ def accuracy(model, rows=600):
     return (found == np.array(fresh["y"].to_pylist())).mean()
 
 
-@pytest.mark.parametrize("projection", [None, 4])
+@pytest.mark.parametrize("projection", [pytest.param(None, marks=pytest.mark.slow), 4])
 def test_several_maps_learn_what_one_map_cannot(projection):
     """Two-sided: one map of each class is logistic regression, which cannot tell it."""
     method = replace(TINY, maps=8, projection=projection, steps=120, rate=0.1, learning_rate=0.6, norm=0.3, spread=4.0)

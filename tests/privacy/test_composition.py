@@ -322,7 +322,7 @@ def test_steps_without_end_are_refused():
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize("rate", [2**-32, 1e-4, 0.5, 1 - 2**-32, 1.0])
 @pytest.mark.parametrize("multiplier", [0.02, 0.8, 1e4])
-@pytest.mark.parametrize("steps", [1, 30_000])
+@pytest.mark.parametrize("steps", [1, pytest.param(30_000, marks=pytest.mark.slow)])
 def test_extremes_end_within_seconds_and_between_the_bounds_of_all_and_of_no_amplification(
     steps, multiplier, rate, adjacency
 ):

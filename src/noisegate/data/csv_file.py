@@ -171,6 +171,8 @@ def _parsed(piece: bytes, width: int, wanted: list[str]) -> pa.Table | None:
                 include_columns=wanted, column_types=dict.fromkeys(wanted, pa.string()), strings_can_be_null=False
             ),
         )
+    except pa.lib.ArrowCancelled:
+        raise KeyboardInterrupt from None  # a signal came while Arrow was at work
     except pa.ArrowException:
         return None  # Arrow's message quotes the record, which is private
 

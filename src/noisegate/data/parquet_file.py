@@ -58,6 +58,8 @@ class ParquetFile:
                 raw = [name for name in file.schema_arrow.names if name.strip(TEXT_PADDING) in names]
                 for batch in file.iter_batches(batch_size=rows, columns=raw):
                     yield {name.strip(TEXT_PADDING): batch.column(name) for name in raw}
+        except pa.lib.ArrowCancelled:
+            raise KeyboardInterrupt from None
         except (pa.ArrowException, OSError):
             failed = True  # raised below: Arrow's message may quote data
         if failed:

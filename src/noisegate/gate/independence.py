@@ -137,7 +137,7 @@ def dependence(compute: Callable[[EncodedTable, range], Probed], made_up: Callab
         compute: For records at some places of a block.
         made_up: Makes a block of records, others at each call.
     """
-    seen = 0
+    seen, found = 0, Dependence.NONE
     with np.errstate(all="ignore"):  # a map that divides by what it mixes in may divide by zero here
         while seen < _TRIED:
             records = made_up()
@@ -150,9 +150,10 @@ def dependence(compute: Callable[[EncodedTable, range], Probed], made_up: Callab
                     for place, row in enumerate(here)
                     if plain.bits[row] != again.bits[place]
                 ]
-                if moved:
-                    return Dependence.ROUNDING if np.median(moved) <= _ROUNDING else Dependence.MIXING
-    return Dependence.NONE
+                if moved and np.median(moved) > _ROUNDING:
+                    return Dependence.MIXING
+                found = Dependence.ROUNDING if moved else found
+    return found
 
 
 def _arrangements(records: EncodedTable, others: EncodedTable) -> Iterator[tuple[EncodedTable, Sequence[int], range]]:
