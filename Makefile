@@ -31,7 +31,7 @@ define check
 	@$(2) || { printf '\nThe step "%s" failed. To fix it: %s\n' '$(1)' '$(3)' >&2; exit 1; }
 endef
 
-.PHONY: help demo test test-slow test-kernels lint format types borders docs lock-check bench-adult clean environment
+.PHONY: help demo test test-slow test-kernels mutation lint format types borders docs lock-check bench-adult clean environment
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,8 +45,13 @@ demo: .venv/.installed ## synthesise the survey that ships with statsmodels, at 
 test: lock-check lint types borders docs ## all checks, then the tests
 	$(call check,tests,$(BIN)/pytest -n $(WORKERS) -m "not slow" $(DATA_OPTION),see the first failure above; rerun only what failed with: $(BIN)/pytest --last-failed)
 
-test-slow: .venv/.installed ## the tests that take longer than a minute
+test-slow: .venv/.installed ## the tests that take longer than a minute, and a sample of mutants
 	$(call check,slow tests,$(BIN)/pytest -n $(WORKERS) -m slow $(DATA_OPTION),rerun only what failed with: $(BIN)/pytest -m slow --last-failed)
+	@$(MAKE) mutation
+
+mutation: .venv/.installed ## mutation score of a sample; MUTATION='--share 0.2 --seed 1 --survivors FILE' for another
+	@$(UV) sync --frozen --quiet --inexact --group mutation
+	$(call check,mutation score,nice $(BIN)/python tests/mutation/score.py --processes $(WORKERS) $(MUTATION),docs/mutation.md says how to read the survivors)
 
 # What the kernels of other processors do: those of MKL that it has for them, torch's own without vectors, and products
 # that round by the place of a record in its block.
@@ -87,7 +92,7 @@ bench-adult: .venv/.installed ## the Adult benchmark; DATA= is the folder with t
 	@env -u OMP_NUM_THREADS $(BIN)/python benchmarks/adult/run.py --data "$(DATA)"
 
 clean: ## remove everything that make created
-	rm -rf .venv $(TOOLS) site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv $(TOOLS) site dist build mutants .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 # A suitable interpreter is at least 3.11 and can create environments (Debian packages venv apart). The oldest
 # supported version comes first: it is the one the checks are run with. An existing .venv keeps its own.

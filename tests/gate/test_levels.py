@@ -5,7 +5,10 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
+from noisegate.data.raw import RawTable
+from noisegate.gate import exact_counts
 from noisegate.gate.levels import LONGEST, LevelCounter, Portion
+from noisegate.schema.partial import Gap, PartialSchema
 
 
 def count(texts, limit, batch=97):
@@ -31,6 +34,17 @@ def test_counts_are_exact_in_any_number_of_passes(limit):
     assert found == Counter(texts)
     assert most <= limit
     assert (passes == 1) == (limit > 1504)
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_the_columns_of_one_pass_share_the_memory(columns, monkeypatch):
+    monkeypatch.setattr(exact_counts, "LEVELS_HELD", 30)
+    table = pa.table({name: [f"{name} {i}" for i in range(200)] for name in "abc"[:columns]})
+    partial = PartialSchema(columns={name: Gap(name=name, kind="categorical") for name in table.column_names})
+    found = exact_counts.read_counts(RawTable(table), partial, {}, dict.fromkeys(table.column_names, Portion()))
+    held = [len(counter.counts()[0]) for counter in found.levels.values()]
+    assert 0 < sum(held) <= 30
+    assert all(counter.put_off for counter in found.levels.values())
 
 
 def test_long_text_is_no_level():

@@ -40,6 +40,8 @@ def test_random_features_of_two_tables(frequencies):
     exact = float(sign @ known @ sign)
     bound = random_feature_error(frequencies, squared_mmd=exact)
     assert np.abs(found - exact).mean() <= bound < random_feature_error(frequencies)
+    # Opposite characteristic functions leave nothing to chance, and equal ones neither.
+    assert random_feature_error(frequencies, squared_mmd=4) == random_feature_error(frequencies, squared_mmd=0) == 0
     # As printed: D = 2F features.
     assert random_feature_error(frequencies) < 8 * math.sqrt(math.pi / frequencies) / 7
 

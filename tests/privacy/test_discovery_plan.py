@@ -62,6 +62,8 @@ def test_a_plan_that_costs_more_than_its_budget_cannot_be_made():
         DiscoveryPlan(
             budget=Budget(epsilon=0.9, delta=1e-5), magnitudes=made.magnitudes, cells=made.cells, levels=made.levels
         )
+    exactly = Budget(epsilon=made.epsilon, delta=1e-5)
+    assert replace(made, budget=exactly).events == made.events
 
 
 @pytest.mark.parametrize(("magnitudes", "texts"), SHAPES)

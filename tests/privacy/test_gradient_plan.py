@@ -15,6 +15,7 @@ from noisegate.privacy.events import SampledGaussianEvent, Sampler
 from noisegate.privacy.gradient_plan import RATES, GradientPlan
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Budget, Question
+from noisegate.privacy.units import RECORD
 
 
 def plan_of(**options):
@@ -148,10 +149,16 @@ def test_parameters_are_packed_in_the_order_of_the_plan_and_back():
 
 
 def test_a_plan_is_described_with_its_batch_and_noise():
-    found = calibrated().describe(60_000)
-    assert found["records_a_step"] == pytest.approx(600)
-    assert found["steps"] == 200
-    assert calibrated().describe(None)["records_a_step"] is None
+    plan = calibrated()
+    multiplier = plan.event.noise_std / UNITS
+    known = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "add-remove", "unit": RECORD, "steps": 200}
+    known |= {"rate": plan.plan.rate, "clipping_norm": 0.5, "parameters": 155, "sampler": "convolved-gaussian"}
+    # The norm 0.5 is UNITS·(1 − 2⁻¹⁰) grid units; the whole noise of 155 coordinates stands beside a sum of 600.
+    known["noise_multiplier"] = pytest.approx(multiplier)
+    known["noise_std"] = pytest.approx(multiplier * 0.5 / (1 - 2**-10))
+    batch = {"records_a_step": 600, "noise_norm_over_clipping_norm": multiplier * 155**0.5 / 600}
+    assert plan.describe(60_000) == known | {name: pytest.approx(value) for name, value in batch.items()}
+    assert plan.describe(None) == known | dict.fromkeys(batch)
 
 
 def test_a_convolved_draw_is_charged_its_distance_on_every_coordinate_of_every_step():

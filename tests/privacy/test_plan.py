@@ -35,6 +35,8 @@ def test_a_budget_out_of_range_is_refused_with_the_cure(options, message):
     with pytest.raises(OptionError, match=message) as caught:
         Budget(**options)
     assert "must be a number from" in str(caught.value)
+    above = options["epsilon"] in (1000.1, math.inf)
+    assert ("no privacy left" if above else f"for instance --{message[:-1]} 1") in str(caught.value)
 
 
 def test_the_ends_of_the_range_are_in_it():
@@ -122,6 +124,11 @@ def test_a_plan_for_add_remove_does_not_pass_for_replace_one():
     good = plan(1.0).calibrate(Budget(epsilon=1.0))
     with pytest.raises(CalibrationError):
         CalibratedPlan(budget=Budget(epsilon=1.0, adjacency=Adjacency.REPLACE_ONE), releases=good.releases)
+
+
+def test_a_plan_may_cost_exactly_its_budget():
+    good = plan(1.0).calibrate(Budget(epsilon=1.0))
+    assert CalibratedPlan(budget=Budget(epsilon=good.epsilon), releases=good.releases).events == good.events
 
 
 @pytest.mark.parametrize("factor", [1 - 1e-5, 2 / 3, 0.5, 1e-3])
