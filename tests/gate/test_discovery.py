@@ -93,6 +93,10 @@ def test_the_file_says_what_was_bought_and_nothing_private(found):
     assert '# "id": ignored: no level had about' in found.toml
     assert '"secret": ignored' not in found.toml
     assert "records lack a value\n[columns.age]" in found.toml
+    # Each note stands above its own column.
+    lines = found.toml.splitlines()
+    for name, note in (("rate", "moved to the nearer bound; 10"), ("job", 'became "(other)"; about 1')):
+        assert note in lines[lines.index(f"[columns.{name}]") - 1]
     assert "canary" not in found.toml
     assert "astronaut" not in found.toml
     assert "person" not in found.toml

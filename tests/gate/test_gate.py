@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from noisegate.gate.gate import Gate
 from noisegate.methods.merf import DPMERF
 from noisegate.privacy.accounting import epsilon as cost
 from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.ledger import Kind, Ledger
 from noisegate.privacy.plan import Budget, Plan, Question
 from noisegate.privacy.release import array_hashes, release_arrays
@@ -242,6 +244,14 @@ def test_bad_data_voids_the_reservation_and_draws_nothing(data, error, spied, le
     assert ledger.history("clinic")[-1].reason == "stopped by DataError before any release"
 
 
+@pytest.mark.parametrize("show_values", [True, False])
+def test_an_error_quotes_private_values_only_to_whoever_asked(show_values):
+    data = pd.DataFrame({"ill": ["yes", "SECRET"], "old": [True, False]})
+    with pytest.raises(DataError) as caught:
+        ask(gate_of(data, show_values=show_values))
+    assert ("SECRET" in str(caught.value)) is show_values
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, SystemExit])
 def test_an_interruption_while_reading_voids_the_reservation(error, spied, ledger):
     class Interrupted:
@@ -354,3 +364,28 @@ def test_of_many_threads_one_gets_an_answer(monkeypatch):
     errors = [answer.exception() for answer in answers]
     assert sum(error is None for error in errors) == 1
     assert {type(error) for error in errors if error} == {OptionError}
+
+
+def test_sessions_get_what_the_gate_and_the_run_were_given(monkeypatch, ledger):
+    def recorded(*given, **options):
+        return given, options
+
+    monkeypatch.setattr("noisegate.gate.gate.Session", recorded)
+    monkeypatch.setattr("noisegate.gate.gate.GradientSession", recorded)
+    monkeypatch.setattr("noisegate.gate.gate.Booking", recorded)
+    engine, progress = object(), print
+    gate = gate_of(records=41, engine=engine, progress=progress, ledger=ledger, dataset="clinic")
+    sums = PLAN.calibrate(gate.budget)
+    steps = GradientPlan(name="steps", steps=1, rate=1.0, norm=1.0, parameters={"w": (1,)}).calibrate(gate.budget)
+    own = {"journal": Path("j"), "device": "cuda:1", "physical_batch": 7, "represent": Counts()}
+    for plan, (given, options), more in (
+        (sums, gate.open(sums, method="a", public={"why": "test"}), {}),
+        (steps, gate.gradients(steps, "loss", method="a", public={"why": "test"}, **own), own),
+    ):
+        assert given[0] is plan
+        assert given[2:] == (("loss",) if more else ())
+        assert not options["once"].locked()
+        public = {"schema": SCHEMA.to_json(), "records": 41, "why": "test"}
+        told = {"records": 41, "method": "a", "public": public, "engine": engine, "progress": progress}
+        told |= {"booking": ((ledger, "clinic"), {}), **more}
+        assert {name: options[name] for name in told} == told

@@ -1,6 +1,7 @@
 """What OpenDP is handed, what it hands back, and what that is booked as. One run of MST serves most of the tests."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 
 pytest.importorskip("mbi", reason="needs the extra noisegate[marginals]")
 
+from noisegate.data.sources import open_source
 from noisegate.errors import BudgetRefusedError, CalibrationError, DataError, OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.gate import marginals
@@ -202,6 +204,26 @@ def test_replace_one_needs_the_exact_number(tmp_path):
     gate = Gate(people(), schema=SCHEMA, epsilon=900.0, adjacency="replace-one", records=len(people()) + 1)
     with pytest.raises(DataError, match="records=107 was given as public"):
         ask(gate)
+
+
+def test_no_more_records_are_read_than_the_proof_covers(tmp_path, monkeypatch):
+    book = Ledger(tmp_path / "ledger.db")
+    book.register("clinic", epsilon=1.0, delta=1e-5)
+    gate = Gate(people(), schema=SCHEMA, epsilon=1.0, ledger=book, dataset="clinic")
+    monkeypatch.setattr(marginals, "MOST_RECORDS", len(people()) - 1)
+    with pytest.raises(DataError, match="more than 105 records"):
+        ask(gate)
+    assert book.show("clinic")[0].spent == 0
+
+
+def test_records_are_counted_over_all_batches(monkeypatch):
+    (batch,) = open_source(people(), SCHEMA, show_values=False, units=None, on_error="refuse").batches()
+    source, seen = SimpleNamespace(name="a.csv", batches=lambda: iter([batch, batch])), []
+    assert marginals._read(source, BINS, 212, seen.append).shape == (4, 212)
+    assert seen == [106, 212]
+    monkeypatch.setattr(marginals, "MOST_RECORDS", 211)
+    with pytest.raises(DataError, match="more than 211 records"):
+        marginals._read(source, BINS, None, None)
 
 
 def test_what_opendp_says_when_it_stops_is_not_passed_on():

@@ -111,6 +111,16 @@ def test_a_row_has_the_same_bits_in_every_company(dtype, dim):
             assert np.array_equal(grid.quantise(rows[i : i + 1])[0], expected[i])
 
 
+@pytest.mark.parametrize("dim", [2**17, 2**22])
+def test_what_is_cut_off_a_long_row_counts_for_its_norm(dim):
+    """One large coordinate, and all others just too small for the first rounding: many of them matter together."""
+    bits = (52 - math.ceil(math.log2(dim))) // 2
+    row = np.full((1, dim), 99 * 2.0**-bits)
+    row[0, 0] = 100.0
+    quantised = Grid(norm=1.0).quantise(row)[0].astype(np.int64)
+    assert 0.94 * UNITS < math.sqrt(int(quantised @ quantised)) <= UNITS
+
+
 def test_quantising_leaves_its_argument_as_it_was():
     rows = adversarial(17, np.float64, 1.0)
     before = rows.copy()

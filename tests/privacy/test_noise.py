@@ -177,6 +177,14 @@ def test_samplers_are_chosen_by_a_public_rule(coordinates, epsilon, delta, expec
     assert not rounded or rounded * ROUNDED_DISTANCE * (1 + math.exp(epsilon)) <= delta / 10
 
 
+@pytest.mark.parametrize(
+    ("tenths", "expected"), [(0.999, Sampler.ROUNDED_GAUSSIAN), (1.001, Sampler.CONVOLVED_GAUSSIAN)]
+)
+def test_the_rounded_gaussian_may_cost_a_tenth_of_delta(tenths, expected):
+    delta = 10 * LARGE * ROUNDED_DISTANCE * (1 + math.exp(2.0)) / tenths
+    assert choose_samplers([LARGE], epsilon=2.0, delta=delta) == (expected,)
+
+
 def test_the_module_takes_no_seed(monkeypatch):
     # Were NumPy's global generator or Python's used, seeding them would repeat the noise.
     import random

@@ -1,6 +1,7 @@
 """zCDP to (ε, δ) and back, against dp_accounting, and its place in the composition of events."""
 
 import math
+from decimal import Decimal, localcontext
 from itertools import pairwise
 
 import numpy as np
@@ -40,6 +41,31 @@ def theirs(rho, delta):
 def test_the_conversion_agrees_with_dp_accounting(epsilon, delta):
     rho = zero_concentrated.rho_for(epsilon, delta)
     assert zero_concentrated.epsilon_of(rho, delta) == pytest.approx(theirs(rho, delta), rel=2e-6)
+
+
+def in_fifty_digits(excess, rho, delta):
+    """The formula of Canonne, Kamath and Steinke at α = 1 + `excess`."""
+    one, excess, rho, delta = (Decimal(number) for number in (1, excess, rho, delta))
+    alpha = one + excess
+    return alpha * rho + (-delta.ln() + excess * (one - one / alpha).ln() - alpha.ln()) / excess
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_what_is_stated_stands_a_billionth_above_the_least_of_all_orders(epsilon, delta):
+    rho = zero_concentrated.rho_for(epsilon, delta)
+    with localcontext() as context:
+        context.prec = 50
+        low, high = 1e-3, 1e9
+        for _ in range(200):
+            left, right = low ** (2 / 3) * high ** (1 / 3), low ** (1 / 3) * high ** (2 / 3)
+            if in_fifty_digits(left, rho, delta) < in_fifty_digits(right, rho, delta):
+                high = right
+            else:
+                low = left
+        least = in_fifty_digits(low, rho, delta)
+        excess = float(Decimal(zero_concentrated.epsilon_of(rho, delta)) / least - 1)
+    assert 0.9e-9 < excess < 1.1e-9
 
 
 @pytest.mark.parametrize("delta", DELTAS)
