@@ -1,6 +1,7 @@
 """Discovery finds what is there, within its budget, and a request that cannot be met spends nothing."""
 
 import random
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
@@ -16,6 +17,7 @@ from noisegate.gate import discovery, levels
 from noisegate.gate.discovery import SchemaGate, discover_schema
 from noisegate.gate.exact_counts import read_counts
 from noisegate.gate.findings import from_bounds, schema_text
+from noisegate.privacy.discovery_plan import RECORD
 from noisegate.privacy.ledger import Ledger
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, Integer, Schema
 from noisegate.schema.partial import Gap, PartialSchema
@@ -93,10 +95,15 @@ def test_the_file_says_what_was_bought_and_nothing_private(found):
     assert '# "id": ignored: no level had about' in found.toml
     assert '"secret": ignored' not in found.toml
     assert "records lack a value\n[columns.age]" in found.toml
-    # Each note stands above its own column.
+    assert f"noise of ±{2 * found.certificate.events[0].noise_std / RECORD:.0f} records on each count" in found.toml
+    # Each note stands above its own column. A quarter of the records lack a value, and noise is about three of them.
     lines = found.toml.splitlines()
-    for name, note in (("rate", "moved to the nearer bound; 10"), ("job", 'became "(other)"; about 1')):
-        assert note in lines[lines.index(f"[columns.{name}]") - 1]
+    for name, note in (
+        ("rate", r"moved to the nearer bound; (\d+) ± \d+"),
+        ("job", r'became "\(other\)"; about (\d+)'),
+    ):
+        told = re.search(f"{note} records lack a value$", lines[lines.index(f"[columns.{name}]") - 1])
+        assert abs(int(told[1]) - ROWS / 4) < 50
     assert "canary" not in found.toml
     assert "astronaut" not in found.toml
     assert "person" not in found.toml

@@ -203,6 +203,7 @@ BUGS = (
     ),
     one("bound-check-skipped", GRID, "total * (1 + 2.0**-11) <= float(UNITS) ** 2", "np.isfinite(total)", T_GRID),
     one("exact-bound-check-skipped", GRID, "if squares <= UNITS * UNITS:", "if squares >= 0:", T_GRID),
+    one("cut-off-part-not-counted", GRID, "coarse, coarse)) + math.sqrt(dim)", "coarse, coarse))", T_GRID),
     one("nan-not-zeroed", GRID, "if not np.isfinite(row).all():", "if not row.size:", T_GRID),
     one("nonnegative-not-enforced", GRID, "np.maximum(scaled, 0, out=scaled)", "pass", T_NEIGHBOURS),
     Bug(

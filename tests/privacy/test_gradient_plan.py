@@ -1,6 +1,7 @@
 """Plans of gradients cost what was asked and hardly less, and are refused before any record is read."""
 
 import dataclasses
+import math
 from functools import cache
 
 import numpy as np
@@ -10,7 +11,7 @@ from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting, gradient_plan
 from noisegate.privacy.accounting import sampler_slack
 from noisegate.privacy.adjacency import Adjacency
-from noisegate.privacy.convolution import reached
+from noisegate.privacy.convolution import NARROWEST, reached
 from noisegate.privacy.events import SampledGaussianEvent, Sampler
 from noisegate.privacy.gradient_plan import RATES, GradientPlan
 from noisegate.privacy.grid import UNITS
@@ -64,6 +65,27 @@ def test_steps_by_the_thousand_with_parameters_by_the_hundred_thousand_leave_del
 
 def test_above_a_hundred_epsilon_noise_is_drawn_exactly():
     assert plan_of().calibrate(Budget(epsilon=101.0)).event.sampler is Sampler.DISCRETE_GAUSSIAN
+
+
+def test_noise_is_never_narrower_than_what_can_be_drawn():
+    found = plan_of(steps=1, rate=1 / RATES).calibrate(Budget(epsilon=100.0))
+    assert found.event.noise_std == reached(NARROWEST)
+    assert found.epsilon < 100.0
+
+
+@pytest.mark.parametrize("root", [1.01, 3.0, 9.9])
+@pytest.mark.parametrize("ends", [0.0, math.inf])
+def test_the_search_for_noise_stops_barely_beyond_the_root(root, ends):
+    """Each look costs a composition of thousands of steps, and ε is nearly a straight line in the logarithms."""
+    looks = []
+
+    def excess(noise):
+        looks.append(noise)
+        return math.copysign(ends, root - noise) if noise in (1.0, 10.0) and ends else math.log(root / noise)
+
+    found = gradient_plan._root(excess, 1.0, 10.0)
+    assert root <= found <= root * (1 + 1.1e-3)
+    assert len(looks) <= (6 if not ends else 14)
 
 
 def test_questions_are_paid_from_the_same_budget():

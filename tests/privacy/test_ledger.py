@@ -111,6 +111,13 @@ def test_one_run_at_exactly_the_cap_fits_and_nothing_after_it(ledger, event, eps
         _reserve(ledger, [event(epsilon, delta, share=1e-4)])
 
 
+def test_the_cap_itself_may_be_spent(ledger, event):
+    cost = accounting.epsilon([event()], 1e-5)
+    ledger.register("patients", epsilon=cost, delta=1e-5)
+    _reserve(ledger, [event()])
+    assert ledger.show()[0].spent == cost
+
+
 def test_one_run_a_hair_above_the_cap_is_refused(ledger, event):
     ledger.register("patients", **CAP)
     with pytest.raises(BudgetRefusedError):

@@ -48,6 +48,14 @@ def test_a_release_comes_back_as_it_was(release, tmp_path):
     assert loaded.schema == SCHEMA
 
 
+def test_the_hash_is_of_the_numbers_however_they_are_held():
+    numbers = np.array([[1.0, -2.5], [0.125, 3e5]])
+    held = [numbers.astype(kind) for kind in ("<f8", ">f8", "<f4", ">f4")]
+    assert len({array_hashes({"a": array})["a"] for array in [*held, np.asfortranarray(numbers)]}) == 1
+    assert array_hashes({"a": numbers}) != array_hashes({"a": numbers.reshape(4, 1)})
+    assert array_hashes({"a": numbers}) != array_hashes({"a": -numbers})
+
+
 def test_a_transposed_array_comes_back_as_it_was(release, tmp_path):
     values = {"a": np.arange(6.0).reshape(2, 3).T}
     turned = replace(
