@@ -290,6 +290,7 @@ def test_the_whole_plan_is_reserved_before_the_first_record_is_read(ledger, monk
         session.step(START)
     # No noise was drawn, so it is given back.
     assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]
+    assert ledger.history("clinic")[-1].reason == "stopped by DataError before any release"
 
 
 def test_a_run_over_the_cap_reads_nothing(ledger, monkeypatch):

@@ -165,13 +165,17 @@ def test_canonical_json_is_one_form_and_refuses_nan():
 
 
 def test_the_page_tells_a_person_what_the_file_tells_a_program():
-    page = render(certificate(epsilon=1.25, public={"records": 4711, "schema": {"columns": [{"name": "age"}]}}))
+    page = render(
+        certificate(
+            epsilon=1.25, public={"records": 4711, "schema": {"columns": [{"name": "weight"}, {"name": "ill"}]}}
+        )
+    )
     for part in (
         "(1.25, 1e-05)",
         "one patient",
         "number of records is private",
         "4711",
-        "age",
+        "weight, ill",
         "'clinic'",
         __version__,
     ):
