@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 MODULE = """
@@ -67,6 +69,14 @@ def test_mutants_that_a_covering_test_notices_are_found(tmp_path):
 
 def test_only_tests_that_call_the_function_are_asked(tmp_path):
     assert verdicts(tmp_path, [TWO, SERVER]) == {1: "survived", 2: "survived", 3: "found"}
+
+
+def test_where_tests_fail_without_a_mutant_nothing_is_taken_for_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "MODULE", MODULE.replace("2 * x", "3 * x"))
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        verdicts(tmp_path, [FIVE, TWO])
+    assert "without any mutant" in caught.value.stdout.decode() + caught.value.stderr.decode()
+    assert not (tmp_path / "verdicts").exists()
 
 
 def test_a_mutant_that_no_test_calls_is_said_to_be_untested(tmp_path):
