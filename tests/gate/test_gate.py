@@ -97,6 +97,7 @@ def test_a_gate_without_a_schema_is_refused():
         ({"delta": 0.5}, "delta=0.5"),
         ({"adjacency": "replace"}, "adjacency='replace'"),
         ({"adjacency": "replace-one"}, "records=N"),
+        ({"adjacency": "replace-one", "records": 40, "on_error": "skip"}, "on_error='skip': adjacency"),
         ({"records": 0}, "records=0"),
         ({"records": True}, "records=True"),
         ({"records": 2.0}, "records=2.0"),

@@ -128,3 +128,26 @@ def test_empty_cells_are_hardly_ever_taken_for_occupied():
     found = [seen("continuous", np.zeros(0), noise=10.0, seed=seed) for seed in range(300)]
     # Each with probability 1/1000: more than six of 300 with probability below 1e-7.
     assert sum(one is not None for one in found) <= 6
+
+
+@pytest.mark.parametrize(
+    ("noisy", "zero", "expected"),
+    [
+        ([0, 0, 0, 2.5, 9, 0, 9, 2.5, 1.5, 0], None, (3, 7)),
+        ([2.5, 9, 0, 0, 0, 0, 0, 0, 9, 2.5], None, (0, 9)),
+        ([0, 0, 2.5, 2.5, 9, 9, 2.5, 2.5, 0, 0], None, (2, 7)),
+        # Not across zero, on either side.
+        ([0, 0, 2.5, 2.5, 9, 9, 2.5, 2.5, 0, 0], 4, (4, 7)),
+        ([0, 0, 2.5, 2.5, 9, 9, 2.5, 2.5, 0, 0], 5, (2, 5)),
+    ],
+)
+def test_cells_beside_sure_ones_are_taken_in_while_they_stand_out(noisy, zero, expected):
+    found = bounds.occupied(np.array(noisy, dtype=float), 1.0, zero)
+    assert (found.first, found.last) == expected
+
+
+def test_a_single_cell_may_be_left_of_a_second_look():
+    fine = Ladder(edges=np.arange(5.0), clamped=False)
+    look = Ladder(edges=np.array([2.0, 3.0]), clamped=True)
+    found = bounds.Occupied(first=0, last=0, sure=(0, 0))
+    assert bounds.trimmed(np.zeros(4), 1.0, fine, look, found) == (2, 2)

@@ -176,6 +176,7 @@ def test_the_page_tells_a_person_what_the_file_tells_a_program():
         "number of records is private",
         "4711",
         "weight, ill",
+        "3.49",  # e^1.25
         "'clinic'",
         __version__,
     ):
