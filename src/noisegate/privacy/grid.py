@@ -11,7 +11,7 @@ vector                                result
 any NaN or ±inf                       the zero vector: the record takes part, with nothing
 zero                                  the zero vector
 norm ≤ bound                          every coordinate rounded toward zero to the grid
-norm > bound                          scaled down onto the bound first (up to 0.2 %, never above)
+norm > bound                          scaled down onto the bound first (√D/2ᵏ short, never above)
 bound = 0                             refused at construction
 ====================================  ==========================================================
 
