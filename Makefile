@@ -31,7 +31,7 @@ define check
 	@$(2) || { printf '\nThe step "%s" failed. To fix it: %s\n' '$(1)' '$(3)' >&2; exit 1; }
 endef
 
-.PHONY: help demo test test-slow test-kernels mutation lint format types borders docs lock-check bench-adult clean environment
+.PHONY: help demo test test-slow test-kernels mutation house lint format types borders docs lock-check bench-adult clean environment
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,7 +55,7 @@ mutation: .venv/.installed ## mutation score of a sample; MUTATION='--share 0.2 
 
 # What the kernels of other processors do: those of MKL that it has for them, torch's own without vectors, and products
 # that round by the place of a record in its block.
-KERNEL_TESTS := tests/gate tests/features tests/classifiers tests/methods tests/test_estimators.py tests/cli/test_explain.py
+KERNEL_TESTS := tests/gate tests/features tests/contracts tests/models tests/methods tests/test_estimators.py tests/cli/test_explain.py
 # $(call with_kernels,environment,options of pytest)
 define with_kernels
 	$(call check,tests with kernels of $(1)$(2),env $(1) $(BIN)/pytest -n $(WORKERS) -m "not slow" $(2) $(KERNEL_TESTS),see the first failure above)
@@ -66,6 +66,9 @@ test-kernels: .venv/.installed ## what computes in floating point, with the kern
 	$(call with_kernels,MKL_CBWR=AVX2)
 	$(call with_kernels,ATEN_CPU_CAPABILITY=default)
 	$(call with_kernels,,--kernels-by-place)
+
+house: .venv/.installed ## lines, files that a run enters, longest method, names with two homes, doctests: each with its limit
+	@$(BIN)/python tests/house/measure.py $(HOUSE)
 
 lock-check: .venv/.installed
 	$(call check,uv.lock matches pyproject.toml,$(UV) lock --check --offline --quiet,$(TOOLS)/bin/uv lock)

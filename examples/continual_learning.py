@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from noisegate import Gate, PrivateSetGeneration, Synthesizer
-from noisegate.evaluation import LabelledRows, Training, network_scores
+from noisegate.evaluation import LabelledRows, NetworkOptions, Training, networks, utility_scores
 from noisegate.schema.pixels import ImageShape, pixel_schema
 
 STAGES = ((5, 6), (1, 2), (0, 8), (9, 3), (4, 7))
@@ -77,7 +77,7 @@ def private_set(train: LabelledRows, digits: tuple[int, int], options: argparse.
         image=(SHAPE.height, SHAPE.width, SHAPE.channels),
         width=options.width,
         steps=options.steps,
-        rate=min(1.0, 256 / records),
+        sampling_probability=min(1.0, 256 / records),
         seed=seed,
     )
     gate = Gate(table, schema=schema, epsilon=options.epsilon, delta=1e-5, records=records)
@@ -97,14 +97,12 @@ def accuracy(memory: list[LabelledRows], test: LabelledRows, met: list[int], epo
     features = np.concatenate([rows.features for rows in memory])
     labels = np.concatenate([rows.labels for rows in memory])
     shown = np.isin(test.labels, met)
-    report = network_scores(
-        LabelledRows(features=features, labels=labels),
-        LabelledRows(features=test.features[shown], labels=test.labels[shown]),
-        shape=SHAPE,
+    form = (-1, SHAPE.height, SHAPE.width, SHAPE.channels)
+    report = utility_scores(
+        networks(["ConvNet"], NetworkOptions(repeats=1, training=Training(epochs=epochs))),
+        LabelledRows(features=features.reshape(form), labels=labels),
+        LabelledRows(features=test.features[shown].reshape(form), labels=test.labels[shown]),
         classes=10,
-        networks=["ConvNet"],
-        repeats=1,
-        training=Training(epochs=epochs),
         jobs=1,
     )
     return float(report.runs["ConvNet"][0].accuracy)

@@ -22,9 +22,8 @@ from typer.testing import CliRunner
 from noisegate import Gate, Pairwise, Synthesizer
 from noisegate.cli.main import app
 from noisegate.errors import ModelError, NoisegateError
-from noisegate.model_folder import GENERATOR_FILE, HASHED, MODEL_FILE, PAGE_FILE, verify_model
-from noisegate.privacy.certificate import Certificate, canonical_json
-from noisegate.privacy.certificate_page import render
+from noisegate.models.folder import GENERATOR_FILE, HASHED, MODEL_FILE, PAGE_FILE, verify_model
+from noisegate.privacy.certificate import Certificate, canonical_json, render
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, array_hashes
 from noisegate.schema import Boolean, Continuous, Schema
 

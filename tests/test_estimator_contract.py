@@ -41,8 +41,8 @@ EXPECTED = {
     "check_supervised_y_2d": NOISE,
 }
 TOLD = Told(
-    epsilon=100.0, classes=(0, 1), bounds=(-10.0, 10.0), records=100, maps=2, steps=20, rate=0.5, temperature=5.0,
-    learning_rate=0.3, random_state=0,
+    epsilon=100.0, classes=(0, 1), bounds=(-10.0, 10.0), records=100, maps=2, steps=20, temperature=5.0,
+    sampling_probability=0.5, learning_rate=0.3, random_state=0,
 )  # fmt: skip
 
 

@@ -11,7 +11,15 @@ from noisegate.errors import DataError, OptionError
 from noisegate.estimators import LocallyLinearMaps
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
 
-QUICK = {"epsilon": 50.0, "records": 500, "maps": 2, "steps": 40, "rate": 0.4, "temperature": 2.0, "spread": 0.5}
+QUICK = {
+    "epsilon": 50.0,
+    "records": 500,
+    "maps": 2,
+    "steps": 40,
+    "sampling_probability": 0.4,
+    "temperature": 2.0,
+    "init_std": 0.5,
+}
 BOUNDED = {**QUICK, "classes": [2, 7, 5], "bounds": (0, 10)}
 SCHEMA = Schema(
     (

@@ -21,6 +21,7 @@ PUBLIC = [
     "DPMEPF",
     "DPMERF",
     "DPMGE",
+    "DPSinkhorn",
     "Gate",
     "JointEmbedding",
     "Ledger",
@@ -34,6 +35,7 @@ PUBLIC = [
     "UserError",
     "audit",
     "discover_schema",
+    "fit",
     "synthesize",
 ]
 MODULES = [module.name for module in pkgutil.walk_packages(noisegate.__path__, "noisegate.")]

@@ -5,16 +5,17 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import noisegate as ng
+from noisegate.contrib.pretraining.decoder import DecoderTraining
+from noisegate.contrib.pretraining.encoder import EncoderTraining
 from noisegate.errors import OptionError
 from noisegate.evaluation import evaluate, kernel_distance
-from noisegate.methods.catalogue import CLASSIFIERS, METHODS
-from noisegate.pretraining.decoder import DecoderTraining
-from noisegate.pretraining.encoder import EncoderTraining
-from noisegate.privacy.ledger import Ledger
+from noisegate.ledger.ledger import Ledger
+from noisegate.methods.registry import METHODS
 from noisegate.schema import Boolean, Schema
-from noisegate.seeds import MOST_EVALUATION_SEED, MOST_SEED
+from noisegate.seeds import MOST_EVALUATION_SEED, MOST_SEED, MersenneTwister, permutation, public_random, uniform
 
 OF_IMAGES = ("dp-gan-ft", "dp-gan-mi", "dp-mepf", "dp-mepf-trained", "dp-mge", "joint", "mepf")
 UNUSABLE = [2**70, MOST_SEED + 1, -1, True, 1.5, "x", None]
@@ -25,9 +26,9 @@ def people():
     return pd.DataFrame({"a": np.arange(40) % 2 == 0})
 
 
-@pytest.mark.parametrize("name", [*METHODS, *CLASSIFIERS])
+@pytest.mark.parametrize("name", [*METHODS])
 def test_no_method_is_made_with_an_unusable_seed(name):
-    made = {**METHODS, **CLASSIFIERS}[name]
+    made = METHODS[name]
     made = partial(made, image=(8, 8, 1)) if name in OF_IMAGES else made
     assert made(seed=MOST_SEED).seed == MOST_SEED
     for seed in UNUSABLE:
@@ -62,3 +63,16 @@ def test_no_evaluation_takes_one(seed):
     for training in (EncoderTraining, DecoderTraining):
         with pytest.raises(OptionError, match="seed="):
             training(seed=seed)
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**32 + 5, 2**63 - 1])
+def test_without_torch_the_numbers_are_those_of_torch_bit_for_bit(seed, monkeypatch):
+    ours = MersenneTwister(seed)
+    with_torch = public_random(seed)
+    assert isinstance(with_torch, torch.Generator)
+    for count in (1, 5, 0, 3000):
+        assert (uniform(ours, count) == uniform(with_torch, count)).all()
+        assert (permutation(ours, count) == permutation(with_torch, count)).all()
+    monkeypatch.setattr("noisegate.seeds.installed", lambda name: False)
+    assert (uniform(public_random(seed), 3) == uniform(MersenneTwister(seed), 3)).all()
+    assert (uniform(public_random(None), 3) != uniform(public_random(None), 3)).all()

@@ -26,7 +26,7 @@ from rich.table import Table
 from noisegate import Gate, Schema, UserError
 from noisegate.data.frames import read_table
 from noisegate.evaluation import CAVEAT, Report, evaluate
-from noisegate.methods.catalogue import make_method
+from noisegate.methods.registry import make_method
 
 HERE = Path(__file__).parent
 ROWS = 32_561

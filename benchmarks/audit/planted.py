@@ -24,13 +24,12 @@ from unittest.mock import patch
 
 import numpy as np
 
-from noisegate.auditing.seen import Seen
-from noisegate.gate import gradients, session
-from noisegate.gate.session import Session
-from noisegate.privacy import accounting
-from noisegate.privacy.adjacency import Adjacency
+from noisegate.auditing.measure import Seen
+from noisegate.gate.queries.sums import SumSession
+from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import ZeroConcentratedEvent
+from noisegate.privacy.sensitivity import Adjacency
 
 Bug = Callable[[], AbstractContextManager[None]]
 
@@ -38,12 +37,12 @@ Bug = Callable[[], AbstractContextManager[None]]
 @contextmanager
 def noise_times(factor: float) -> Iterator[None]:
     """Draws noise of another standard deviation than is stated."""
-    right = session.noise.add_noise
+    right = noise.add_noise
 
     def other(sums: Any, *, noise_std: float, sampler: Any) -> Any:
         return right(sums, noise_std=noise_std * factor, sampler=sampler)
 
-    with patch.object(session.noise, "add_noise", other):
+    with patch.object(noise, "add_noise", other):
         yield
 
 
@@ -55,28 +54,28 @@ def halved_noise() -> AbstractContextManager[None]:
 @contextmanager
 def detached_noise() -> Iterator[None]:
     """Hands out exact gradients that are as long as noisy ones."""
-    right = gradients.noise.add_noise
+    right = noise.add_noise
 
     def only_longer(sums: Any, *, noise_std: float, sampler: Any) -> Any:
         noisy, length = right(sums, noise_std=noise_std, sampler=sampler), np.linalg.norm(sums.astype(float))
         return (sums * (np.linalg.norm(noisy.astype(float)) / length)).astype(np.int64) if length else sums
 
-    with patch.object(gradients.noise, "add_noise", only_longer):
+    with patch.object(noise, "add_noise", only_longer):
         yield
 
 
 @contextmanager
 def _changed_release(change: Callable[[Any, int], Any]) -> Iterator[None]:
     """Lets every released array pass through `change`, with the private number of records."""
-    right = Session.release
+    right = SumSession.release
 
     def release(self: Any) -> Any:
-        found, records = right(self), sum(len(batch) for batch in self._source.batches())
+        found, records = right(self), sum(len(batch) for batch in self._access.source.batches())
         for name in found.values:
             found.values[name] = change(found.values[name], records)
         return found
 
-    with patch.object(Session, "release", release):
+    with patch.object(SumSession, "release", release):
         yield
 
 

@@ -35,7 +35,7 @@ def rows(epsilons: list[float], runs: int | None) -> dict[str, Callable[[], Any]
     import planted
     from noisegate.auditing.measure import measured
     from noisegate.auditing.run import audit
-    from noisegate.methods.catalogue import CLASSIFIERS, METHODS
+    from noisegate.methods.registry import METHODS
 
     def plain(name: str, epsilon: float) -> Callable[[], Any]:
         return lambda: audit(name, epsilon=epsilon, runs=SLOW.get(name, runs))
@@ -50,7 +50,7 @@ def rows(epsilons: list[float], runs: int | None) -> dict[str, Callable[[], Any]
     def choice(score: Callable[[Any], float]) -> Callable[[], Any]:
         return lambda: measured(*planted.choices(score, epsilon=1.0, runs=1000), kind="guesses", chance=1e-4)
 
-    names = sorted(name for name in {*METHODS, *CLASSIFIERS, "discover"} if name not in SLOW)
+    names = sorted(name for name in {*METHODS, "discover"} if name not in SLOW)
     found = {f"{name} @ {epsilon:g}": plain(name, epsilon) for epsilon in epsilons for name in [*names, *SLOW]}
     found |= {f"planted: {bug} (dp-merf)": broken(planted.ON_SUMS[bug], "dp-merf", 160) for bug in planted.ON_SUMS}
     found |= {

@@ -25,7 +25,10 @@ from rich.console import Console
 from rich.table import Table
 
 from noisegate.features.hermite import Series, hermite, rho_of, shortest_series
-from noisegate.privacy.approximation_bounds import hermite_kernel_error, random_fourier_kernel_error
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from papers.mmd_bounds import hermite_kernel_error, random_fourier_kernel_error
 
 HERE = Path(__file__).parent
 ORDERS = tuple(range(160))

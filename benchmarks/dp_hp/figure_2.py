@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from mixture_likelihood import LabelledMixture, coverage, negative_log_likelihood
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from noisegate import Gate, Schema
-from noisegate.evaluation.mixture_likelihood import LabelledMixture, coverage, negative_log_likelihood
-from noisegate.methods.catalogue import make_method
+from noisegate.methods.registry import make_method
 from noisegate.schema import Categorical, Continuous
 
 HERE = Path(__file__).parent

@@ -28,9 +28,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from noisegate import Gate, Synthesizer
-from noisegate.evaluation.protocol import twelve_scores
-from noisegate.evaluation.training import LabelledRows
-from noisegate.methods.catalogue import make_method
+from noisegate.evaluation import LabelledRows, twelve, utility_scores
+from noisegate.methods.registry import make_method
 
 HERE = Path(__file__).parent
 SHAPE = (28, 28, 1)
@@ -69,11 +68,11 @@ def _run(options: argparse.Namespace, seed: int) -> dict[str, Any]:
         train = LabelledRows(features=train.features[some], labels=train.labels[some])
     with Progress(transient=True) as progress:
         task = progress.add_task(f"classifiers, seed {seed}", total=12)
-        report = twelve_scores(
+        report = utility_scores(
+            twelve("images"),
             train,
             test,
             classes=10,
-            variant="images",
             seed=seed,
             jobs=options.jobs,
             progress=lambda _, done, __: progress.update(task, completed=done),

@@ -20,6 +20,7 @@ import tomllib
 from pathlib import Path
 
 import pyarrow as pa
+from codes import code_distances
 from discretised import SCHEMA, discretise, domain, published_distance
 from rich.console import Console
 from rich.progress import track
@@ -28,8 +29,7 @@ from rich.table import Table
 from noisegate import Gate, Schema
 from noisegate.data.frames import read_table
 from noisegate.evaluation import CAVEAT, marginal_distances
-from noisegate.evaluation.codes import code_distances
-from noisegate.methods.catalogue import make_method
+from noisegate.methods.registry import make_method
 
 HERE = Path(__file__).parent
 ALPHAS = (3, 4)

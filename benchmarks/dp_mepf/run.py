@@ -24,12 +24,10 @@ from rich.progress import Progress
 
 from noisegate import Gate, Synthesizer
 from noisegate.data.sources import open_source
-from noisegate.evaluation.image_classifiers import read_classifiers
-from noisegate.evaluation.image_features import named_features
-from noisegate.evaluation.image_reading import ImageSet, images_of
-from noisegate.evaluation.image_report import ImageReport, evaluate_images
-from noisegate.methods.mepf.method import DPMEPF
-from noisegate.output.grid import SampleGrid
+from noisegate.evaluation import ImageReport, evaluate_images, images_of, named_features, read_classifiers
+from noisegate.methods.mepf import DPMEPF
+from noisegate.models.output.grid import SampleGrid
+from noisegate.records import Images
 from noisegate.schema import ImageForm, Schema, pixel_schema
 
 LEARNING_RATES = {3: (1e-3, 1e-4), 1: (1e-5, 1e-4)}
@@ -88,8 +86,8 @@ def _fit(options: argparse.Namespace, schema: Schema, epsilon: float, model: Pat
 def _score(options: argparse.Namespace, schema: Schema, made: Synthesizer) -> ImageReport:
     """Returns what classifiers and distances say; on real data, outside the guarantee."""
     batches = list(made.images(options.images, seed=options.seed))
-    labels = np.concatenate([np.asarray(batch.labels, dtype=np.int64) for batch in batches])
-    synthetic = ImageSet(pixels=np.concatenate([batch.pixels for batch in batches]), labels=labels)
+    labels = np.concatenate([np.asarray(batch.labels, dtype=np.int32) for batch in batches])
+    synthetic = Images(np.concatenate([batch.pixels for batch in batches]), labels)
     test = open_source(options.test, schema, show_values=False)
     with Progress(transient=True) as progress:
         task = progress.add_task("scores", total=None)

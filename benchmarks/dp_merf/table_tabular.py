@@ -28,9 +28,8 @@ from papers.published import Loaded
 from tabular_page import Asked, Runs, content, print_page
 
 from noisegate import Adjacency, Gate, UserError
-from noisegate.evaluation import DownstreamReport
-from noisegate.evaluation.downstream import COUNTS, downstream_scores
-from noisegate.methods.catalogue import make_method
+from noisegate.evaluation import UtilityReport, downstream_scores, twelve
+from noisegate.methods.registry import make_method
 
 METHODS = ("dp-merf", "dp-hp", "auto")
 
@@ -90,9 +89,10 @@ def _settings(text: str) -> dict[str, Any]:
 
 
 def _runs(options: argparse.Namespace, progress: Progress) -> Runs:
-    total = options.seeds * (1 + COUNTS["twelve"]) + (0 if options.no_real else COUNTS["twelve"])
+    count = twelve("tables").count
+    total = options.seeds * (1 + count) + (0 if options.no_real else count)
     task = progress.add_task(options.dataset, total=total)
-    reports: list[DownstreamReport] = []
+    reports: list[UtilityReport] = []
     records: list[int] = []
     real = None
     for seed in range(options.seeds):
@@ -127,7 +127,7 @@ def _synthetic(options: argparse.Namespace, loaded: Loaded, seed: int) -> pa.Tab
 
 def _scored(
     train: pa.Table, loaded: Loaded, seed: int, jobs: int | None, told: Callable[[str, int, int], None]
-) -> DownstreamReport:
+) -> UtilityReport:
     return downstream_scores(
         train, loaded.test, loaded.schema, seed=seed, classifiers="twelve", jobs=jobs, progress=told
     )

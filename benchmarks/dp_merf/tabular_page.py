@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from paper_budget import paper_cost
+from paper_budget import paper_cost, paper_split
 from rich.console import Console
 from rich.table import Table
 
-from noisegate.evaluation import CAVEAT, DownstreamReport
-from noisegate.evaluation.scores import Scores
-from noisegate.methods.hp.design import paper_split
+from noisegate.evaluation import CAVEAT, Scores, UtilityReport
 
 EXPECTED = Path(__file__).with_name("expected.toml")
 TITLES = {"roc_auc": "ROC-AUC", "average_precision": "average precision", "f1": "F1", "accuracy": "accuracy"}
@@ -52,8 +50,8 @@ class Runs:
         records: training records of each run, for the reader: outside the guarantee.
     """
 
-    synthetic: tuple[DownstreamReport, ...]
-    real: DownstreamReport | None
+    synthetic: tuple[UtilityReport, ...]
+    real: UtilityReport | None
     records: tuple[int, ...]
 
     @property

@@ -26,14 +26,10 @@ from rich.table import Table
 from simulated_digits import simulated_digits
 
 from noisegate import Gate
-from noisegate.evaluation.synthetic_selection import synthetic_selection_scores
-from noisegate.evaluation.training import LabelledRows, train_and_score
-from noisegate.evaluation.twelve import twelve
-from noisegate.methods.catalogue import make_method
+from noisegate.evaluation import LabelledRows, read_classifiers, utility_scores
+from noisegate.methods.registry import make_method
 from noisegate.schema import pixel_schema
-from noisegate.schema.pixels import ImageShape
 
-SHAPE = ImageShape(height=28, width=28)
 SCHEMA = pixel_schema(28, 28, labels=range(10))
 TRAIN_SEED, TEST_SEED = 0, 1
 
@@ -77,16 +73,14 @@ def _run(
         np.concatenate([batch.pixels for batch in batches])[..., 0],
         np.concatenate([np.asarray(batch.labels) for batch in batches]),
     )
-    report = synthetic_selection_scores(train, test, shape=SHAPE, classes=10, seed=options.seed)
-    logistic = next(recipe for recipe in twelve("images").recipes if recipe.name == "logistic regression")
-    linear = train_and_score(logistic, train, test, classes=10, seed=options.seed).scores.accuracy
-    return report.models["cnn"].accuracy, linear, made.summary.discrepancy, seconds
+    suite = read_classifiers("cnn,logistic")
+    models = utility_scores(suite, train, test, classes=10, seed=options.seed, jobs=1).models
+    accuracies = models["cnn"].accuracy, models["logistic regression"].accuracy
+    return *accuracies, made.summary.discrepancy, seconds
 
 
 def _rows(images: Any, labels: Any) -> LabelledRows:
-    return LabelledRows(
-        features=(images.reshape(len(images), -1) / 255).astype(np.float32), labels=labels.astype(np.int64)
-    )
+    return LabelledRows(features=images.reshape(-1, 28, 28, 1), labels=labels.astype(np.int64))
 
 
 def _options() -> argparse.Namespace:

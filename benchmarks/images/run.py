@@ -30,17 +30,12 @@ from rich.progress import Progress
 from rich.table import Table
 
 from noisegate import Gate, Synthesizer
-from noisegate.evaluation.synthetic_selection import synthetic_selection_scores
-from noisegate.evaluation.training import LabelledRows, train_and_score
-from noisegate.evaluation.twelve import twelve
-from noisegate.methods.catalogue import make_method
-from noisegate.output.grid import SampleGrid
-from noisegate.schema.pixels import ImageShape
+from noisegate.evaluation import LabelledRows, read_classifiers, utility_scores
+from noisegate.methods.registry import make_method
+from noisegate.models.output.grid import SampleGrid
 
 HERE = Path(__file__).parent
-SHAPE = ImageShape(height=28, width=28)
 GENERATED = 60_000
-SCIKIT = {"multi-layer perceptron": "mlp", "logistic regression": "logistic"}
 SCORES = ("cnn", "mlp", "logistic")
 
 
@@ -73,7 +68,7 @@ def _run(options: argparse.Namespace, epsilon: float, seed: int) -> dict[str, An
     figures["sampling_cpu"] = time.process_time() - started
     pixels = np.concatenate([batch.pixels for batch in batches])
     labels = np.concatenate([np.asarray(batch.labels) for batch in batches]).astype(np.int64)
-    train = LabelledRows(features=(pixels.reshape(len(pixels), -1) / 255).astype(np.float32), labels=labels)
+    train = LabelledRows(features=pixels, labels=labels)
     figures |= {"certified_epsilon": synthesizer.certificate.epsilon, "discrepancy": synthesizer.summary.discrepancy}
     for score in wanted:
         figures[score] = _score(score, train, _rows(loaded.test), seed)
@@ -113,24 +108,22 @@ def _fit(options: argparse.Namespace, loaded: Any, epsilon: float, seed: int, mo
 def _score(name: str, train: LabelledRows, test: LabelledRows, seed: int) -> float:
     with Progress(transient=True) as progress:
         task = progress.add_task(f"{name}, seed {seed}", total=1)
-        if name == "cnn":
-            report = synthetic_selection_scores(
-                train,
-                test,
-                shape=SHAPE,
-                classes=10,
-                seed=seed,
-                progress=lambda _, done, total: progress.update(task, completed=done, total=total),
-            )
-            return float(report.models["cnn"].accuracy)
-        recipe = next(recipe for recipe in twelve("images").recipes if SCIKIT.get(recipe.name) == name)
-        return float(train_and_score(recipe, train, test, classes=10, seed=seed).scores.accuracy)
+        report = utility_scores(
+            read_classifiers(name),
+            train,
+            test,
+            classes=10,
+            seed=seed,
+            jobs=1,
+            progress=lambda _, done, total: progress.update(task, completed=done, total=total),
+        )
+        return report.mean.accuracy
 
 
 def _rows(table: Any) -> LabelledRows:
     pixels = np.stack([column.to_numpy() for column in table.columns[:-1]], axis=1)
     labels = table.column(table.num_columns - 1).to_numpy().astype(np.int64)
-    return LabelledRows(features=(pixels / 255).astype(np.float32), labels=labels)
+    return LabelledRows(features=pixels.astype(np.uint8).reshape(-1, 28, 28, 1), labels=labels)
 
 
 def _print(options: argparse.Namespace, epsilon: float, runs: list[dict[str, Any]]) -> bool:

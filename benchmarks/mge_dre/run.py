@@ -28,15 +28,15 @@ from rich.table import Table
 
 from noisegate import Gate, Synthesizer
 from noisegate.data.sources import open_source
+from noisegate.evaluation import EncoderFeatures, images_of
 from noisegate.evaluation.image_distances import image_distances
-from noisegate.evaluation.image_features import EncoderFeatures
-from noisegate.evaluation.image_reading import ImageSet, images_of
-from noisegate.generators.decoder import load_decoder
-from noisegate.methods.catalogue import make_method
-from noisegate.methods.encoding import image_encoding
-from noisegate.methods.generator_choice import read_shape
+from noisegate.evaluation.images import drawn as some_of
+from noisegate.methods.images import image_encoding, read_shape
+from noisegate.methods.registry import make_method
+from noisegate.models.decoder import load_decoder
+from noisegate.models.output.grid import SampleGrid
 from noisegate.networks.encoder import load_encoder
-from noisegate.output.grid import SampleGrid
+from noisegate.records import Images
 from noisegate.schema import EncodedTable, Schema, pixel_schema
 
 SIDE, NOT_PRIVATE = 32, 1000.0
@@ -67,16 +67,16 @@ def main() -> int:
     return 0
 
 
-def _free(options: argparse.Namespace, name: str, sets: dict[str, ImageSet], judge: EncoderFeatures) -> dict[str, Any]:
+def _free(options: argparse.Namespace, name: str, sets: dict[str, Images], judge: EncoderFeatures) -> dict[str, Any]:
     """Returns the figures of public images, or of what the decoder draws for the features of some of them."""
     images = sets[name.removesuffix("-decoded")]
     if name.endswith("-decoded"):
-        some = images.first(options.images, seed=options.seed)
+        some = some_of(images, options.images, seed=options.seed)
         images = _decoded(some, options.decoder or "cifar10", options.seed)
     return _figures(images, sets["private"], judge)
 
 
-def _decoded(images: np.ndarray, name: str, seed: int) -> ImageSet:
+def _decoded(images: np.ndarray, name: str, seed: int) -> Images:
     """Returns an image drawn for the feature of each image: what no learned distribution of features can pass."""
     decoder, parts = load_decoder(name), []
     encoding = image_encoding("encoder", None, None, None, read_shape((SIDE, SIDE, 3)))
@@ -88,11 +88,11 @@ def _decoded(images: np.ndarray, name: str, seed: int) -> ImageSet:
         with torch.no_grad():
             parts.append(np.asarray(decoder(torch.from_numpy(features), noise)))
     drawn = np.rint(np.concatenate(parts) * 255).astype(np.uint8).reshape(-1, SIDE, SIDE, 3)
-    return ImageSet(pixels=drawn, labels=None)
+    return Images(drawn)
 
 
 def _run(
-    options: argparse.Namespace, name: str, epsilon: float, key: str, sets: dict[str, ImageSet], judge: EncoderFeatures
+    options: argparse.Namespace, name: str, epsilon: float, key: str, sets: dict[str, Images], judge: EncoderFeatures
 ) -> dict[str, Any]:
     """Returns the figures of one method at one ε."""
     started = time.process_time()
@@ -105,7 +105,7 @@ def _run(
         method.fit(gate, device=options.device).save(model)
     made = Synthesizer.load(model)
     drawn = np.concatenate([batch.pixels for batch in made.images(options.images, seed=options.seed)])
-    figures = _figures(ImageSet(pixels=drawn, labels=None), sets["private"], judge)
+    figures = _figures(Images(drawn), sets["private"], judge)
     figures |= {"certified_epsilon": made.certificate.check(), "cpu": time.process_time() - started}
     if made.summary.notes:
         figures["notes"] = dict(made.summary.notes)
@@ -132,7 +132,7 @@ def _method(options: argparse.Namespace, name: str) -> tuple[str, dict[str, Any]
     return name.removesuffix("-full").removesuffix("-decoded"), settings
 
 
-def _sets(options: argparse.Namespace) -> dict[str, ImageSet]:
+def _sets(options: argparse.Namespace) -> dict[str, Images]:
     """Returns public and private images, and writes them where methods read them."""
     labelled = pixel_schema(SIDE, SIDE, 3, labels=range(10))
     train, test = (_read(options.data / f"{part}.parquet", labelled) for part in ("train", "test"))
@@ -142,7 +142,7 @@ def _sets(options: argparse.Namespace) -> dict[str, ImageSet]:
         sets["other-vehicles"] = _only(train, options.classes)
     else:
         form = pixel_schema(SIDE, SIDE, 3, labels=None, resize="stretch", convert=True)
-        sets["private"] = ImageSet(pixels=_read(options.other, form).first(options.most, seed=0), labels=None)
+        sets["private"] = Images(some_of(_read(options.other, form), options.most, seed=0))
     for name in ("public", "private"):
         path = options.out / f"{name}.npz"
         if not path.exists():
@@ -150,16 +150,16 @@ def _sets(options: argparse.Namespace) -> dict[str, ImageSet]:
     return sets
 
 
-def _read(path: Path, schema: Schema) -> ImageSet:
+def _read(path: Path, schema: Schema) -> Images:
     return images_of(open_source(path, schema, show_values=False).batches(), schema)
 
 
-def _only(images: ImageSet, classes: list[int]) -> ImageSet:
+def _only(images: Images, classes: list[int]) -> Images:
     assert images.labels is not None
-    return ImageSet(pixels=images.pixels[np.isin(images.labels, classes)], labels=None)
+    return Images(images.pixels[np.isin(images.labels, classes)])
 
 
-def _figures(made: ImageSet, real: ImageSet, judge: EncoderFeatures) -> dict[str, Any]:
+def _figures(made: Images, real: Images, judge: EncoderFeatures) -> dict[str, Any]:
     figures = image_distances(made, real, judge)
     return {
         "frechet": figures.frechet,
@@ -169,11 +169,11 @@ def _figures(made: ImageSet, real: ImageSet, judge: EncoderFeatures) -> dict[str
     }
 
 
-def _on_support(model: Any, public: ImageSet, classes: list[int]) -> float:
+def _on_support(model: Any, public: Images, classes: list[int]) -> float:
     """Returns the share of the weight that lies on public images of the private classes (Table 3 of the paper)."""
     assert public.labels is not None
     labels = {image.tobytes(): int(label) for image, label in zip(public.pixels, public.labels, strict=True)}
-    right = [labels[image.tobytes()] in classes for image in model.records.numeric]
+    right = [labels[image.tobytes()] in classes for image in model.records.pixels]
     return float(model.weights.sum(axis=0)[right].sum() / model.weights.sum())
 
 

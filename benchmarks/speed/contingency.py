@@ -119,7 +119,7 @@ def _release(path: Path, shape: Shape, threads: int) -> dict[str, float]:
     from noisegate.features.binning import NumericBins
     from noisegate.features.contingency import Contingency
     from noisegate.gate.engines.local import LocalEngine
-    from noisegate.privacy.plan import Plan, Question
+    from noisegate.privacy.plan import Plan, Query
 
     cuts = tuple(cut / CELLS for cut in range(1, CELLS))
     pairs = list(combinations(range(shape.columns), 2))
@@ -129,10 +129,10 @@ def _release(path: Path, shape: Shape, threads: int) -> dict[str, float]:
     )
     started, before = time.perf_counter(), time.process_time()
     gate = Gate(path, schema=_schema(shape), epsilon=1.0, engine=LocalEngine(threads=threads))
-    question = Question(
+    question = Query(
         name="pairs", dim=features.dim, columns=1, norm=features.norm, share=1.0, nonnegative=features.nonnegative
     )
-    plan = Plan(questions=(question,)).calibrate(gate.budget)
+    plan = Plan(queries=(question,)).calibrate(gate.budget)
     gate.sum(plan, {"pairs": features}, method="benchmark", public={})
     return {
         "tables": len(tables),

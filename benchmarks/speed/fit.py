@@ -29,8 +29,8 @@ from table import SCHEMA
 from threadpoolctl import threadpool_limits
 
 from noisegate import Gate
-from noisegate.fitting.loop import FitState
-from noisegate.methods.catalogue import make_method
+from noisegate.methods.registry import make_method
+from noisegate.training.fit import FitState
 
 CONTESTANTS: dict[str, dict[str, Any]] = {
     "dp-merf, table": {"method": "dp-merf", "generator": "table"},
@@ -92,10 +92,10 @@ def simulated(records: int) -> pa.Table:
 def _times(name: str, table: pa.Table, options: argparse.Namespace) -> dict[str, Any]:
     settings = dict(CONTESTANTS[name])
     method = make_method(
-        settings.pop("method"), {**settings, "fit_options": {"steps": STEPS, "check_every": EVERY, "averaging": 0.9}}
+        settings.pop("method"), {**settings, "fit_options": {"steps": STEPS, "check_every": EVERY, "ema_decay": 0.9}}
     )
     started = time.perf_counter()
-    release = method.ask(Gate(table, schema=SCHEMA, epsilon=1.0))
+    release = method.query(Gate(table, schema=SCHEMA, epsilon=1.0))
     release_seconds = time.perf_counter() - started
     times: list[float] = []
     last = FitState(step=0, steps=STEPS, discrepancy=math.inf)

@@ -45,7 +45,7 @@ def _ours(model: str) -> Step:
     import pandas as pd
 
     from noisegate import Gate
-    from noisegate.gate.losses import module_loss
+    from noisegate.gate.per_example.losses import module_loss
     from noisegate.privacy.gradient_plan import GradientPlan
     from noisegate.schema import Categorical, Continuous, Schema
 
@@ -79,14 +79,14 @@ def _ours(model: str) -> Step:
 
 
 def _factored() -> object:
-    from noisegate.classifiers.locally_linear import class_scores
-    from noisegate.gate.losses import FactoredLoss
+    from noisegate.gate.per_example.losses import FactoredLoss
+    from noisegate.models.locally_linear import locally_linear_scores
 
     def inputs(image: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
         return torch.cat([image, image.new_ones(1)])[None]
 
     def loss(answers: torch.Tensor, image: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-        scores = class_scores(answers.reshape(models.MAPS, CLASSES), models.TEMPERATURE)
+        scores = locally_linear_scores(answers.reshape(models.MAPS, CLASSES), models.TEMPERATURE)
         return nn.functional.cross_entropy(scores[None], codes[:1])
 
     return FactoredLoss(inputs=inputs, loss=loss)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from noisegate.classifiers.locally_linear import class_scores
+from noisegate.models.locally_linear import locally_linear_scores
 from noisegate.networks.convnet import build_convnet
 from noisegate.schema.pixels import ImageShape
 
@@ -26,7 +26,7 @@ class LocallyLinearScores(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Returns the score of each class, (rows, classes)."""
-        return class_scores(self.maps(images).reshape(-1, MAPS, CLASSES), TEMPERATURE)
+        return locally_linear_scores(self.maps(images).reshape(-1, MAPS, CLASSES), TEMPERATURE)
 
 
 def _convnet() -> nn.Module:

@@ -48,8 +48,9 @@ def _race(network: str, rounds: int) -> dict[str, Any]:
     import numpy as np
     import torch
 
-    from noisegate.gate.sums import SumTask, block_rows, sum_records
-    from noisegate.methods.mepf.method import DPMEPF
+    from noisegate.gate.execution import block_rows
+    from noisegate.gate.sums import SumTask, sum_records
+    from noisegate.methods.mepf import DPMEPF
     from noisegate.privacy.grid import Grid
     from noisegate.schema import EncodedTable, pixel_schema
     from noisegate.schema.pixels import ImageShape
@@ -90,8 +91,8 @@ def _race(network: str, rounds: int) -> dict[str, Any]:
 
 def _maps(network: str, method: Any, schema: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
     """Returns feature maps and the network that they run, as far as its last chosen layer."""
-    from noisegate.features.layers import ChosenLayers
     from noisegate.features.perceptual import Activations, Perceptual
+    from noisegate.networks.layers import ChosenLayers
     from noisegate.networks.named import load_network
 
     shape = schema.images.shape
@@ -118,8 +119,8 @@ def _measure(options: argparse.Namespace) -> int:
     from noisegate import Gate
     from noisegate.gate.engines.local import LocalEngine
     from noisegate.methods.joint import JointEmbedding
-    from noisegate.output.formats import image_writer
-    from noisegate.output.image_batch import ImageBatch
+    from noisegate.models.output.formats import image_writer
+    from noisegate.models.output.image_batch import ImageBatch
     from noisegate.schema import pixel_schema
 
     schema = pixel_schema(28, 28, labels=range(10))
@@ -135,7 +136,7 @@ def _measure(options: argparse.Namespace) -> int:
         clock, processor = time.perf_counter(), time.process_time()
         gate = Gate(private, schema=schema, epsilon=1.0, engine=LocalEngine(threads=options.threads))
         if options.measure == "release":
-            method.ask(gate)
+            method.query(gate)
         else:
             made = method.fit(gate, device="cpu")
             with image_writer(Path(folder) / "out.parquet", schema.images, options.synthetic) as write:

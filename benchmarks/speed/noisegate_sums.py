@@ -14,7 +14,7 @@ from noisegate.features.fourier import RandomFourier, draw
 from noisegate.gate.engines.local import LocalEngine
 from noisegate.gate.sums import SumTask
 from noisegate.privacy.grid import Grid
-from noisegate.privacy.plan import Plan, Question
+from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import EncodedTable
 
 FREQUENCIES = 500
@@ -51,8 +51,8 @@ def gate_sum(path: Path, threads: int) -> Callable[[], Sums]:
 
     def run() -> Sums:
         gate = Gate(path, schema=SCHEMA, epsilon=1.0, engine=LocalEngine(threads=threads))
-        question = Question(name="fourier", dim=feature_map.dim, columns=LABELS, norm=feature_map.norm, share=1.0)
-        plan = Plan(questions=(question,)).calibrate(Budget(epsilon=1.0))
+        question = Query(name="fourier", dim=feature_map.dim, columns=LABELS, norm=feature_map.norm, share=1.0)
+        plan = Plan(queries=(question,)).calibrate(Budget(epsilon=1.0))
         return gate.sum(plan, {"fourier": feature_map}, method="benchmark", public={}).values["fourier"].T
 
     return run

@@ -115,7 +115,7 @@ def _run(path: Path, shape: Shape) -> dict[str, float]:
     from noisegate import Gate, Pairwise
 
     method, clock, work = Pairwise(), time.perf_counter(), time.process_time()
-    release = method.ask(Gate(path, schema=_schema(shape), epsilon=1.0))
+    release = method.query(Gate(path, schema=_schema(shape), epsilon=1.0))
     asked = time.perf_counter() - clock
     found = {"gate_seconds": asked, "gate_processor_seconds": time.process_time() - work}
     found["gate_megabytes"] = peak_megabytes()

@@ -60,7 +60,7 @@ def _measure(options: argparse.Namespace) -> int:
 
     from noisegate import Gate
     from noisegate.gate.engines.local import LocalEngine
-    from noisegate.methods.hp.method import DPHP
+    from noisegate.methods.hp import DPHP
     from noisegate.schema import pixel_schema
 
     drawn, labels = simulated_digits(min(options.rows, 10_000), seed=0)
@@ -75,7 +75,7 @@ def _measure(options: argparse.Namespace) -> int:
 
     def release() -> int:
         gate = Gate(table, schema=schema, epsilon=1.0, engine=LocalEngine(threads=options.threads))
-        return int(method.ask(gate).values["sum"].size)
+        return int(method.query(gate).values["sum"].size)
 
     def count() -> None:
         for pixel in range(SIDE * SIDE):

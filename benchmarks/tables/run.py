@@ -24,7 +24,7 @@ from scoring import Judge
 from tables import TABLES, prepare
 
 from noisegate.evaluation import CAVEAT
-from noisegate.methods.catalogue import METHODS
+from noisegate.methods.registry import METHODS
 
 EPSILONS = (0.1, 0.3, 1.0, 10.0)
 

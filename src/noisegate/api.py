@@ -1,38 +1,37 @@
-"""The one-call form: a private table in, or private images, and a synthesizer out."""
+"""The one-call form: a private table in, or private images, and a model out."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from noisegate.errors import OptionError
-from noisegate.gate.gate import Gate
-from noisegate.methods.automatic import AUTO, auto_for
-from noisegate.methods.catalogue import make_method
-from noisegate.methods.for_images import image_settings
-from noisegate.privacy.adjacency import Adjacency
+from noisegate.ledger.ledger import Ledger
+from noisegate.methods.registry import AUTO, method_named
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.ledger import Ledger
+from noisegate.privacy.sensitivity import RECORD, Adjacency
+from noisegate.run_folder import Observer, Run, RunFolder
+from noisegate.runs import resume_run, start_run
 from noisegate.schema import Schema
-from noisegate.schema_cost import discovery_beside
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from noisegate.models.synthesizer import Synthesizer
+    from noisegate.runs import Model
 
-    from noisegate.synthesizer import Synthesizer
 
-
-def synthesize(
-    data: Any,
+def fit(
+    data: Any = None,
     *,
-    schema: Schema | str | Path,
-    epsilon: float,
+    schema: Schema | str | Path | None = None,
+    epsilon: float | None = None,
     delta: float = 1e-5,
     method: str = AUTO,
+    out: str | Path | None = None,
+    resume: bool | str | Path = False,
     adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
     records: int | None = None,
+    unit: str = RECORD,
     unit_column: str | None = None,
     contributions: int | None = None,
     ledger: Ledger | str | Path | None = None,
@@ -41,22 +40,27 @@ def synthesize(
     device: str = "auto",
     on_error: str = "refuse",
     discovery: Certificate | None = None,
+    observer: Observer | None = None,
     **settings: Any,
-) -> Synthesizer:
-    """Returns a synthesizer for a private table; its `sample(n)` gives the kind of table that was put in.
+) -> Model:
+    """Returns a model of private records: spends ε once, then only what has left the gate is used.
 
-    For images, described by `noisegate.schema.pixel_schema`, its `images(n)` gives images, and the method is told their
-    shape by the schema.
+    No interruption wastes the budget: Ctrl-C waits for the moment at which what was paid for is written down, and the
+    error that stops the run says how to resume it, at no further cost.
 
     Args:
         data: pandas, Polars or PyArrow table, or a path (see `Gate`); of images a folder, a Parquet file with an image
-            column or an .npz file.
+            column or an .npz file. What `sample(n)` gives is of the same kind.
         schema: Public knowledge about the records, or the path of its TOML file.
         epsilon: ε of the guarantee.
         delta: δ of the guarantee.
         method: Name of the method; "auto" is the one that does best where nothing else is known.
+        out: Model folder to make; None to keep the model in memory only.
+        resume: Go on with the interrupted run of `out`, or of the folder that its error named. Options may be left out,
+            and data too, unless it is a training whose steps are not done.
         adjacency: The neighbouring relation.
         records: The number of records when it is public.
+        unit: What one record stands for, in the words of the certificate.
         unit_column: Column that says whose record each one is; protects all records of one unit (see `Gate`).
         contributions: With `unit_column`, how many records of a unit are used at most.
         ledger: Ledger to book the cost on, with `dataset`.
@@ -66,42 +70,85 @@ def synthesize(
         on_error: What happens to images that cannot be read: "refuse" the run, or "skip" them.
         discovery: Certificate of the discovery that the schema was bought with, as `discover_schema` returns it. Beside
             a TOML file it is found by itself.
+        observer: What the run tells its plan and its progress to.
         settings: Settings of the method, for instance ``frequencies=500``.
 
     Raises:
         UserError: if anything given is unusable; nothing is spent.
         BudgetRefusedError: if the ledger refuses.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import Schema, fit
+        >>> from noisegate.schema import Boolean, Integer
+        >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
+        >>> table = pa.table({"age": [31, 58, 44, 67] * 50, "ill": [False, True, False, True] * 50})
+        >>> model = fit(table, schema=schema, epsilon=1.0, method="dp-merf", frequencies=20, fit_options={"steps": 5})
+        >>> model.sample(2).column_names, model.certificate.epsilon
+        (['age', 'ill'], 1.0)
     """
-    if isinstance(schema, str | Path):
-        discovery = discovery or discovery_beside(Path(schema))
-        schema = Schema.from_toml(schema)
-    if not isinstance(schema, Schema):
-        raise OptionError(f"schema={schema!r} must be a noisegate.Schema, or the path of its TOML file.")
-    rare = schema.usable().hardly_satisfiable
+    options: dict[str, Any] = {
+        "schema": schema,
+        "epsilon": epsilon,
+        "delta": delta,
+        "method": method,
+        "adjacency": Adjacency.parse(adjacency).value,
+        "records": records,
+        "unit": unit,
+        "unit_column": unit_column,
+        "contributions": contributions,
+        "ledger": ledger,
+        "dataset": dataset,
+        "on_error": on_error,
+        "discovery": discovery,
+    }
+    place, defaults = None if out is None else Path(out), cast("dict[str, Any]", fit.__kwdefaults__)
+    if resume:
+        folder = RunFolder(place, None if resume is True else Path(resume))
+        given = {name: value for name, value in options.items() if value != defaults[name]}
+        given["settings"] = settings | ({"seed": seed} if seed else {})
+        return _in_kind(resume_run(folder, data, given=given, device=device, observer=observer), data)
+    run = Run.of(**options, settings={"seed": seed, **settings})
+    rare = run.schema.usable().hardly_satisfiable
     if rare is not None:
         warnings.warn(rare, UserWarning, stacklevel=2)
-    name = auto_for(schema) if method == AUTO else method
-    chosen = make_method(name, image_settings(name, schema, {"seed": seed, **settings}))
-    gate = Gate(
-        data,
-        schema=schema,
-        epsilon=epsilon,
-        delta=delta,
-        adjacency=adjacency,
-        records=records,
-        unit_column=unit_column,
-        contributions=contributions,
-        ledger=ledger,
-        dataset=dataset,
-        on_error=on_error,
-        discovery=discovery,
-    )
-    return chosen.fit(gate, device=device, convert=_converter(data, schema))
+    return _in_kind(start_run(run, data, RunFolder(place), device=device, observer=observer), data)
 
 
-def _converter(data: Any, schema: Schema) -> Callable[[pa.Table], Any] | None:
-    if isinstance(data, str | Path):
-        return None
+def synthesize(data: Any, *, schema: Schema | str | Path, epsilon: float, **options: Any) -> Synthesizer:
+    """Returns a synthesizer for a private table; its `sample(n)` gives the kind of table that was put in.
+
+    For images, described by `noisegate.schema.pixel_schema`, its `images(n)` gives images, and the method is told their
+    shape by the schema. The short form of `fit`, for methods that make records.
+
+    Args:
+        data: See `fit`.
+        schema: See `fit`.
+        epsilon: ε of the guarantee.
+        options: Options of `fit` and settings of the method.
+
+    Raises:
+        UserError: if anything given is unusable; nothing is spent.
+        BudgetRefusedError: if the ledger refuses.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import Schema, synthesize
+        >>> from noisegate.schema import Integer
+        >>> table = pa.table({"age": [31, 58, 44, 67] * 50})
+        >>> model = synthesize(table, schema=Schema([Integer(name="age", lower=0, upper=99)]), epsilon=1.0)
+        >>> people = model.sample(1000, seed=0)
+        >>> people.shape, str(people["age"].type)
+        ((1000, 1), 'int64')
+    """
+    method_named(options.get("method", AUTO), makes="records")
+    return cast("Synthesizer", fit(data, schema=schema, epsilon=epsilon, **options))
+
+
+def _in_kind(model: Model, data: Any) -> Model:
+    """Returns the model; what it samples is of the kind of table that the records came in."""
+    if data is None or isinstance(data, str | Path) or not hasattr(model, "convert"):
+        return model
     from noisegate.data.frames import native_form
 
-    return native_form(data, schema)
+    return replace(cast("Synthesizer", model), convert=native_form(data, model.release.schema))

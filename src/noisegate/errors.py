@@ -20,17 +20,36 @@ private record unless the user asked for it (``--show-values``).
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import ClassVar
 
 
 class NoisegateError(Exception):
-    """Base of all errors that noisegate raises on purpose."""
+    """Base of all errors that noisegate raises on purpose.
+
+    Examples:
+        >>> from noisegate import NoisegateError, Schema
+        >>> try:
+        ...     Schema.from_toml("no-such-file.toml")
+        ... except NoisegateError as error:
+        ...     print(type(error).__name__, error.exit_code)
+        SchemaError 2
+    """
 
     exit_code: ClassVar[int] = 2
 
 
 class UserError(NoisegateError):
-    """The request cannot be met as it stands; the message says how to change it."""
+    """The request cannot be met as it stands; the message says how to change it.
+
+    Examples:
+        >>> from noisegate import Budget, UserError
+        >>> try:
+        ...     Budget(epsilon=0.0)
+        ... except UserError as error:
+        ...     print(error)
+        epsilon=0.0 must be a number from 0.01 to 1000; for instance 1 (--epsilon 1).
+    """
 
 
 class OptionError(UserError):
@@ -72,8 +91,62 @@ class SlowKernelsWarning(UserWarning):
 class MissingExtraError(UserError):
     """An optional dependency is not installed."""
 
+    @classmethod
+    def of(cls, package: str, what: str) -> MissingExtraError:
+        """Returns the error that says how to install a package; `what` needs it."""
+        return cls(f"{what} needs {package}; install it with: pip install 'noisegate[{EXTRAS[package]}]'")
+
+
+EXTRAS = {
+    "torch": "torch",
+    "torchvision": "vision",
+    "timm": "vision",
+    "xgboost": "papers",
+    "statsmodels": "demo",
+    "psycopg": "ledger-postgresql",
+    "mbi": "marginals",
+    "diffusers": "diffusers",
+    "transformers": "diffusers",
+}
+"""Optional packages, and the extra of noisegate that installs each."""
+
+
+def installed(package: str) -> bool:
+    """Returns whether a package can be imported; does not import it."""
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def require(package: str, what: str) -> None:
+    """Makes sure that an optional package is there, before anything is spent.
+
+    Args:
+        package: One of `EXTRAS`.
+        what: Needs it, for the message.
+
+    Raises:
+        MissingExtraError: if it is not installed; says how to install it.
+    """
+    if not installed(package):
+        raise MissingExtraError.of(package, what)
+
 
 class BudgetRefusedError(NoisegateError):
-    """The ledger refuses the run: its cost would exceed the cap of the data set."""
+    """The ledger refuses the run: its cost would exceed the cap of the data set.
+
+    Examples:
+        >>> from noisegate import BudgetRefusedError, Ledger
+        >>> from noisegate.privacy.events import ZeroConcentratedEvent
+        >>> ledger = Ledger("budget.sqlite")
+        >>> ledger.register("survey", epsilon=0.5, delta=1e-5)
+        >>> dear = ZeroConcentratedEvent(name="marginals", rho=0.1, mechanism="MST")
+        >>> try:
+        ...     ledger.reserve("survey", [dear], adjacency="add-remove", purpose="marginals")
+        ... except BudgetRefusedError as error:
+        ...     print(error.exit_code, ledger.show("survey")[0].spent)
+        3 0.0
+    """
 
     exit_code: ClassVar[int] = 3

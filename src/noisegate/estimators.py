@@ -12,17 +12,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from noisegate.data.labelled import records_table, with_labels
-from noisegate.data.tables import TableSource
+from noisegate.data.tables.memory import records_table, with_labels
+from noisegate.data.tables.tables import TableSource
 from noisegate.errors import DataError, OptionError
 from noisegate.gate.gate import Gate
+from noisegate.ledger.ledger import Ledger
 from noisegate.methods.llm import DPLLM
-from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.ledger import Ledger
+from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import Categorical, Continuous, EncodedTable, Schema
 
 LABEL = "label"
+_RENAMED = "deprecated"
 
 
 class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -47,22 +48,34 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         projection: Dimensions of the random projection; None for none.
         temperature: How many maps have a say.
         steps: How many noisy gradients are taken.
-        rate: Chance of each record to be in the sample of a step.
-        norm: What the gradient of each record is clipped to.
+        sampling_probability: Poisson sampling probability per step.
+        clip_norm: What the gradient of each record is clipped to.
         learning_rate: Of Adam.
         decay: Of the learning rate, after every quarter of the steps.
-        spread: Standard deviation of the initial weights.
+        init_std: Standard deviation of the initial weights.
         centre: The position between the bounds that counts as nothing.
         adjacency: "add-remove" or "replace-one"; with the latter `records` must be exact.
         ledger: Ledger, its path or its URL, to book each fit on.
         dataset: Name of the data set in the ledger.
+        rate: Deprecated name of `sampling_probability`.
+        norm: Deprecated name of `clip_norm`.
+        spread: Deprecated name of `init_std`.
 
     Attributes:
         classes_: The labels, in ascending order.
-        classifier_: What was trained; see `noisegate.classifiers.locally_linear.LocallyLinear`.
+        classifier_: What was trained; see `noisegate.models.locally_linear.LocallyLinear`.
         certificate_: The statement to hand out with it.
         input_names_: What each number of an explanation is about.
         n_features_in_: Number of columns of X.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate import LocallyLinearMaps
+        >>> X = np.random.default_rng(0).uniform(size=(200, 3))
+        >>> settings = {"classes": [0, 1], "bounds": (0, 1), "records": 200, "steps": 5, "sampling_probability": 0.1}
+        >>> model = LocallyLinearMaps(epsilon=1.0, projection=None, **settings).fit(X, X[:, 0] > 0.5)
+        >>> model.predict(X).shape, model.explain(X[:2]).shape, model.certificate_.epsilon
+        ((200,), (2, 3), 1.0)
     """
 
     def __init__(
@@ -79,22 +92,26 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         projection: int | None = DPLLM.projection,
         temperature: float = DPLLM.temperature,
         steps: int = DPLLM.steps,
-        rate: float = DPLLM.rate,
-        norm: float = DPLLM.norm,
+        sampling_probability: float = DPLLM.sampling_probability,
+        clip_norm: float = DPLLM.clip_norm,
         learning_rate: float = DPLLM.learning_rate,
         decay: float = DPLLM.decay,
-        spread: float = DPLLM.spread,
+        init_std: float = DPLLM.init_std,
         centre: float = DPLLM.centre,
         adjacency: Adjacency | str = "add-remove",
         ledger: Ledger | str | Path | None = None,
         dataset: str | None = None,
+        rate: Any = _RENAMED,
+        norm: Any = _RENAMED,
+        spread: Any = _RENAMED,
     ) -> None:
         self.epsilon, self.delta, self.adjacency = epsilon, delta, adjacency
         self.classes, self.bounds, self.schema, self.records = classes, bounds, schema, records
         self.random_state = random_state
         self.maps, self.projection, self.temperature = maps, projection, temperature
-        self.steps, self.rate, self.norm = steps, rate, norm
-        self.learning_rate, self.decay, self.spread, self.centre = learning_rate, decay, spread, centre
+        self.steps, self.sampling_probability, self.clip_norm = steps, sampling_probability, clip_norm
+        self.learning_rate, self.decay, self.init_std, self.centre = learning_rate, decay, init_std, centre
+        self.rate, self.norm, self.spread = rate, norm, spread
         self.ledger, self.dataset = ledger, dataset
 
     def fit(self, X: Any, y: Any = None) -> LocallyLinearMaps:  # noqa: N803 - as scikit-learn calls it
@@ -113,7 +130,9 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         else:
             schema, table = self.schema, _labelled(self.schema, X, y)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        method = DPLLM(**{name: getattr(self, name) for name in _METHOD}, seed=seed)
+        names = [DPLLM.renamed[old] if getattr(self, old) is _RENAMED else old for old in DPLLM.renamed]
+        method = DPLLM(**{name: getattr(self, name) for name in (*_METHOD, *names)}, seed=seed)
+        method.check_fit("cpu")
         gate = Gate(
             table,
             schema=schema,
@@ -268,9 +287,7 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.classifier_.classes[int(self._order[known.index(label)])]
 
 
-_METHOD = (
-    *("maps", "projection", "temperature", "steps", "rate", "norm", "learning_rate", "decay", "spread", "centre"),
-)
+_METHOD = ("maps", "projection", "temperature", "steps", "learning_rate", "decay", "centre")
 
 
 def _levels(classes: list[Any]) -> list[str | int]:

@@ -1,15 +1,28 @@
-"""The certificate of a discovered schema: a file beside the schema, which can be checked without the data."""
+"""The certificate of a discovered schema: a file beside the schema, which can be checked without the data.
+
+The certificate of a fit that uses the schema holds it whole, under `public`, and what both cost together, so that
+anyone can recompute either. Whether both read the same records only a ledger knows.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
+from typing import Any
 
 from noisegate.errors import ModelError
-from noisegate.privacy.certificate import Certificate, read_certificate
+from noisegate.privacy import accounting
+from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.discovery_plan import check_events
+from noisegate.privacy.events import Event, GaussianEvent, ThresholdedGaussianEvent
+from noisegate.privacy.plan import Budget
+from noisegate.privacy.release import read_certificate
+from noisegate.schema import Schema
 from noisegate.schema.partial import gaps_of
 
 _ENDING = ".certificate.json"
@@ -17,6 +30,9 @@ SCHEMA_HASH = "schema"
 """Name of the hash of the schema file in its certificate."""
 DISCOVERED = "Discovered with "
 """How the first line of a discovered schema begins."""
+KEY = "discovery"
+"""Where a discovery stands in what the certificate of a fit lists as public."""
+_COMPOSED = (GaussianEvent, ThresholdedGaussianEvent)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,3 +107,113 @@ def verify_schema(path: Path) -> SchemaVerification:
     return SchemaVerification(
         certificate=certificate, recomputed_epsilon=recomputed, schema=schema, unchanged=found == expected
     )
+
+
+def discovery_beside(path: Path) -> Certificate | None:
+    """Returns the certificate beside a schema file, or None if it was not discovered.
+
+    Raises:
+        ModelError: if the file says that it was discovered and its certificate is not there, or does not hold.
+    """
+    beside = certificate_path(path)
+    if beside.exists():
+        return verify_schema(beside).certificate
+    try:
+        discovered = path.read_bytes().lstrip(b"# \r\n\t\xef\xbb\xbf").startswith(DISCOVERED.encode())
+    except OSError:  # told by whoever reads the schema
+        return None
+    if discovered:
+        raise ModelError(
+            f"{path} says that it was discovered from private records, and its certificate {beside} is missing: a fit "
+            "could not say what both cost together. Put it back beside the schema; or, if it is lost, remove the first "
+            "line of the schema, and state its cost wherever the fit's certificate goes."
+        )
+    return None
+
+
+def check_fits(discovery: Certificate, schema: Schema) -> None:
+    """Checks that a certificate of a discovery may be that of `schema`, which public knowledge may have corrected.
+
+    Raises:
+        ModelError: if it is of no discovery, or of other columns.
+    """
+    check_discovery(discovery)
+    kinds = discovery.public.get("kinds")
+    missing = [name for name in schema.names if not isinstance(kinds, Mapping) or name not in kinds]
+    if missing:
+        raise ModelError(
+            f"the certificate of a discovery is not of this schema: column {missing[0]!r} is not among those that it "
+            "names. Put the right certificate beside the schema, or remove it if the schema was not discovered."
+        )
+
+
+def stated(discovery: Certificate, fit: Budget | Certificate, events: tuple[Event, ...]) -> dict[str, Any]:
+    """Returns what the certificate of a fit says of the discovery before it, as a JSON object.
+
+    Args:
+        discovery: The certificate of the schema.
+        fit: The guarantee of the fit.
+        events: What the fit runs.
+    """
+    return {
+        "digest": discovery.digest(),
+        "epsilon": discovery.epsilon,
+        "delta": discovery.delta,
+        "together": _together(discovery, fit, events),
+        "certificate": discovery.to_json(),
+    }
+
+
+def check_stated(fit: Certificate) -> None:
+    """Checks what the certificate of a fit says of a discovery before it, if it says anything.
+
+    Raises:
+        ModelError: if it is not what the certificate in it gives.
+    """
+    if KEY not in fit.public:
+        return
+    claim = fit.public[KEY]
+    if not isinstance(claim, Mapping) or not isinstance(claim.get("certificate"), Mapping) or "together" not in claim:
+        raise ModelError("the certificate names a discovery without the discovery's certificate: do not rely on it.")
+    discovery = Certificate.from_json(claim["certificate"])
+    discovery.check()
+    check_discovery(discovery)
+    found = stated(discovery, fit, fit.events)
+    if {**claim, "together": None} != {**found, "together": None} or not _covers(claim["together"], found["together"]):
+        raise ModelError(
+            "the certificate states another cost or digest of the discovery before it than the discovery's own "
+            "certificate gives: do not rely on it."
+        )
+
+
+def _covers(claimed: Any, found: Mapping[str, float] | None) -> bool:
+    """Whether a claimed cost of both is that which was found; on another machine the last of six digits may differ."""
+    if claimed is None or found is None:
+        return claimed is found
+    try:
+        both = {name: float(value) for name, value in claimed.items()}
+    except (AttributeError, TypeError, ValueError):
+        return False
+    return both.keys() == found.keys() and all(math.isclose(both[name], found[name], rel_tol=1e-5) for name in both)
+
+
+def _together(discovery: Certificate, fit: Budget | Certificate, events: tuple[Event, ...]) -> dict[str, float] | None:
+    """Returns ε and δ of both; None where they are for other neighbours or units, and cannot be added up.
+
+    The sums of both, which hold for whatever the fit makes of the schema (basic composition). Where all noise is
+    Gaussian less: the answer of the discovery decides which questions follow, but not their sensitivity over their
+    noise, so they compose as the rounds of one plan do (G-13, G-15).
+    """
+    if (discovery.adjacency, discovery.unit, discovery.contributions) != (fit.adjacency, fit.unit, fit.contributions):
+        return None
+    delta = _up(Decimal(repr(discovery.delta)) + Decimal(repr(fit.delta)))
+    both = (*discovery.events, *events)
+    epsilon = discovery.epsilon + fit.epsilon
+    if all(isinstance(event, _COMPOSED) for event in both):
+        epsilon = min(epsilon, accounting.epsilon(both, delta, fit.adjacency))
+    return {"epsilon": _up(Decimal(epsilon)), "delta": delta}
+
+
+def _up(value: Decimal) -> float:
+    """Rounds a cost to six digits, as pages print it, never below what it is."""
+    return float(Context(prec=6, rounding=ROUND_CEILING).plus(value))

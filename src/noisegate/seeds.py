@@ -1,15 +1,21 @@
-"""What a seed of public randomness may be; checked before anything is spent."""
+"""Public randomness: what a seed may be, and the numbers that samples are drawn from, with torch or without."""
 
 from __future__ import annotations
 
-from typing import Any
+import secrets
+from typing import TYPE_CHECKING, Any, cast
 
-from noisegate.errors import OptionError
+from noisegate.errors import OptionError, installed
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import torch
 
 MOST_SEED = 2**63 - 1
 """Largest seed of a method or of a sample: what every generator in use takes, with room for streams beside it."""
 MOST_EVALUATION_SEED = 2**31 - 1
-"""Largest seed of an evaluation or of a pretraining, as scikit-learn and xgboost take it."""
+"""Largest seed of an evaluation or of a pretraining, as scikit-learn takes it."""
 
 
 def check_seed(seed: Any, *, most: int = MOST_SEED) -> None:
@@ -20,3 +26,70 @@ def check_seed(seed: Any, *, most: int = MOST_SEED) -> None:
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= most:
         raise OptionError(f"seed={seed!r} must be a whole number, 0 or more, at most {most:,}.")
+
+
+class MersenneTwister:
+    """The stream of a `torch.Generator` on the CPU bit for bit, for samples where torch is not installed."""
+
+    def __init__(self, seed: int) -> None:
+        import numpy as np
+
+        # As torch does, which takes the lower half of a seed (Matsumoto and Nishimura, 1998, init_genrand).
+        self._random = np.random.RandomState(seed & (2**32 - 1))
+
+    def _words(self, count: int) -> npt.NDArray[np.uint64]:
+        import numpy as np
+
+        return self._random.randint(0, 2**32, count, dtype=np.uint32).astype(np.uint64)
+
+    def uniform(self, count: int) -> npt.NDArray[np.float64]:
+        """Returns the 53 lower bits of two words each, as numbers in [0, 1)."""
+        import numpy as np
+
+        high, low = self._words(2 * count).reshape(count, 2).T
+        return (((high << np.uint64(32)) | low) & np.uint64(2**53 - 1)).astype(np.float64) * 2.0**-53
+
+    def permutation(self, count: int) -> npt.NDArray[np.int64]:
+        """Returns 0 to `count` - 1, shuffled (Fisher and Yates)."""
+        import numpy as np
+
+        order = list(range(count))
+        steps = self._words(max(count - 1, 0)) % np.arange(count, 1, -1, dtype=np.uint64)
+        for place, step in enumerate(steps.tolist()):
+            order[place], order[place + step] = order[place + step], order[place]
+        return np.array(order, dtype=np.int64)
+
+
+def public_random(seed: int | None) -> torch.Generator:
+    """Returns public randomness on the CPU; the same seed gives the same numbers, with torch or without.
+
+    Args:
+        seed: None for another stream each time.
+    """
+    if not installed("torch"):
+        return cast("torch.Generator", MersenneTwister(secrets.randbits(32) if seed is None else seed))
+    import torch
+
+    random = torch.Generator()
+    random.manual_seed(secrets.randbits(63) if seed is None else seed)
+    return random
+
+
+def uniform(random: torch.Generator, count: int) -> npt.NDArray[np.float64]:
+    """Returns independent uniform numbers in [0, 1), (count,)."""
+    if isinstance(random, MersenneTwister):
+        return random.uniform(count)
+    import torch
+
+    numbers: npt.NDArray[np.float64] = torch.rand(count, generator=random, dtype=torch.float64).numpy()
+    return numbers
+
+
+def permutation(random: torch.Generator, count: int) -> npt.NDArray[np.int64]:
+    """Returns a random order of 0 to `count` - 1, (count,)."""
+    if isinstance(random, MersenneTwister):
+        return random.permutation(count)
+    import torch
+
+    order: npt.NDArray[np.int64] = torch.randperm(count, generator=random).numpy()
+    return order

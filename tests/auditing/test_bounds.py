@@ -14,8 +14,8 @@ from noisegate.auditing.bounds import (
     sensitivity_factor,
     spread_limits,
 )
-from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.events import GaussianEvent, SampledGaussianEvent, Sampler, ZeroConcentratedEvent
+from noisegate.privacy.sensitivity import Adjacency
 
 GAUSSIAN = GaussianEvent(
     name="g", sensitivity=2.0**20, noise_std=2.0**20, coordinates=1, sampler=Sampler.DISCRETE_GAUSSIAN

@@ -14,7 +14,7 @@ from PIL import Image
 from torch import nn
 
 from noisegate.evaluation import image_distances
-from noisegate.evaluation.prd import distribution_scores
+from noisegate.evaluation.metrics.prd import distribution_scores
 from noisegate.networks.encoder import WIDTH, build_encoder, folded, save_encoder
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))

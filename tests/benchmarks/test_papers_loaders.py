@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from noisegate import Gate, Schema
-from noisegate.data.tables import TableSource
+from noisegate.data.tables.tables import TableSource
 from noisegate.errors import DataError, OptionError
 from noisegate.schema import EncodedTable, decode
 

@@ -13,24 +13,25 @@ import pytest
 from rich.console import Console
 
 from noisegate import Adjacency
-from noisegate.evaluation import DownstreamReport
-from noisegate.evaluation.scores import Scores
-from noisegate.privacy import gaussian
+from noisegate.evaluation import Scores, Suite, UtilityReport
+from noisegate.evaluation.utility.estimators import Estimator
+from noisegate.evaluation.utility.runner import Outcome
+from noisegate.privacy import accounting
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "dp_merf"))
 
 import table_tabular
-from paper_budget import paper_cost, renyi_sigma
+from paper_budget import paper_cost, paper_split, renyi_sigma
 from papers.catalogue import TABLES, published
 from tabular_page import EXPECTED, SOURCES, Asked, Runs, content, hp_paper_cost, papers_figures, print_page
 
 
-def report(score: float) -> DownstreamReport:
+def report(score: float) -> UtilityReport:
     scores = Scores(roc_auc=score, average_precision=score / 2, f1=score / 3, accuracy=score / 4)
-    return DownstreamReport(
-        label="y", averaging="positive class 1", models={"a": scores, "b": scores}, notes=("a: odd",)
-    )
+    suite = Suite(name="two", version="0", recipes=tuple(Estimator(name=name, maker="none") for name in "ab"))
+    outcomes = {"a": (Outcome(scores=scores, notes=("odd",)),), "b": (Outcome(scores=scores),)}
+    return UtilityReport(suite=suite, seed=0, outcomes=outcomes, label="y", averaging="positive class 1")
 
 
 RUNS = Runs(synthetic=(report(0.5), report(0.7)), real=report(0.9), records=(80, 80))
@@ -107,9 +108,9 @@ def test_the_papers_noise_costs_less_than_it_claims() -> None:
     same_label = np.sum((first - second) ** 2, axis=1) / 2**2
     other_label = 1 + np.full(len(first), 2.0) / 2**2
     worst = max(same_label.max(), other_label.max())
-    assert gaussian.epsilon_of(math.sqrt(worst) / cost.sigma, 1e-5) == pytest.approx(cost.together)
+    assert accounting.gaussian_epsilon(math.sqrt(worst) / cost.sigma, 1e-5) == pytest.approx(cost.together)
     removed = 1 / 2 + 1 / 2**2  # the record's count over noise √2, its vector over noise 2
-    assert gaussian.epsilon_of(math.sqrt(removed) / cost.sigma, 1e-5) == pytest.approx(cost.add_remove)
+    assert accounting.gaussian_epsilon(math.sqrt(removed) / cost.sigma, 1e-5) == pytest.approx(cost.add_remove)
     assert 0.5 < hp_paper_cost(1.0, 1e-5) < 1.0
 
 
@@ -172,3 +173,10 @@ def test_a_wrong_option_is_refused(
     with pytest.raises(SystemExit):
         run(monkeypatch, "--dataset", "adult", "--data", "nowhere", *wrong)
     assert wrong[0] in capsys.readouterr().err
+
+
+def test_the_split_of_dp_hp_costs_less_than_it_claims():
+    first, second, epsilon = paper_split(1.0, 1e-5, sum_part=0.8, products=10)
+    assert 1 / first**0.5 == pytest.approx(4.77, abs=0.02)  # REFERENCE 2.1: sum 4.77, product 54.2
+    assert 1 / second**0.5 == pytest.approx(54.2, abs=0.3)
+    assert 0.5 < epsilon < 0.85

@@ -16,11 +16,12 @@ import pytest
 from PIL import Image
 
 from noisegate.cli.main import run
-from noisegate.privacy.ledger import Ledger
+from noisegate.ledger.ledger import Ledger
 
 CANARY = "CANARY7531"
 PROGRAM = [sys.executable, "-c", "from noisegate.cli.main import run; run()"]
 TINY = ["--method", "dp-merf", "--set", "frequencies=10", "--set", "hidden=[16]", "--set", 'fit_options={"steps": 10}']
+TINY_SETTINGS = {"method": "dp-merf", "frequencies": 10, "hidden": [16], "fit_options": {"steps": 10}}
 
 IMAGES = ["--size", "8", "--classes", "cat,dog"]
 FEW_IMAGES = [
@@ -87,6 +88,11 @@ class Desk:
     def fit(self, *more, epsilon="1"):
         base = ["fit", str(self.data), "--schema", str(self.schema), "--epsilon", epsilon, "--out", str(self.out)]
         return [*base, "--dataset", "clinic", "--ledger", str(self.ledger), *TINY, *more]
+
+    def fit_in_python(self):
+        """The same fit, as `kill_worker` plays it in Python."""
+        places = {name: str(getattr(self, name)) for name in ("data", "schema", "out", "ledger")}
+        return ["python", json.dumps({**places, "dataset": "clinic", "epsilon": 1.0, **TINY_SETTINGS})]
 
     def account(self):
         return Ledger(self.ledger).show("clinic")[0]

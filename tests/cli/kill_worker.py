@@ -16,16 +16,15 @@ WARM = (
     "pandas",
     "pyarrow.csv",
     "safetensors.torch",
-    "noisegate.cli.training",
-    "noisegate.cli.unfinished",
-    "noisegate.fitting.loop",
-    "noisegate.gate.discovery",
-    "noisegate.methods.catalogue",
-    "noisegate.methods.for_images",
-    "noisegate.model_folder",
-    "noisegate.pretraining.encoder",
-    "noisegate.pretraining.images",
-    "noisegate.privacy.ledger_tables",
+    "noisegate.runs",
+    "noisegate.training.moment_matching",
+    "noisegate.gate.queries.discovery",
+    "noisegate.methods.registry",
+    "noisegate.methods.registry",
+    "noisegate.models.folder",
+    "noisegate.contrib.pretraining.encoder",
+    "noisegate.contrib.pretraining.images",
+    "noisegate.ledger.tables",
 )
 
 
@@ -59,15 +58,31 @@ def play(case):
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job's child would ignore it
     if case["stage"]:
         aim(case["stage"], case["when"], case["signal"])
-    from noisegate.cli.start import run
+    if case["argv"][0] == "python":
+        return fit_in_python(json.loads(case["argv"][1]))
+    from noisegate.cli.start import start
 
     try:
-        run()
+        start()
     except SystemExit as end:
         return end.code
     except BaseException as error:
         print(f"Traceback: {error!r}", file=sys.stderr)
         return 99
+
+
+def fit_in_python(options):
+    """Runs a fit of the library; ends as an interpreter would."""
+    import noisegate
+
+    try:
+        noisegate.fit(**options)
+    except KeyboardInterrupt as error:
+        print(*getattr(error, "__notes__", []), file=sys.stderr)
+        return 130
+    except noisegate.NoisegateError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
 
 
 def main():

@@ -1,18 +1,18 @@
 """`noisegate audit`: what it prints, and how it ends when a claim holds, is exceeded, or cannot be looked at."""
 
-from noisegate.gate import session
-from noisegate.privacy.ledger import Ledger
+from noisegate.ledger.ledger import Ledger
+from noisegate.privacy import noise
 
 QUICK = ["--runs", 8, "--set", "frequencies=5"]
 
 
 def break_noise(monkeypatch, factor):
-    right = session.noise.add_noise
+    right = noise.add_noise
 
     def other(sums, *, noise_std, sampler):
         return right(sums, noise_std=noise_std * factor, sampler=sampler)
 
-    monkeypatch.setattr(session.noise, "add_noise", other)
+    monkeypatch.setattr(noise, "add_noise", other)
 
 
 def test_a_claim_that_holds_ends_well_and_costs_nothing(desk, cli):

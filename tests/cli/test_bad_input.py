@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from noisegate.privacy import ledger_tables
+from noisegate.ledger import tables as ledger_tables
 
 from .conftest import CANARY, HEADER, SCHEMA, refused, rows
 

@@ -14,8 +14,8 @@ import torch
 from PIL import Image
 from torch import nn
 
+from noisegate.ledger.ledger import Ledger
 from noisegate.networks.named import load_network
-from noisegate.privacy.ledger import Ledger
 
 models = pytest.importorskip("torchvision.models", reason="needs torchvision; install it with noisegate[vision]")
 

@@ -2,7 +2,7 @@ import csv
 
 import pytest
 
-from noisegate.cli.conditions import read_conditions
+from noisegate.cli.sample import read_conditions
 from noisegate.errors import OptionError
 
 

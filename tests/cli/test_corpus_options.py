@@ -118,7 +118,7 @@ VALUES = {
     "channels many": ([*PLAN, *IMAGES, "--channels", "1000000"], "--channels 1000000", "1 for grey"),
     "size 0": ([*PLAN, "--size", "0", "--classes", "2"], "height=0"),
     "size negative": ([*PLAN, "--size=-8", "--classes", "2"], "--size", "number of pixels"),
-    "size of a poster": ([*PLAN, "--size", "10000", "--classes", "2"], "height = 10000", "256"),
+    "size of a poster": ([*PLAN, "--size", "10000", "--classes", "2"], "10000 x 10000 x 1", "memory"),
     "size of three numbers": ([*PLAN, "--size", "8,8,8", "--classes", "2"], "--size", "HEIGHT,WIDTH"),
     "size in words": ([*PLAN, "--size", "eight", "--classes", "2"], "--size", "number of pixels"),
     "no class": ([*PLAN, "--size", "8", "--classes", "0"], "--classes"),

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from noisegate.evaluation import CAVEAT, twelve
+from noisegate.evaluation import CAVEAT, three, twelve
 from noisegate.schema import Categorical, Integer, Schema, pixel_schema
 
 
@@ -26,8 +26,17 @@ def test_the_twelve_of_the_papers(evaluate):
 
 def test_three_by_default(evaluate):
     ended = evaluate("--json")
-    assert ended.json["downstream"]["classifiers"] == {"list": "three"}
+    assert ended.json["downstream"]["classifiers"] == three().to_json()
     assert len(ended.json["downstream"]["models"]) == 3
+    assert "list 'three', version 2026.2" in " ".join(evaluate().out.split())
+
+
+def test_without_xgboost_the_papers_list_says_how_to_get_it_before_anything_is_read(evaluate, desk, monkeypatch):
+    monkeypatch.setattr("noisegate.errors.find_spec", lambda name: None)
+    desk.data.unlink()
+    ended = evaluate("--classifiers", "twelve")
+    assert ended.code == 2
+    assert "pip install 'noisegate[papers]'" in ended.err
 
 
 def test_a_wrong_choice_is_refused_before_anything_is_read(evaluate, desk):
@@ -102,8 +111,8 @@ def test_a_shape_stands_in_for_the_names(images, tmp_path):
         (("--classifiers", "mlp,bert"), "network 'bert' is not known; expected some of convnet, lenet"),
         (("--classifiers", "mlp", "--image", "3,3,1"), "image 3 x 3 x 1 has 9 intensities, the schema 4 columns"),
         (("--classifiers", "mlp", "--image", "2x2"), "image is '2x2'; expected HEIGHT,WIDTH,CHANNELS"),
-        (("--classifiers", "mlp", "--epochs", 0), "epochs is 0"),
-        (("--classifiers", "mlp", "--repeats", 0), "repeats is 0"),
+        (("--classifiers", "mlp", "--epochs", 0), "epochs=0 must be"),
+        (("--classifiers", "mlp", "--repeats", 0), "repeats=0 must be"),
         (("--epochs", 3), "--epochs is for networks"),
     ],
 )

@@ -52,7 +52,7 @@ def test_images_are_measured(evaluate, tmp_path):
         (("--images", "--classifiers", "convnet"), "classifiers has 'convnet'"),
         (("--images", "--features", "vgg"), "features is 'vgg'"),
         (("--images", "--nearest", "private-a.png"), "--nearest shows private records: give --train"),
-        (("--images", "--epochs", 0), "epochs is 0"),
+        (("--images", "--epochs", 0), "epochs=0 must be"),
     ],
 )
 def test_options_that_do_not_go_together_are_named_before_anything_is_read(evaluate, tmp_path, options, message):

@@ -12,7 +12,7 @@ from noisegate.schema import pixel_schema
 from .conftest import SCHEMA, rows
 
 INCOME = "73.25"
-METHOD = DPLLM(maps=2, steps=2, rate=0.25)
+METHOD = DPLLM(maps=2, steps=2, sampling_probability=0.25)
 
 
 @pytest.fixture(scope="module")

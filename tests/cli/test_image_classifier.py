@@ -7,7 +7,18 @@ from PIL import Image
 
 from .conftest import IMAGES
 
-TRAINING = ["--method", "dp-llm", "--records", "60", "--set", "steps=20", "--set", "rate=0.2", "--set", "maps=2"]
+TRAINING = [
+    "--method",
+    "dp-llm",
+    "--records",
+    "60",
+    "--set",
+    "steps=20",
+    "--set",
+    "sampling_probability=0.2",
+    "--set",
+    "maps=2",
+]
 
 
 def test_a_classifier_of_images_predicts_and_is_drawn(gallery, cli):

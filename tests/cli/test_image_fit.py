@@ -9,8 +9,8 @@ import pyarrow.parquet
 import pytest
 
 import noisegate
-from noisegate.fitting.loop import Fitting
 from noisegate.schema import pixel_schema
+from noisegate.training.moment_matching import MomentMatching
 
 from .conftest import IMAGES
 
@@ -20,15 +20,15 @@ FILES = ["certificate.json", "certificate.md", "generator.safetensors", "model.j
 @pytest.fixture
 def ctrl_c(monkeypatch):
     """Presses Ctrl-C in the middle of a step of the fit."""
-    descend = Fitting._descend
+    descend = MomentMatching._descend
 
     def pressed(fitting):
         if fitting.step == 7:
             signal.raise_signal(signal.SIGINT)
         descend(fitting)
 
-    monkeypatch.setattr(Fitting, "_descend", pressed)
-    return lambda: monkeypatch.setattr(Fitting, "_descend", descend)
+    monkeypatch.setattr(MomentMatching, "_descend", pressed)
+    return lambda: monkeypatch.setattr(MomentMatching, "_descend", descend)
 
 
 def test_a_folder_of_pictures_becomes_a_model(gallery, cli):
@@ -71,11 +71,11 @@ def test_fit_stopped_and_resumed_is_the_same_as_not_stopped(gallery, cli, ctrl_c
 
 
 TRAINING = ["--method", "dp-gan", "--records", "60", "--set", "steps=6", "--set", "discriminator_steps=1"]
-TRAINING = [*TRAINING, "--set", "rate=0.2", "--set", "batch=8", "--set", "hidden=[16]"]
+TRAINING = [*TRAINING, "--set", "sampling_probability=0.2", "--set", "batch=8", "--set", "hidden=[16]"]
 
 
 def test_a_training_stopped_between_its_steps_goes_on(gallery, cli, monkeypatch):
-    from noisegate.methods.gan.training import AdversarialTraining
+    from noisegate.training.adversarial import AdversarialTraining
 
     base = ["fit", gallery.data, *IMAGES, "--epsilon", 10, "--out", gallery.out, *TRAINING]
     base += ["--dataset", "clinic", "--ledger", gallery.ledger]

@@ -135,7 +135,7 @@ def test_a_disk_too_full_for_the_grid_leaves_no_images_either(gallery, pictured,
 
 
 def test_ctrl_c_while_images_are_written_leaves_nothing(gallery, pictured, cli, monkeypatch):
-    from noisegate.output import folders
+    from noisegate.models.output import formats
 
     made = []
 
@@ -146,8 +146,8 @@ def test_ctrl_c_while_images_are_written_leaves_nothing(gallery, pictured, cli, 
             raise KeyboardInterrupt
         return png(pixels)
 
-    png = folders.png_bytes
-    monkeypatch.setattr(folders, "png_bytes", pressed)
+    png = formats.png_bytes
+    monkeypatch.setattr(formats, "png_bytes", pressed)
     before = gallery.listing()
     ended = cli("sample", pictured.out, "-n", 10, "-o", "made", "--grid", "grid.png")
     assert ended.code == 130

@@ -6,9 +6,10 @@ import threading
 
 import pytest
 
-from noisegate.cli.interrupts import held
-from noisegate.fitting.loop import Fitting
+from noisegate import Pairwise
 from noisegate.gate.engines.local import LocalEngine
+from noisegate.runs import held
+from noisegate.training.moment_matching import MomentMatching
 
 from .conftest import rows
 
@@ -40,15 +41,15 @@ def ctrl_c(monkeypatch):
     """Presses Ctrl-C in the middle of a step of the fit."""
 
     def press(step):
-        descend = Fitting._descend
+        descend = MomentMatching._descend
 
         def pressed(fitting):
             if fitting.step == step:
                 signal.raise_signal(signal.SIGINT)
             descend(fitting)
 
-        monkeypatch.setattr(Fitting, "_descend", pressed)
-        return lambda: monkeypatch.setattr(Fitting, "_descend", descend)
+        monkeypatch.setattr(MomentMatching, "_descend", pressed)
+        return lambda: monkeypatch.setattr(MomentMatching, "_descend", descend)
 
     return press
 
@@ -170,7 +171,15 @@ def test_resuming_nothing_is_refused(desk, cli):
     assert "model.partial does not exist" in ended.err
 
 
-def test_signals_are_held_back_until_asked_for():
+@pytest.fixture
+def handlers():
+    """A handler of SIGTERM, which otherwise ends the process behind the block that held it back."""
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_signals_are_held_back_until_asked_for(handlers):
     before = signal.getsignal(signal.SIGINT)  # a shell's background job ignores it
     with pytest.raises(KeyboardInterrupt), held() as may_stop:
         may_stop()
@@ -206,12 +215,19 @@ def test_an_unusable_seed_spends_nothing(desk, cli, seed):
     assert desk.listing() == before
 
 
+def with_any_seed(schema, settings):
+    """Returns the method as a version that checked no seed did."""
+    made = Pairwise(**{name: value for name, value in settings.items() if name != "seed"})
+    object.__setattr__(made, "seed", settings["seed"])
+    return made
+
+
 def test_a_release_that_waits_for_a_fit_may_be_given_another_seed(desk, cli, monkeypatch):
     """As an earlier version left it: with a seed that no fit can draw from."""
     desk.fit()
     with monkeypatch.context() as earlier:
-        earlier.setattr("noisegate.methods.pairwise.method.check_seed", lambda seed: None)
-        earlier.setattr("noisegate.cli.fit._finish", lambda *_: 1 / 0)
+        earlier.setattr(Pairwise, "for_schema", with_any_seed)
+        earlier.setattr("noisegate.runs._Work.model", lambda *_: 1 / 0)
         settings = ["--method", "pairwise", "--set", f"seed={2**70}"]
         fit = ["fit", desk.data, "--schema", desk.schema, "--epsilon", "1", "--out", desk.out, *settings]
         assert cli(*fit, "--dataset", "clinic", "--ledger", desk.ledger).code == 1

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from noisegate.privacy.ledger import Ledger
+from noisegate.ledger.ledger import Ledger
 
 from .conftest import Ended, environment, rows
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no signals of t
 
 WORKER = Path(__file__).with_name("kill_worker.py")
 SIGNALS = {"int": signal.SIGINT, "term": signal.SIGTERM, "kill": signal.SIGKILL}
-LEDGER = "noisegate.privacy.ledger:Ledger"
+LEDGER = "noisegate.ledger.ledger:Ledger"
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def matrix(stages, quick):
 # fit, of a release and then of a model.
 
 BEFORE_NOISE = [
-    ("noisegate.cli.unfinished:Unfinished.prepared", "before"),
+    ("noisegate.run_folder:RunFolder.prepared", "before"),
     (f"{LEDGER}.reserve", "before"),
     (f"{LEDGER}.reserve", "after"),
     ("noisegate.gate.engines.local:LocalEngine.sum", "before"),
@@ -90,18 +90,25 @@ FROM_NOISE = [
     ("noisegate.privacy.noise:add_noise", "after"),
     (f"{LEDGER}.commit", "before"),
     (f"{LEDGER}.commit", "after"),
-    ("noisegate.cli.unfinished:Unfinished.keep", "before"),
+    ("noisegate.run_folder:RunFolder.keep", "before"),
 ]
 FROM_RELEASE = [
-    ("noisegate.cli.unfinished:Unfinished.keep", "after"),
-    ("noisegate.fitting.loop:Fitting._descend", "before"),
-    ("noisegate.fitting.loop:Fitting._descend", "after"),
-    ("noisegate.synthesizer:Synthesizer.save", "before"),
+    ("noisegate.run_folder:RunFolder.keep", "after"),
+    ("noisegate.training.moment_matching:MomentMatching._descend", "before"),
+    ("noisegate.training.moment_matching:MomentMatching._descend", "after"),
+    ("noisegate.models.synthesizer:Synthesizer.save", "before"),
 ]
 QUICK_FIT = {
     (f"{LEDGER}.reserve", "after", "int"),
     (f"{LEDGER}.confirm", "after", "term"),
     (f"{LEDGER}.commit", "after", "kill"),
+}
+
+
+QUICK_IN_PYTHON = {
+    (f"{LEDGER}.reserve", "after", "int"),
+    (f"{LEDGER}.confirm", "after", "int"),
+    ("noisegate.training.moment_matching:MomentMatching._descend", "after", "term"),
 }
 
 
@@ -112,15 +119,25 @@ def states(desk):
 
 @pytest.mark.parametrize(("stage", "when", "name"), matrix(BEFORE_NOISE + FROM_NOISE + FROM_RELEASE, QUICK_FIT))
 def test_a_fit(desk, play, stage, when, name):
+    _stopped_fit(desk, play, desk.fit(), (stage, when, name), {"int": 130, "term": 130})
+
+
+@pytest.mark.parametrize(("stage", "when", "name"), matrix(BEFORE_NOISE + FROM_NOISE + FROM_RELEASE, QUICK_IN_PYTHON))
+def test_a_fit_in_python(desk, play, stage, when, name):
+    _stopped_fit(desk, play, desk.fit_in_python(), (stage, when, name), {"int": 130, "term": -signal.SIGTERM})
+
+
+def _stopped_fit(desk, play, fit, at, ends):
+    stage, when, name = at
     before, (partial, killed) = desk.listing(), (desk.out.with_name("model.partial"), name == "kill")
-    ended = play(*desk.fit(), at=(stage, when, SIGNALS[name]))
+    ended = play(*fit, at=(stage, when, SIGNALS[name]))
     reserved, committed, voided = states(desk)
     kinds = [entry.kind.value for entry in Ledger(desk.ledger).history("clinic")][1:]
     if ended.code == 0:  # nothing was left to be stopped
         assert stage.endswith("save") and not killed and not partial.exists() and not hidden(desk.folder)
         assert (play("verify", desk.out).code, states(desk)) == (0, (0, 1, 0))
         return
-    assert ended.code == (-signal.SIGKILL if killed else 130)
+    assert ended.code == (ends | {"kill": -signal.SIGKILL})[name]
     assert not desk.out.exists() and not hidden(desk.folder)
     whole = (partial / "certificate.json").exists() and not (partial / "room").exists()
     if killed:
@@ -158,7 +175,7 @@ STEPS = [
     ("noisegate.gate.journal:Journal.begin", "after"),
     (f"{LEDGER}.confirm", "after"),
     ("noisegate.privacy.noise:add_noise", "after"),
-    ("noisegate.gate.gradients:GradientSession.release", "before"),
+    ("noisegate.gate.queries.gradients:GradientSession.release", "before"),
     (f"{LEDGER}.commit", "after"),
 ]
 QUICK_STEPS = {(f"{LEDGER}.confirm", "after", "kill")}
@@ -166,7 +183,18 @@ QUICK_STEPS = {(f"{LEDGER}.confirm", "after", "kill")}
 
 @pytest.mark.parametrize(("stage", "when", "name"), matrix(STEPS, QUICK_STEPS))
 def test_a_training(desk, play, stage, when, name):
-    llm = ["--method", "dp-llm", "--records", "200", "--set", "steps=6", "--set", "maps=2", "--set", "rate=0.25"]
+    llm = [
+        "--method",
+        "dp-llm",
+        "--records",
+        "200",
+        "--set",
+        "steps=6",
+        "--set",
+        "maps=2",
+        "--set",
+        "sampling_probability=0.25",
+    ]
     base = ["fit", desk.data, "--schema", desk.schema, "--epsilon", "1", "--out", desk.out, *llm]
     ended = play(*base, "--dataset", "clinic", "--ledger", desk.ledger, at=(stage, when, SIGNALS[name]))
     kinds = [entry.kind.value for entry in Ledger(desk.ledger).history("clinic")][1:]
@@ -195,17 +223,17 @@ def test_a_training(desk, play, stage, when, name):
 DISCOVERY = [
     (f"{LEDGER}.reserve", "before"),
     (f"{LEDGER}.reserve", "after"),
-    ("noisegate.gate.discovery:read_counts", "before"),
+    ("noisegate.gate.queries.discovery:read_counts", "before"),
     (f"{LEDGER}.confirm", "before"),
     (f"{LEDGER}.confirm", "after"),
-    ("noisegate.gate.discovery:_noisy", "before"),
-    ("noisegate.gate.discovery:schema_text", "before"),
+    ("noisegate.privacy.noise:add_noise", "before"),
+    ("noisegate.gate.queries.discovery:schema_text", "before"),
     (f"{LEDGER}.commit", "after"),
     ("noisegate.schema_certificate:certificate_text", "before"),
 ]
 QUICK_DISCOVERY = {
-    ("noisegate.gate.discovery:read_counts", "before", "term"),
-    ("noisegate.gate.discovery:schema_text", "before", "int"),
+    ("noisegate.gate.queries.discovery:read_counts", "before", "term"),
+    ("noisegate.gate.queries.discovery:schema_text", "before", "int"),
 }
 
 
@@ -236,7 +264,7 @@ def test_a_discovery(desk, play, stage, when, name):
 # Verbs that read nothing private.
 
 SAMPLE = [
-    ("noisegate.synthesizer:Synthesizer.load", "before"),
+    ("noisegate.models.synthesizer:Synthesizer.load", "before"),
     ("noisegate.cli.writing:_Appender.write", "before"),
     ("noisegate.cli.writing:_Appender.write", "after"),
     ("noisegate.cli.sample:say", "before"),
@@ -259,9 +287,9 @@ def test_a_sample(model, tmp_path, play, stage, when, name):
 
 
 PRETRAIN = [
-    ("noisegate.pretraining.images:read_public_images", "before"),
-    ("noisegate.pretraining.encoder:EncoderFitting._random", "before"),
-    ("noisegate.pretraining.kept:keep", "before"),
+    ("noisegate.contrib.pretraining.images:read_public_images", "before"),
+    ("noisegate.contrib.pretraining.encoder:EncoderFitting._random", "before"),
+    ("noisegate.contrib.pretraining.training:Pretraining.save", "before"),
     ("noisegate.networks.encoder:save_encoder", "before"),
 ]
 QUICK_PRETRAIN: set[tuple[str, ...]] = set()
@@ -278,7 +306,7 @@ def test_a_pretraining(tmp_path, play, stage, when, name):
     verb = ["pretrain", "encoder", tmp_path / "images", "-o", tmp_path / "made.safetensors", "--epochs", 1]
     ended = play(*verb, at=(stage, when, SIGNALS[name]))
     if ended.code == 0:  # nothing was kept on the way of so short a training
-        assert stage.endswith("keep")
+        assert stage.endswith("save")
         return
     assert ended.code == (-signal.SIGKILL if name == "kill" else 130)
     assert not (tmp_path / "made.safetensors").exists()
@@ -300,8 +328,8 @@ aim = Aim()
 sys.meta_path.insert(0, aim)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.argv = ["noisegate", *{argv!r}]
-from noisegate.cli.start import run
-run()
+from noisegate.cli.start import start
+start()
 """
 
 

@@ -8,8 +8,8 @@ from PIL import Image
 
 from noisegate.cli import pretrain
 from noisegate.cli.main import app
+from noisegate.contrib.pretraining.encoder import EncoderFitting
 from noisegate.networks.encoder import load_encoder
-from noisegate.pretraining.encoder import EncoderFitting
 
 
 @pytest.fixture

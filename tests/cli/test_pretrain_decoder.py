@@ -8,10 +8,10 @@ from PIL import Image
 from torch import nn
 
 from noisegate.cli.main import app
+from noisegate.contrib.pretraining.decoder import DecoderFitting
 from noisegate.errors import OptionError
-from noisegate.generators.decoder import load_decoder
+from noisegate.models.decoder import load_decoder
 from noisegate.networks.encoder import SHIPPED_SHA256, WIDTH, build_encoder, folded, save_encoder
-from noisegate.pretraining.decoder import DecoderFitting
 from noisegate.schema.pixels import ImageShape
 
 
@@ -75,7 +75,7 @@ def test_an_encoder_of_ones_own_is_named_in_the_file(public, tmp_path, capsys):
     [
         (["--size", "18"], "a decoder doubles 4 to 7 pixels"),
         (["--channels", "2"], "--channels 2: images are grey"),
-        (["--steps", "0"], "steps=0 of a decoder's training"),
+        (["--steps", "0"], "steps=0 must be a whole number, 1 or more"),
         (["--encoder", "absent"], "--encoder absent cannot be read"),
         (["--device", "tpu"], "device=.tpu. is not available here"),
     ],

@@ -4,12 +4,16 @@ import json
 
 import pytest
 
-from noisegate.synthesizer import Synthesizer
+from noisegate.models.synthesizer import Synthesizer
 
 from .conftest import HEADER, rows
 
 DRE = ["--method", "dp-dre", "--records", "200"]
-DRE += [part for setting in ("steps=4", "rate=0.25", "dimensions=4", "batch=32") for part in ("--set", setting)]
+DRE += [
+    part
+    for setting in ("steps=4", "sampling_probability=0.25", "dimensions=4", "batch=32")
+    for part in ("--set", setting)
+]
 
 
 def command(desk, public, *more):
@@ -102,7 +106,7 @@ def test_the_price_is_known_without_public_records(desk, cli):
 
 
 def test_a_training_goes_on_with_the_public_records_that_it_began_with(desk, cli, public, monkeypatch):
-    from noisegate.gate.gradients import GradientSession
+    from noisegate.gate.queries.gradients import GradientSession
 
     asked = GradientSession.step
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from noisegate.cli.run import RUN_FILE, Run
-from noisegate.gate import discovery
-from noisegate.gate.discovery import discover_schema
-from noisegate.methods.catalogue import make_method
-from noisegate.privacy.ledger import Ledger
+from noisegate.gate.queries import discovery
+from noisegate.gate.queries.discovery import discover_schema
+from noisegate.ledger.ledger import Ledger
+from noisegate.methods.registry import make_method
+from noisegate.run_folder import RUN_FILE, Run
 from noisegate.schema import Boolean, Schema
 from noisegate.schema_certificate import certificate_path, schema_hash
 
@@ -228,11 +228,11 @@ def test_a_training_that_is_resumed_keeps_what_its_schema_cost(clinic, tmp_path)
     none = {"unit_column": None, "contributions": None, "dataset": None, "ledger": None}
     run = Run(method=make_method("dp-gan", {}), schema=schema, epsilon=1.0, discovery=certificate, **plain, **none)
     run.write(tmp_path)
-    assert Run.read(tmp_path, typed=None, default=None).discovery == certificate
+    assert Run.read(tmp_path).discovery == certificate
     told = json.loads((tmp_path / RUN_FILE).read_text())
     del told["discovery"]  # as earlier versions wrote it
     (tmp_path / RUN_FILE).write_text(json.dumps(told))
-    assert Run.read(tmp_path, typed=None, default=None).discovery is None
+    assert Run.read(tmp_path).discovery is None
 
 
 def kinds_of():

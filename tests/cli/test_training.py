@@ -6,23 +6,34 @@ import signal
 import pyarrow.csv
 import pytest
 
-from noisegate.classifiers.locally_linear import LocallyLinear
-from noisegate.cli import training
-from noisegate.cli.run import RUN_FILE, Run
-from noisegate.data.tables import TableSource
+from noisegate.data.tables.tables import TableSource
 from noisegate.errors import ModelError, OptionError
-from noisegate.gate.gradients import GradientSession
-from noisegate.methods.catalogue import METHODS
-from noisegate.methods.kept_training import JOURNAL_FILE, STATE_FILE
+from noisegate.gate.queries.gradients import GradientSession
+from noisegate.ledger.ledger import Ledger
+from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
 from noisegate.methods.llm import DPLLM
-from noisegate.privacy.ledger import Ledger
+from noisegate.methods.registry import METHODS
+from noisegate.models.locally_linear import LocallyLinear
 from noisegate.privacy.plan import Budget
+from noisegate.run_folder import RUN_FILE, Run
+from noisegate.runs import _Spent
 from noisegate.schema import Schema
 
 from .conftest import CANARY, HEADER, SCHEMA
 
 STEPS = 6
-LLM = ["--method", "dp-llm", "--records", "200", "--set", f"steps={STEPS}", "--set", "maps=2", "--set", "rate=0.25"]
+LLM = [
+    "--method",
+    "dp-llm",
+    "--records",
+    "200",
+    "--set",
+    f"steps={STEPS}",
+    "--set",
+    "maps=2",
+    "--set",
+    "sampling_probability=0.25",
+]
 
 
 def command(desk, *more, epsilon="2"):
@@ -216,29 +227,28 @@ def test_a_run_keeps_no_address_of_a_database(tmp_path, desk):
     )
     run.write(tmp_path)
     assert "secret" not in (tmp_path / RUN_FILE).read_text()
-    with pytest.raises(OptionError, match=r"--ledger is missing: .*me:\*\*\*@host"):
-        Run.read(tmp_path, typed=None, default=None)
-    assert Run.read(tmp_path, typed=None, default=run.ledger) == run
+    with pytest.raises(OptionError, match=r"ledger is missing: .*me:\*\*\*@host"):
+        Run.read(tmp_path)
+    assert Run.read(tmp_path, default=run.ledger) == run
     # A file is kept, and goes before the default, not before what is typed.
     Run(method=DPLLM(), schema=schema, dataset="d", ledger="ledger.db", **options).write(tmp_path)
-    assert Run.read(tmp_path, typed=None, default="other.db").ledger == str(desk.ledger)
-    assert Run.read(tmp_path, typed="other.db", default=None).ledger == "other.db"
+    assert Run.read(tmp_path, default="other.db").ledger == str(desk.ledger)
+    assert Run.read(tmp_path, ledger="other.db").ledger == "other.db"
     for text in ("{}", "[", json.dumps({**json.loads((tmp_path / RUN_FILE).read_text()), "more": 1})):
         (tmp_path / RUN_FILE).write_text(text)
         with pytest.raises(ModelError, match="is broken"):
-            Run.read(tmp_path, typed=None, default=None)
+            Run.read(tmp_path)
 
 
-def test_what_was_spent_so_far_is_that_of_the_steps_so_far(desk, monkeypatch):
-    plan = DPLLM(maps=2, steps=40, rate=0.25).plan(Schema.from_toml(desk.schema), Budget(epsilon=2.0))
-    assert training._Spent(plan).after(20) == ""  # nobody looks
-    monkeypatch.setattr(training.ERR, "_force_terminal", True)
-    spent = training._Spent(plan)
+def test_what_was_spent_so_far_is_that_of_the_steps_so_far(desk):
+    plan = DPLLM(maps=2, steps=40, sampling_probability=0.25).plan(Schema.from_toml(desk.schema), Budget(epsilon=2.0))
+    assert _Spent(plan, watched=False).after(20) == ""  # nobody looks
+    spent = _Spent(plan, watched=True)
     notes = [spent.after(done) for done in range(1, 41)]
     assert notes[0] != notes[19] != notes[39]
     assert notes[39] == f"epsilon so far at most {plan.epsilon:.3g}"
     # Known to a twentieth of the steps, never of fewer than were taken.
-    assert notes[20] == notes[19] == f"epsilon so far at most {training._cost(plan, 22):.3g}"
+    assert notes[20] == notes[19] == f"epsilon so far at most {spent.cost(22):.3g}"
 
 
 def test_the_plan_of_a_training(desk, cli):
@@ -258,8 +268,8 @@ def test_the_plan_of_a_training(desk, cli):
 BAD = {
     "no number of records": (["--set", "steps=2"], "--records NUMBER", ("--records", "200")),
     "a device that is not here": (["--device", "abacus"], "device='abacus'", ()),
-    "no such setting": (["--set", "frequencies=3"], "dp-llm has no such setting; it has maps", ()),
-    "a bad setting": (["--set", "rate=2"], "rate=2 must be a number", ()),
+    "no such setting": (["--set", "frequencies=3"], "dp-llm has no such setting; it has steps", ()),
+    "a bad setting": (["--set", "sampling_probability=2"], "sampling_probability=2 must be a number", ()),
 }
 
 
@@ -278,7 +288,5 @@ def test_bad_options_spend_nothing(desk, cli, case):
 
 
 def test_the_help_names_every_method(cli):
-    from noisegate.methods.catalogue import CLASSIFIERS
-
     shown = cli("fit", "--help").out
-    assert [name for name in (*METHODS, *CLASSIFIERS) if name not in shown] == []
+    assert [name for name in METHODS if name not in shown] == []

@@ -5,15 +5,38 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from noisegate.methods.catalogue import METHODS
+from noisegate.methods.registry import METHODS
 from noisegate.schema import pixel_schema
 
 from .conftest import Desk
 
+SHORT = "steps=3", "sampling_probability=0.2", "image=[8,8,1]"
 SETTINGS = {
-    "psg": ["steps=3", "rate=0.2", "image=[8,8,1]", "width=4", "depth=1", "samples_per_class=2", "epochs=1"],
-    "dp-gan": ["steps=3", "rate=0.2", "image=[8,8,1]", "discriminator_steps=1", "batch=8", "hidden=[16]"],
-    "dp-cgan": ["steps=3", "rate=0.2", "image=[8,8,1]", "discriminator_steps=1", "batch=8", "hidden=[16]"],
+    "psg": [
+        "steps=3",
+        "sampling_probability=0.2",
+        "image=[8,8,1]",
+        "width=4",
+        "depth=1",
+        "samples_per_class=2",
+        "epochs=1",
+    ],
+    "dp-gan": [
+        "steps=3",
+        "sampling_probability=0.2",
+        "image=[8,8,1]",
+        "discriminator_steps=1",
+        "batch=8",
+        "hidden=[16]",
+    ],
+    "dp-cgan": [
+        "steps=3",
+        "sampling_probability=0.2",
+        "image=[8,8,1]",
+        "discriminator_steps=1",
+        "batch=8",
+        "hidden=[16]",
+    ],
 }
 
 

@@ -3,13 +3,14 @@
 import json
 import re
 import shlex
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
 
-from noisegate.fitting.loop import FitSettings
 from noisegate.methods.llm import DPLLM
 from noisegate.methods.merf import DPMERF
+from noisegate.training.fit import FitSettings
 
 from .conftest import rows
 
@@ -47,9 +48,9 @@ def _commands(page):
 @pytest.fixture
 def quick(monkeypatch):
     """Makes the defaults small, so that commands can run exactly as they are written."""
-    monkeypatch.setitem(FitSettings.__init__.__kwdefaults__, "steps", 10)
-    monkeypatch.setitem(DPMERF.__init__.__kwdefaults__, "frequencies", 10)
-    monkeypatch.setitem(DPLLM.__init__.__kwdefaults__, "steps", 3)
+    for settings, defaults in ((FitSettings, {"steps": 10}), (DPMERF, {"frequencies": 10}), (DPLLM, {"steps": 3})):
+        made = partialmethod(settings.__init__, **defaults)
+        monkeypatch.setattr(settings, "__init__", made)
 
 
 @pytest.fixture
@@ -154,7 +155,7 @@ def test_the_demo_of_images(shelf, cli, monkeypatch):
 def test_drawn_digits_follow_from_the_seed_and_show_every_digit():
     import numpy as np
 
-    from noisegate.cli.drawn_digits import drawn_digits
+    from noisegate.cli.demo_images import drawn_digits
 
     first, again, other = (
         [*drawn_digits(1200, seed=0)],

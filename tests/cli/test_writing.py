@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from noisegate.cli.writing import table_writer
-from noisegate.data.tables import TableSource
+from noisegate.data.tables.tables import TableSource
 from noisegate.schema import (
     Boolean,
     Categorical,

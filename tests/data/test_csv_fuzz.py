@@ -7,14 +7,14 @@ import traceback
 
 import pytest
 
-from noisegate.data import TableSource, csv_file
-from noisegate.data.described import described
-from noisegate.data.raw import RawTable
+from noisegate.data import TableSource
+from noisegate.data.tables import csv_file
+from noisegate.data.tables.raw import RawTable
 from noisegate.data.units import UnitLimit
 from noisegate.errors import NoisegateError
 from noisegate.gate.gate import Gate
-from noisegate.methods.catalogue import make_method
-from noisegate.privacy.ledger import Ledger
+from noisegate.ledger.ledger import Ledger
+from noisegate.methods.registry import make_method
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 
 SECRET = "Zyzzyva7531"
@@ -105,7 +105,7 @@ def told(path, read):
 def cells(path):
     """How many cells a discovery sees in one column."""
     table = RawTable(path)
-    partial = described(table, KINDS, None, None)
+    partial = table.described(KINDS, None, None)
     found = [batch["job"] for batch in table.batches(partial.gaps, partial.missing_values)]
     return sum(len(column.values) + column.missing for column in found)
 
@@ -150,7 +150,7 @@ def test_what_is_refused_at_the_gate_costs_nothing(tmp_path):
     for _ in range(40):
         path.write_bytes(mutated(draw, valid(draw)))
         try:
-            method.ask(Gate(path, schema=SCHEMA, epsilon=1.0, ledger=ledger, dataset="clinic"))
+            method.query(Gate(path, schema=SCHEMA, epsilon=1.0, ledger=ledger, dataset="clinic"))
             paid += 1
         except NoisegateError:
             refused += 1

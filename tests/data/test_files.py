@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from noisegate import Gate, discover_schema
+from noisegate.contrib.pretraining.images import read_public_images
 from noisegate.data.draft import draft_schema
 from noisegate.data.frames import read_table
-from noisegate.data.image_origins import Asked
-from noisegate.data.image_paths import find_images
+from noisegate.data.images.origins import ImageReadOptions
+from noisegate.data.images.paths import find_images
 from noisegate.data.sources import open_source
-from noisegate.data.tables import TableSource
+from noisegate.data.tables.tables import TableSource
 from noisegate.errors import DataError
-from noisegate.pretraining.images import read_public_images
 from noisegate.schema import Integer, Schema, pixel_schema
 
 SCHEMA = Schema((Integer(name="age", lower=0, upper=99),), ignore=("id", "old"))
@@ -27,7 +27,7 @@ READERS = {
     "read_table": lambda path: read_table(path, SCHEMA),
     "open_source": lambda path: open_source(path, SCHEMA),
     "open_source of images": lambda path: open_source(path, IMAGES),
-    "find_images": lambda path: find_images(Path(path), Asked(form=IMAGES.images)),
+    "find_images": lambda path: find_images(Path(path), ImageReadOptions(form=IMAGES.images)),
     "read_public_images": lambda path: read_public_images(Path(path), size=8),
 }
 
@@ -87,7 +87,7 @@ def test_what_is_no_plain_file_is_refused_and_not_waited_for(reader, case, tmp_p
 def test_a_pipe_among_images_is_refused(name, tmp_path):
     os.mkfifo(tmp_path / name)
     with pytest.raises(DataError, match="holds a pipe, a device or a socket"):
-        find_images(tmp_path, Asked(form=IMAGES.images))
+        find_images(tmp_path, ImageReadOptions(form=IMAGES.images))
     with pytest.raises(DataError, match="is no plain file"):
         open_source(tmp_path / name, IMAGES)
 

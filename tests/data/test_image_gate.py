@@ -7,12 +7,13 @@ import pytest
 from image_files import animated, bomb, class_folders, encoded, parquet, picture, pixels
 from PIL import Image
 
-from noisegate.data import image_origins
-from noisegate.errors import DataError, OptionError
+from noisegate.data.images import origins as image_origins
+from noisegate.data.images.images import ImageSource
+from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.features.labels import Counts
 from noisegate.gate.gate import Gate
-from noisegate.privacy.ledger import Kind, Ledger
-from noisegate.privacy.plan import Plan, Question
+from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import pixel_schema
 
 GOOD = pixels(6)
@@ -44,8 +45,8 @@ def ask(data, schema=SCHEMA, **options):
     """Count the images of each class through a gate; nearly without noise where ``epsilon`` is large."""
     gate = Gate(data, **{"schema": schema, "epsilon": 1.0, **options})
     columns = 1 if schema.label is None else len(schema.images.labels)
-    question = Question(name="counts", dim=1, columns=columns, norm=1.0, share=1.0, nonnegative=True)
-    plan = Plan(questions=(question,)).calibrate(gate.budget)
+    question = Query(name="counts", dim=1, columns=columns, norm=1.0, share=1.0, nonnegative=True)
+    plan = Plan(queries=(question,)).calibrate(gate.budget)
     return gate.sum(plan, {"counts": Counts()}, method="test", public={}), gate
 
 
@@ -347,3 +348,17 @@ def test_a_file_that_cannot_be_read_is_refused_even_where_bad_images_are_skipped
     ) as caught:
         ask(data, on_error="skip")
     assert "SECRET" not in str(caught.value) and caught.value.__context__ is None
+
+
+def test_large_images_are_read_in_small_batches_and_refused_where_no_memory_holds_them(tmp_path):
+    np.savez(tmp_path / "one.npz", images=np.full((2, 600, 700), 7, np.uint8), labels=[0, 1])
+    schema = pixel_schema(600, 700, labels=(0, 1))
+    source = ImageSource(tmp_path / "one.npz", schema)
+    assert source.batch_rows == 256 * 256 * 256 * 3 // (600 * 700)
+    (batch,) = source.batches()
+    assert batch.pixels.shape == (2, 600, 700, 1)
+    assert batch.numeric[1, -1] == 7 / 255
+    with pytest.raises(
+        SchemaError, match=r"1000000 x 1000000 x 3: reading them takes about .* GB of memory, .*smaller size"
+    ):
+        ImageSource(tmp_path / "one.npz", pixel_schema(1_000_000, 1_000_000, 3))

@@ -5,7 +5,7 @@ import pytest
 from image_files import pixels
 from scipy.io import savemat
 
-from noisegate.data.images import ImageSource
+from noisegate.data.images.images import ImageSource
 from noisegate.errors import DataError
 from noisegate.schema import EncodedTable, pixel_schema
 

@@ -13,7 +13,7 @@ import pytest
 from image_files import class_folders, encoded, parquet, picture, pixels
 
 from noisegate.data import TableSource, open_source, read_table
-from noisegate.data.images import ImageSource
+from noisegate.data.images.images import ImageSource
 from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.gate.engines.local import LocalEngine

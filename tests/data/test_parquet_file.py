@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from noisegate.data import TableSource
-from noisegate.data.raw import RawTable
+from noisegate.data.tables.raw import RawTable
 from noisegate.data.units import UnitLimit
 from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.partial import Gap

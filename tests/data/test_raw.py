@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from noisegate.data.described import described
-from noisegate.data.raw import RawTable
+from noisegate.data.tables.raw import RawTable
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.schema.partial import Gap
 
@@ -146,23 +145,23 @@ def test_a_column_without_a_name_is_refused(tmp_path):
 def test_a_column_without_a_kind_is_asked_for(tmp_path):
     (tmp_path / "a.csv").write_text("x,canary,z\n1,2,3\n")
     with pytest.raises(OptionError, match=r"no kind is given for 'canary', 'z'\. .*--kinds \"canary=\.\.\.,z=\.\.\.\""):
-        described(RawTable(tmp_path / "a.csv"), {"x": "integer"}, None, None)
+        RawTable(tmp_path / "a.csv").described({"x": "integer"}, None, None)
     with pytest.raises(OptionError, match="none of the 3 fields") as caught:
-        described(RawTable(tmp_path / "a.csv"), {}, None, None)
+        RawTable(tmp_path / "a.csv").described({}, None, None)
     assert "canary" not in str(caught.value)
     with pytest.raises(OptionError, match="'canary'"):
-        described(RawTable(tmp_path / "a.csv", show_values=True), {}, None, None)
+        RawTable(tmp_path / "a.csv", show_values=True).described({}, None, None)
     with pytest.raises(OptionError, match="'rate', 'age'"):
-        described(RawTable(TABLE.to_pandas()), {}, None, None)
+        RawTable(TABLE.to_pandas()).described({}, None, None)
 
 
 def test_a_described_column_must_be_in_the_data(tmp_path):
     with pytest.raises(SchemaError, match="column 'aeg' is described but not in the data"):
-        described(RawTable(TABLE), {**KINDS, "ok": "boolean", "aeg": "integer"}, None, None)
+        RawTable(TABLE).described({**KINDS, "ok": "boolean", "aeg": "integer"}, None, None)
 
 
 def test_columns_stand_in_the_order_of_the_data_and_overrule_what_parquet_suggests(tmp_path):
-    partial = described(RawTable(write(tmp_path, "parquet")), {"code": "categorical", "age": "ignore"}, None, "job")
+    partial = RawTable(write(tmp_path, "parquet")).described({"code": "categorical", "age": "ignore"}, None, "job")
     assert list(partial.columns) == TABLE.column_names
     assert [gap.name for gap in partial.gaps] == [name for name in KINDS if name != "age"]
     assert (partial.columns["code"].kind, partial.columns["age"], partial.label) == ("categorical", None, "job")

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from noisegate.data import units as rooms
-from noisegate.data.tables import TableSource
+from noisegate.data.tables.tables import TableSource
 from noisegate.data.units import HashTable, UnitCounter, UnitLimit
 from noisegate.errors import DataError, OptionError
 from noisegate.schema import Integer, Schema

@@ -26,7 +26,7 @@ def test_the_names_tell_the_shape_and_the_values_come_row_by_row():
     assert pixels.shape == ImageShape(height=2, width=3, channels=2)
     images = pixels.read(table(), SCHEMA, "test")
     assert images.dtype == np.float32
-    np.testing.assert_allclose(images, np.arange(48).reshape(4, 12) / 255, rtol=1e-6)
+    np.testing.assert_allclose(images, np.arange(48).reshape(4, 2, 3, 2) / 255, rtol=1e-6)
 
 
 def test_columns_in_another_order_are_put_in_their_places():

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from noisegate.features.fine_cells import MOST_FINE_CELLS, fine_bins
+from noisegate.features.binning import MOST_FINE_CELLS, fine_bins
 from noisegate.schema import Continuous, Date, Datetime, Integer
 from noisegate.schema.positions import positions_of
 

@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from noisegate.errors import OptionError
 from noisegate.features.fourier import draw_points
@@ -111,3 +112,27 @@ def test_what_does_not_fit_is_refused_by_name(options, named):
 def test_a_length_scale_that_makes_no_sense_is_refused():
     with pytest.raises(OptionError, match="length scale 0"):
         draw_points(3, count=2, length_scale=0, seed=0)
+
+
+COLOUR = ImageShape(height=8, width=12, channels=3)
+
+
+def oriented(cell):
+    orientations = Orientations(image=COLOUR, cell=cell, directions=6)
+    fourier = draw_points(orientations.size, count=30, length_scale=0.4, seed=2)
+    return OrientedFourier(orientations=orientations, fourier=fourier)
+
+
+@pytest.mark.parametrize("cell", [2, 4])
+def test_a_generated_image_has_the_features_that_a_record_has(cell):
+    images = np.random.default_rng(0).integers(0, 256, (5, COLOUR.size)) / 255
+    found = oriented(cell).of_points()(torch.from_numpy(images.astype(np.float32)))
+    expected = oriented(cell)(EncodedTable(images, np.zeros((5, 0), dtype=np.int32)))
+    # Angles are rounded to 1/4096 of a turn on the private side.
+    assert np.abs(found.numpy().T - expected).max() < 2 * np.pi / 4096 / np.sqrt(30) * 1.5
+
+
+def test_slopes_are_those_of_finite_differences():
+    form = oriented(4).of_points().to(torch.float64)
+    images = torch.rand(2, COLOUR.size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    assert torch.autograd.gradcheck(form, images.requires_grad_(), eps=1e-7, atol=1e-5)

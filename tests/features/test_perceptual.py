@@ -8,14 +8,14 @@ import torch
 from torch import nn
 
 from noisegate.errors import OptionError
-from noisegate.features.layers import ChosenLayers
 from noisegate.features.perceptual import Activations, Perceptual
-from noisegate.gate.execution import Execution
+from noisegate.gate.execution import Execution, block_rows
 from noisegate.gate.independence import made_up_records, map_execution
-from noisegate.gate.sums import SumTask, block_rows, sum_records
+from noisegate.gate.sums import SumTask, sum_records
 from noisegate.networks.encoder import LAYERS, build_encoder, folded
-from noisegate.privacy.adjacency import Adjacency
+from noisegate.networks.layers import ChosenLayers
 from noisegate.privacy.grid import UNITS, Grid
+from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import EncodedTable, pixel_schema
 from noisegate.schema.pixels import ImageShape
 

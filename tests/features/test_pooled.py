@@ -1,7 +1,8 @@
 import numpy as np
 
+from noisegate.features.column_tables import level_table
 from noisegate.features.pooled import PooledProducts, pooled
-from noisegate.features.products import Products, level_table
+from noisegate.features.products import Products
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
 

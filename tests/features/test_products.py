@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from noisegate.errors import OptionError
+from noisegate.features.column_tables import column_tables, level_table, numeric_table
 from noisegate.features.hermite import Series
-from noisegate.features.products import Products, column_tables, level_table, numeric_table
+from noisegate.features.products import Products
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema
@@ -107,7 +108,7 @@ def test_counted_occurrences_are_the_integers_of_quantised_vectors(label):
         sum_records(records, {"q": SumTask(feature_map=f, grid=grid, columns=2 if label else 1, label=label)}).sums["q"]
         for f in (quick, slow)
     ]
-    assert SumTask(feature_map=quick, grid=grid, columns=1, label=None).lookups is not None
+    assert SumTask(feature_map=quick, grid=grid, columns=1, label=None).exact is not None
     assert (sums[0] == sums[1]).all()
     assert np.abs(sums[0]).max() > 0
 
@@ -120,7 +121,7 @@ def test_one_record_stays_in_the_ball_and_a_map_that_might_leave_it_is_not_count
         one = sum_records(made(50).rows([row]), {"q": task}).sums["q"]
         assert int(np.square(one).sum()) <= UNITS**2
     short = SumTask(feature_map=found, grid=Grid(norm=found.norm / 2), columns=1, label=None)
-    assert short.lookups is None
+    assert short.exact is None
     for row in range(50):
         one = sum_records(made(50).rows([row]), {"q": short}).sums["q"]
         assert int(np.square(one).sum()) <= UNITS**2

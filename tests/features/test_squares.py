@@ -7,12 +7,12 @@ import pytest
 
 from noisegate.features.perceptual import Perceptual
 from noisegate.features.squares import Squares
-from noisegate.gate.execution import Execution
+from noisegate.gate.execution import Execution, block_rows
 from noisegate.gate.independence import made_up_records, map_execution
-from noisegate.gate.sums import SumTask, block_rows, sum_records
-from noisegate.methods.encoding import image_encoding
-from noisegate.privacy.adjacency import Adjacency
+from noisegate.gate.sums import SumTask, sum_records
+from noisegate.methods.images import image_encoding
 from noisegate.privacy.grid import UNITS, Grid
+from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import EncodedTable, pixel_schema
 from noisegate.schema.pixels import ImageShape
 

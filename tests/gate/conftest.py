@@ -11,7 +11,7 @@ from noisegate.gate.engines.local import LocalEngine
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import SumTask
 from noisegate.methods.merf import DPMERF
-from noisegate.privacy.plan import Budget, Plan, Question
+from noisegate.privacy.plan import Budget, Plan, Query
 from noisegate.schema import Boolean, Categorical, Continuous, Date, EncodedTable, Integer, Ordinal, Schema
 
 
@@ -117,11 +117,11 @@ def merf_tasks():
         plan = method.plan(schema, Budget(epsilon=1.0, adjacency=_relation(adjacency)))
         maps = method.maps(schema)
         return {
-            release.question.name: SumTask(
-                feature_map=maps[release.question.name],
-                grid=release.question.grid,
-                columns=release.question.columns,
-                label=schema.layout.label if release.question.columns > 1 else None,
+            release.query.name: SumTask(
+                feature_map=maps[release.query.name],
+                grid=release.query.grid,
+                columns=release.query.columns,
+                label=schema.layout.label if release.query.columns > 1 else None,
             )
             for release in plan.releases
         }
@@ -130,7 +130,7 @@ def merf_tasks():
 
 
 def _relation(adjacency):
-    from noisegate.privacy.adjacency import Adjacency
+    from noisegate.privacy.sensitivity import Adjacency
 
     return Adjacency.parse(adjacency)
 
@@ -158,7 +158,7 @@ def ask(lookup_schema):
         frame = pd.DataFrame(rows, columns=["which", "label"]).astype({"which": int, "label": bool})
         gate = Gate(frame, schema=schema, **options)
         questions = tuple(
-            Question(
+            Query(
                 name=name,
                 dim=chosen.dim,
                 columns=2 if label else 1,
@@ -168,7 +168,7 @@ def ask(lookup_schema):
             )
             for name, chosen in maps.items()
         )
-        release = gate.sum(Plan(questions=questions).calibrate(gate.budget), maps, method="test", public={})
+        release = gate.sum(Plan(queries=questions).calibrate(gate.budget), maps, method="test", public={})
         return release, engine.totals[0]
 
     return run

@@ -17,12 +17,13 @@ import pytest
 import torch
 
 from noisegate.auditing.bounds import one_run_epsilon, right_guesses, scaled, sensitivity_factor
-from noisegate.gate import gradients, per_example
 from noisegate.gate.gate import Gate
-from noisegate.privacy import accounting
-from noisegate.privacy.adjacency import Adjacency
+from noisegate.gate.per_example import gradients as per_example
+from noisegate.gate.queries import gradients
+from noisegate.privacy import accounting, noise
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import Grid
+from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import Integer, Schema
 
 CANARIES, ROUNDS, STEPS, BATCHES = 1000, 12, 60, 20
@@ -87,9 +88,9 @@ def test_the_right_code_stays_below_its_claim_and_the_audit_sees_much_of_it():
 
 
 def halve_noise(patch):
-    right = gradients.noise.add_noise
+    right = noise.add_noise
     patch.setattr(
-        gradients.noise,
+        noise,
         "add_noise",
         lambda sums, *, noise_std, sampler: right(sums, noise_std=noise_std / 2, sampler=sampler),
     )

@@ -6,11 +6,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from noisegate.data.tables import TableSource
+from noisegate.data.tables.tables import TableSource
 from noisegate.features.fourier import draw
 from noisegate.gate.engines.local import LocalEngine
+from noisegate.gate.execution import BLOCK_ROWS
 from noisegate.gate.gate import Gate
-from noisegate.gate.sums import BLOCK_ROWS, SumTask, sum_records
+from noisegate.gate.sums import SumTask, sum_records
 from noisegate.methods.merf import DPMERF
 from noisegate.privacy.grid import Grid
 
@@ -96,7 +97,7 @@ def test_the_sum_before_noise_is_the_same_for_every_layout_and_thread_count(
     seen = []
     for place, source in enumerate(layouts(people(700), tmp_path)):
         engine = showing_engine(threads=(1, 2, 5)[place % 3])
-        DPMERF(frequencies=20).ask(Gate(source, schema=mixed_schema, epsilon=1.0, engine=engine))
+        DPMERF(frequencies=20).query(Gate(source, schema=mixed_schema, epsilon=1.0, engine=engine))
         seen.append(engine.totals[0])
     assert {totals.records for totals in seen} == {700}
     for totals in seen[1:]:

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from noisegate.gate.clipped_rows import add_clipped, add_factored, add_products, clip_factors, clipped, row_norms
+from noisegate.gate.per_example.clipping import (
+    add_clipped,
+    add_factored,
+    add_products,
+    clip_factors,
+    clipped,
+    row_norms,
+)
 from noisegate.privacy.grid import UNITS, Grid
 
 LARGEST = np.finfo(np.float32).max

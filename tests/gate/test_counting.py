@@ -7,12 +7,11 @@ import pytest
 
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
-from noisegate.features.contingency import Contingency
-from noisegate.gate.counting import LEAST_WEIGHT
+from noisegate.features.contingency import LEAST_WEIGHT, Contingency
 from noisegate.gate.engines.local import LocalEngine
 from noisegate.gate.sums import SumTask, sum_records
-from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
+from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import EncodedTable
 
 SIZES = (3, 2)
@@ -49,7 +48,7 @@ def squared_difference(left, right):
 @pytest.mark.parametrize("norm", [None, 3.0, 30.0])
 def test_counts_are_the_sums_of_quantised_vectors(rows, norm):
     one, table = task(norm=norm), EncodedTable.concatenate([records(rows), STRANGE])
-    assert one.weights is not None
+    assert one.exact is not None
     quantised = one.grid.quantise(one.feature_map(table)).astype(np.int64)
     assert np.array_equal(sum_records(table, {"q": one}).sums["q"], quantised.sum(axis=0)[None])
 
@@ -101,7 +100,7 @@ def test_the_weights_of_a_record_stay_inside_the_ball(count):
     random = np.random.default_rng(count)
     for _ in range(20):
         one = task(((0,),) * count, tuple(random.uniform(0.5, 2.0, count).tolist()))
-        squares = sum(int(weight) ** 2 for weight in one.weights)
+        squares = one.exact.squared_norm
         assert 0.99 * UNITS**2 < squares <= UNITS**2
 
 
@@ -110,15 +109,15 @@ def test_the_weights_of_a_record_stay_inside_the_ball(count):
 def test_vectors_longer_than_planned_are_refused(factor, count):
     one = task(((0,),) * count, (1.0,) * count, norm=factor * count**0.5)
     with pytest.raises(OptionError, match="planned with norm"):
-        _ = one.weights
+        _ = one.exact
 
 
 def test_a_weight_that_the_grid_would_swallow_is_refused():
     scale = Grid(norm=1.0).scale
     fine = task(((), (0,)), (1.0, (LEAST_WEIGHT + 1) / scale), norm=1.0005)
-    assert fine.weights[1] == LEAST_WEIGHT
+    assert fine.feature_map.integer_weights(fine.grid)[1] == LEAST_WEIGHT
     with pytest.raises(OptionError, match=r"table \(0,\): its weight"):
-        _ = task(((), (0,)), (1.0, (LEAST_WEIGHT - 1) / scale), norm=1.0005).weights
+        _ = task(((), (0,)), (1.0, (LEAST_WEIGHT - 1) / scale), norm=1.0005).exact
 
 
 def test_a_code_that_no_column_has_is_never_counted_in_another_table():
@@ -137,7 +136,7 @@ def test_a_map_that_only_looks_like_it_is_not_counted():
     plain = task(TABLES[:2], WEIGHTS[:2])
     doubled = Doubled(**{name: getattr(plain.feature_map, name) for name in ("bins", "coded", "tables", "weights")})
     one = replace(plain, feature_map=doubled)
-    assert one.weights is None
+    assert one.exact is None
     table = records(30)
     quantised = one.grid.quantise(doubled(table)).astype(np.int64)
     assert np.array_equal(sum_records(table, {"q": one}).sums["q"][0], quantised.sum(axis=0))

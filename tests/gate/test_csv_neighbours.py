@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from noisegate import discover_schema
-from noisegate.data import csv_file
-from noisegate.gate import levels
+from noisegate.data.tables import csv_file
 from noisegate.gate.gate import Gate
-from noisegate.methods.catalogue import make_method
+from noisegate.gate.queries import levels
+from noisegate.methods.registry import make_method
 from noisegate.privacy import noise
 from noisegate.schema import Boolean, Categorical, Schema, checks
 
@@ -57,7 +57,7 @@ def test_a_sum_changes_by_one_record(name, neighbours, sums):
     schema, found = Schema(columns=columns, label="k"), []
     for path in neighbours:
         sums.clear()
-        release = make_method(name, {}).ask(Gate(path, schema=schema, epsilon=1.0))
+        release = make_method(name, {}).query(Gate(path, schema=schema, epsilon=1.0))
         found.append(list(sums))
     for one, other, event in zip(*found, release.certificate.events, strict=True):
         assert one.shape == other.shape
@@ -70,7 +70,7 @@ def test_a_unit_is_one_unit_on_every_line(neighbours, sums):
     totals = []
     for path in neighbours:
         sums.clear()
-        make_method("pairwise", {}).ask(Gate(path, schema=schema, epsilon=1.0, unit_column="k", contributions=1))
+        make_method("pairwise", {}).query(Gate(path, schema=schema, epsilon=1.0, unit_column="k", contributions=1))
         totals.append(max(int(np.abs(values).max()) for values in sums))
     assert totals[0] == 2 * totals[1]  # two units, and one without the first record
 

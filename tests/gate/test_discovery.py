@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import noisegate
-from noisegate.data.tables import TableSource
+from noisegate.data.tables.tables import TableSource
 from noisegate.errors import BudgetRefusedError, DataError, OptionError, SchemaError
-from noisegate.gate import discovery, levels
-from noisegate.gate.discovery import SchemaGate, discover_schema
-from noisegate.gate.exact_counts import read_counts
-from noisegate.gate.findings import from_bounds, schema_text
+from noisegate.gate.queries import discovery, levels
+from noisegate.gate.queries.discovery import SchemaGate, discover_schema
+from noisegate.gate.queries.exact_counts import read_counts
+from noisegate.gate.queries.findings import from_bounds, schema_text
+from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.discovery_plan import RECORD
-from noisegate.privacy.ledger import Ledger
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, Integer, Schema
 from noisegate.schema.partial import Gap, PartialSchema
 
@@ -150,7 +150,7 @@ def test_a_parquet_file_suggests_kinds(tmp_path):
 
 def test_levels_are_found_in_many_passes(monkeypatch):
     monkeypatch.setattr(levels, "LEVELS_HELD", 100)
-    monkeypatch.setattr("noisegate.gate.exact_counts.LEVELS_HELD", 100)
+    monkeypatch.setattr("noisegate.gate.queries.exact_counts.LEVELS_HELD", 100)
     texts = [f"rare {i}" for i in range(1500)] + [f"often {i}" for i in range(30)] * 100
     schema = discover_schema(pa.table({"x": texts}), epsilon=5.0, kinds={"x": "categorical"}).schema
     assert schema.column("x").levels == (*sorted(f"often {i}" for i in range(30)), "other")

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from noisegate.data.described import described
-from noisegate.data.raw import RawTable
-from noisegate.gate import bounds
-from noisegate.gate.discovery import SchemaGate, _noisy
-from noisegate.gate.exact_counts import read_counts
-from noisegate.gate.ladders import ladder
-from noisegate.gate.levels import Portion
+from noisegate.data.tables.raw import RawTable
+from noisegate.gate.queries import bounds
+from noisegate.gate.queries.discovery import SchemaGate
+from noisegate.gate.queries.exact_counts import read_counts
+from noisegate.gate.queries.ladders import ladder
+from noisegate.gate.queries.levels import Portion
+from noisegate.privacy import noise
 from noisegate.privacy.discovery_plan import RECORD
 
 EPSILON, DELTA = 1.0, 0.05
@@ -43,7 +43,7 @@ def table(records):
 def exact(records):
     """Every exact count of both looks, by event, with the same public choices whatever the records."""
     raw = RawTable(table(records))
-    partial = described(raw, KINDS, None, None)
+    partial = raw.described(KINDS, None, None)
     numeric = [gap for gap in partial.gaps if gap.numeric]
     texts = [gap.name for gap in partial.gaps if not gap.numeric]
     looks = {gap.name: ladder(gap.kind) for gap in numeric}
@@ -80,12 +80,21 @@ def test_a_record_moves_the_exact_counts_by_at_most_the_sensitivity(extra, adjac
             assert RECORD**2 * moved(with_extra[event.name], without[event.name]) <= event.sensitivity**2
 
 
-def test_the_noise_on_both_looks_has_the_stated_scale():
-    plan = SchemaGate(table([RECORDS["plain"]]), epsilon=1.0, kinds=KINDS).plan
-    for event in (plan.magnitudes, plan.cells):
-        noisy = np.concatenate(_noisy([np.zeros(event.coordinates, dtype=np.int64)] * 1, event))
-        many = [noisy] + [_noisy([np.zeros(event.coordinates, dtype=np.int64)], event)[0] for _ in range(20)]
-        sample = np.concatenate(many) * RECORD / event.noise_std
+def test_the_noise_on_both_looks_has_the_stated_scale(monkeypatch):
+    drawn, add_noise = {}, noise.add_noise
+
+    def spied(sums, **how):
+        noisy = add_noise(sums, **how)
+        drawn.setdefault(sums.size, []).append((noisy - sums) / how["noise_std"])
+        return noisy
+
+    monkeypatch.setattr(noise, "add_noise", spied)
+    for _ in range(10):
+        gate = SchemaGate(table([RECORDS["plain"]]), epsilon=1.0, kinds=KINDS)
+        gate.discover()
+    for event in (gate.plan.magnitudes, gate.plan.cells):
+        sample = np.concatenate(drawn[event.coordinates])
+        assert sample.size == 10 * event.coordinates
         low, high = stats.chi2.ppf(ALPHA, sample.size), stats.chi2.isf(ALPHA, sample.size)
         assert low < np.square(sample).sum() < high
 

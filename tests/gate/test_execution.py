@@ -13,10 +13,11 @@ import torch
 from tests.kernels import EVERYTHING, ByPlace
 
 from noisegate.errors import OptionError, SlowKernelsWarning
-from noisegate.gate import gradients
 from noisegate.gate.execution import Execution, executions
 from noisegate.gate.gate import Gate
-from noisegate.gate.losses import FactoredLoss, module_loss
+from noisegate.gate.per_example.losses import FactoredLoss, module_loss
+from noisegate.gate.queries import gradients
+from noisegate.privacy import noise
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.schema import Boolean, Continuous, Schema
 
@@ -72,7 +73,7 @@ def calibrated(made, budget):
 def plain(monkeypatch):
     """Every record is in the sample, and the sum comes without noise, in grid units."""
     monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: np.arange(records))
-    monkeypatch.setattr(gradients.noise, "add_noise", lambda sums, **_: sums)
+    monkeypatch.setattr(noise, "add_noise", lambda sums, **_: sums)
     monkeypatch.setattr(gradients.GradientSession, "_unpacked", lambda self, sums: sums)
 
 
@@ -128,7 +129,7 @@ def test_a_loss_with_memory_is_refused_even_for_one_record_at_a_time():
 
 
 def test_a_block_that_adds_something_else_than_its_records_is_refused(monkeypatch):
-    from noisegate.gate import per_example
+    from noisegate.gate.per_example import gradients as per_example
 
     right = per_example.add_clipped
 
@@ -162,7 +163,7 @@ here.check_all_blocks()
 def check_all_blocks():
     """Whatever this process's kernels do, in blocks of whatever size: a sum is the sum of its records."""
     gradients.poisson_sample = lambda records, rate: np.arange(records)
-    gradients.noise.add_noise = lambda sums, **_: sums
+    noise.add_noise = lambda sums, **_: sums
     gradients.GradientSession._unpacked = lambda self, sums: sums
     data = frame(33)
     for kind, made in list(LOSSES.items())[:2]:

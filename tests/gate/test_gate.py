@@ -1,5 +1,6 @@
 """The door: what it refuses, in which order it reserves, reads and draws, and what it books (G-09, G-10)."""
 
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -8,22 +9,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from noisegate.data.tables import TableSource
+from noisegate.data.tables.tables import TableSource
 from noisegate.errors import BudgetRefusedError, DataError, LedgerError, LedgerWarning, OptionError
 from noisegate.features.labels import Counts
 from noisegate.gate import session as door
 from noisegate.gate.gate import Gate
+from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.methods.merf import DPMERF
 from noisegate.privacy.accounting import epsilon as cost
-from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.gradient_plan import GradientPlan
-from noisegate.privacy.ledger import Kind, Ledger
-from noisegate.privacy.plan import Budget, Plan, Question
+from noisegate.privacy.plan import Budget, Plan, Query
 from noisegate.privacy.release import array_hashes, release_arrays
+from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import Boolean, Schema
 
 SCHEMA = Schema((Boolean(name="ill"), Boolean(name="old")), label="ill")
-PLAN = Plan(questions=(Question(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True),))
+PLAN = Plan(queries=(Query(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True),))
 MAPS = {"counts": Counts()}
 
 
@@ -70,12 +71,12 @@ def test_what_leaves_is_the_noisy_sum_and_its_certificate():
 
 
 def test_every_question_gets_noise():
-    questions = tuple(replace(PLAN.questions[0], name=name) for name in ("a", "b", "c"))
+    questions = tuple(replace(PLAN.queries[0], name=name) for name in ("a", "b", "c"))
     seen = []
     for _ in range(2):
         gate = gate_of()
         release = gate.sum(
-            Plan(questions=questions).calibrate(gate.budget), dict.fromkeys("abc", Counts()), method="m", public={}
+            Plan(queries=questions).calibrate(gate.budget), dict.fromkeys("abc", Counts()), method="m", public={}
         )
         seen += [release.values[name].tobytes() for name in "abc"]
     assert len(set(seen)) == 6
@@ -143,7 +144,7 @@ def test_maps_that_are_not_those_of_the_plan_are_refused(maps):
 @pytest.mark.parametrize("question", [{"dim": 2}, {"columns": 3}])
 def test_a_question_of_another_shape_is_refused(question):
     gate = gate_of()
-    plan = Plan(questions=(replace(PLAN.questions[0], **question),)).calibrate(gate.budget)
+    plan = Plan(queries=(replace(PLAN.queries[0], **question),)).calibrate(gate.budget)
     with pytest.raises(OptionError, match="'counts' was planned as"):
         ask(gate, plan=plan)
 
@@ -332,6 +333,17 @@ def test_a_release_is_kept_when_somebody_else_closed_its_reservation(ledger):
         assert session.release().values
 
 
+def test_a_release_is_kept_where_warnings_are_errors(ledger, capsys):
+    gate = gate_of(ledger=ledger, dataset="clinic")
+    session = gate.open(PLAN.calibrate(gate.budget), method="test", public={})
+    session.ask(MAPS)
+    ledger.commit(ledger.history("clinic")[-1].reservation, certificate="0" * 64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert session.release().values
+    assert "the release is whole, but the ledger could not be told" in capsys.readouterr().err
+
+
 def test_a_failure_to_void_does_not_hide_why_the_run_stopped(ledger, monkeypatch):
     def gone(*_, **__):
         raise OptionError("gone")
@@ -371,22 +383,22 @@ def test_sessions_get_what_the_gate_and_the_run_were_given(monkeypatch, ledger):
     def recorded(*given, **options):
         return given, options
 
-    monkeypatch.setattr("noisegate.gate.gate.Session", recorded)
+    monkeypatch.setattr("noisegate.gate.gate.SumSession", recorded)
     monkeypatch.setattr("noisegate.gate.gate.GradientSession", recorded)
-    monkeypatch.setattr("noisegate.gate.gate.Booking", recorded)
+    monkeypatch.setattr("noisegate.gate.gate.Reservation", recorded)
     engine, progress = object(), print
     gate = gate_of(records=41, engine=engine, progress=progress, ledger=ledger, dataset="clinic")
     sums = PLAN.calibrate(gate.budget)
     steps = GradientPlan(name="steps", steps=1, rate=1.0, norm=1.0, parameters={"w": (1,)}).calibrate(gate.budget)
     own = {"journal": Path("j"), "device": "cuda:1", "physical_batch": 7, "represent": Counts()}
-    for plan, (given, options), more in (
+    for plan, ((access, *given), options), more in (
         (sums, gate.open(sums, method="a", public={"why": "test"}), {}),
         (steps, gate.gradients(steps, "loss", method="a", public={"why": "test"}, **own), own),
     ):
-        assert given[0] is plan
-        assert given[2:] == (("loss",) if more else ())
-        assert not options["once"].locked()
-        public = {"schema": SCHEMA.to_json(), "records": 41, "why": "test"}
-        told = {"records": 41, "method": "a", "public": public, "engine": engine, "progress": progress}
-        told |= {"booking": ((ledger, "clinic"), {}), **more}
-        assert {name: options[name] for name in told} == told
+        assert access.plan is plan
+        assert given == (["loss"] if more else [])
+        assert options == more
+        assert not access.single_use_lock.locked()
+        assert access.public == {"schema": SCHEMA.to_json(), "records": 41, "why": "test"}
+        assert (access.records, access.method, access.engine, access.progress) == (41, "a", engine, progress)
+        assert access.reservation == ((ledger, "clinic"), {})

@@ -9,12 +9,13 @@ import torch
 
 from noisegate.errors import OptionError
 from noisegate.features.labels import Counts
-from noisegate.gate import gradients
 from noisegate.gate.gate import Gate
 from noisegate.gate.journal import Journal
+from noisegate.gate.queries import gradients
+from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.privacy import noise
 from noisegate.privacy.gradient_plan import GradientPlan
-from noisegate.privacy.ledger import Kind, Ledger
-from noisegate.privacy.plan import Question
+from noisegate.privacy.plan import Query
 from noisegate.schema import Continuous, Schema
 
 SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0),))
@@ -37,9 +38,9 @@ def loss(parameters, numeric, codes):
     return (parameters["w"] * numeric).sum()
 
 
-def opened(journal, *, steps=5, method="test", questions=(), **options):
+def opened(journal, *, steps=5, method="test", queries=(), **options):
     gate = Gate(pd.DataFrame({"a": np.linspace(0, 1, 40)}), schema=SCHEMA, epsilon=50.0, **options)
-    plan = GradientPlan(name="g", steps=steps, rate=0.5, norm=1.0, parameters={"w": (2,)}, questions=questions)
+    plan = GradientPlan(name="g", steps=steps, rate=0.5, norm=1.0, parameters={"w": (2,)}, queries=queries)
     return gate.gradients(plan.calibrate(gate.budget), loss, method=method, public={}, journal=journal)
 
 
@@ -68,7 +69,7 @@ def test_a_step_that_was_begun_counts_as_used(journal, monkeypatch):
     with opened(journal) as session:
         session.step(AT)
         with monkeypatch.context() as patch:
-            patch.setattr(gradients.noise, "add_noise", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
+            patch.setattr(noise, "add_noise", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 session.step(AT)
     assert opened(journal).steps_left == 3
@@ -212,9 +213,9 @@ def test_a_journal_that_cannot_be_made_costs_nothing(ledger, tmp_path):
 
 
 def test_a_run_with_questions_has_no_journal(journal):
-    question = Question(name="counts", dim=Counts().dim, columns=1, norm=1.0, share=1.0, nonnegative=True)
+    question = Query(name="counts", dim=Counts().dim, columns=1, norm=1.0, share=1.0, nonnegative=True)
     with pytest.raises(OptionError, match="cannot be resumed"):
-        opened(journal, questions=(question,))
+        opened(journal, queries=(question,))
 
 
 def test_steps_get_numbers_of_their_own(journal):

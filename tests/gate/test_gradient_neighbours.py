@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.gate import gradients
-from noisegate.gate.losses import FactoredLoss
-from noisegate.gate.per_example import block_gradients, gradient_source
+from noisegate.gate.per_example.gradients import block_gradients, gradient_source
+from noisegate.gate.per_example.losses import FactoredLoss
+from noisegate.gate.queries import gradients
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS
 

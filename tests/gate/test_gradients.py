@@ -7,13 +7,13 @@ import torch
 
 from noisegate.errors import BudgetRefusedError, DataError, OptionError
 from noisegate.features.labels import Counts
-from noisegate.gate import gradients
 from noisegate.gate.gate import Gate
-from noisegate.gate.losses import FactoredLoss, module_loss
-from noisegate.model_folder import verify_model, write_model
+from noisegate.gate.per_example.losses import FactoredLoss, module_loss
+from noisegate.gate.queries import gradients
+from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.models.folder import verify_model, write_model
 from noisegate.privacy.gradient_plan import GradientPlan
-from noisegate.privacy.ledger import Kind, Ledger
-from noisegate.privacy.plan import Question
+from noisegate.privacy.plan import Query
 from noisegate.schema import Boolean, Continuous, Schema
 
 SCHEMA = Schema((*(Continuous(name=n, lower=-1.0, upper=1.0) for n in "abc"), Boolean(name="ill")), label="ill")
@@ -81,7 +81,7 @@ def test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size(monkeypatch):
     exact = torch.cat([records * residual[:, None], residual[:, None]], dim=1)[taken]
     exact *= torch.clamp(0.4 / exact.norm(dim=1, keepdim=True), max=1)
     with opened(plan=plan_of(steps=300, norm=0.4), epsilon=50.0) as session:
-        std = session._steps.noise_std_natural
+        std = session.plan.noise_std_natural
         steps = [session.step(START) for _ in range(300)]
     found = np.array([[*step["w"].tolist(), float(step["bias"])] for step in steps]) - exact.sum(0).numpy()
     # 1200 draws: off by an eighth less than once in 1e9 runs. Clipping on the grid shortens by up to 0.2 %.
@@ -96,7 +96,7 @@ def test_an_empty_sample_is_noised_like_any_other(monkeypatch):
     values = torch.stack([first["w"], second["w"]])
     assert torch.isfinite(values).all()
     assert len(set(values.flatten().tolist())) == 6
-    assert values.abs().max() < 10 * session._steps.noise_std_natural
+    assert values.abs().max() < 10 * session.plan.noise_std_natural
 
 
 def test_every_step_draws_a_new_sample_of_all_records(monkeypatch):
@@ -107,8 +107,8 @@ def test_every_step_draws_a_new_sample_of_all_records(monkeypatch):
     with opened(plan=plan_of(steps=3, rate=0.3)) as session:
         for _ in range(3):
             session.step(START)
-    assert asked == [(80, session._steps.plan.rate)] * 3
-    assert session._steps.plan.rate == session._steps.event.rate
+    assert asked == [(80, session.plan.plan.rate)] * 3
+    assert session.plan.plan.rate == session.plan.event.rate
 
 
 def test_a_factored_loss_gives_the_sums_that_the_plain_one_gives(monkeypatch):
@@ -131,15 +131,15 @@ def test_a_factored_loss_gives_the_sums_that_the_plain_one_gives(monkeypatch):
         plan=plan_of(**plan, factored=True), loss=FactoredLoss(inputs=inputs, loss=of_outputs), physical_batch=32
     ) as session:
         other = session.step({"w": weight})["w"]
-    noise = session._steps.noise_std_natural
+    noise = session.plan.noise_std_natural
     assert one.norm() > 100 * noise
     # Noise of both, and two roundings toward zero to 2⁻¹² in each record.
     assert (one - other).abs().max() < 12 * noise + 80 * 0.5 * 3 / 4096
 
 
 def test_questions_and_steps_share_a_gate_and_a_certificate(ledger):
-    question = Question(name="counts", dim=1, columns=2, norm=1.0, share=0.5, nonnegative=True)
-    with opened(plan=plan_of(questions=(question,)), options={"ledger": ledger, "dataset": "clinic"}) as session:
+    question = Query(name="counts", dim=1, columns=2, norm=1.0, share=0.5, nonnegative=True)
+    with opened(plan=plan_of(queries=(question,)), options={"ledger": ledger, "dataset": "clinic"}) as session:
         counts = session.ask({"counts": Counts()})["counts"]
         session.step(START)
         with pytest.raises(OptionError, match="do not match"):
@@ -195,7 +195,7 @@ def test_the_plan_must_be_that_of_the_gate():
     gate = Gate(frame(), schema=SCHEMA, epsilon=1.0)
     other = Gate(frame(), schema=SCHEMA, epsilon=2.0)
     for plan in (plan_of(), plan_of().calibrate(other.budget)):
-        with pytest.raises(OptionError, match="calibrated plan of gradients"):
+        with pytest.raises(OptionError, match=r"takes a CalibratedStepPlan|calibrated for"):
             gate.gradients(plan, loss, method="test", public={})
 
 
@@ -266,7 +266,7 @@ def test_a_loss_that_draws_randomness_is_refused():
 
 
 def test_gradients_that_depend_on_the_place_in_a_block_are_refused(monkeypatch, ledger):
-    from noisegate.gate.per_example import RecordGradients
+    from noisegate.gate.per_example.gradients import RecordGradients
 
     right = RecordGradients.vectors
 
@@ -285,7 +285,7 @@ def test_gradients_that_depend_on_the_place_in_a_block_are_refused(monkeypatch, 
 
 def test_the_whole_plan_is_reserved_before_the_first_record_is_read(ledger, monkeypatch):
     session = opened(options={"ledger": ledger, "dataset": "clinic"})
-    monkeypatch.setattr(session._source, "batches", lambda: (_ for _ in ()).throw(DataError("unreadable")))
+    monkeypatch.setattr(session._access.source, "batches", lambda: (_ for _ in ()).throw(DataError("unreadable")))
     with pytest.raises(DataError, match="unreadable"):
         session.step(START)
     # No noise was drawn, so it is given back.
@@ -297,7 +297,7 @@ def test_a_run_over_the_cap_reads_nothing(ledger, monkeypatch):
     first = opened(options={"ledger": ledger, "dataset": "clinic"})
     first.step(START)
     second = opened(options={"ledger": ledger, "dataset": "clinic"})
-    monkeypatch.setattr(second._source, "batches", lambda: pytest.fail("records were read"))
+    monkeypatch.setattr(second._access.source, "batches", lambda: pytest.fail("records were read"))
     with pytest.raises(BudgetRefusedError):
         second.step(START)
     # The first was left after one step: it stays reserved, which counts as spent.

@@ -9,9 +9,8 @@ from noisegate.errors import OptionError, SlowKernelsWarning
 from noisegate.features.categorical import Levels
 from noisegate.features.fourier import draw
 from noisegate.features.labels import Counts
-from noisegate.gate.execution import Execution
+from noisegate.gate.execution import BLOCK_ROWS, Execution
 from noisegate.gate.independence import made_up_records, map_execution
-from noisegate.gate.sums import BLOCK_ROWS
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Layout
 
 LAYOUT = Layout(

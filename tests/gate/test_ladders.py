@@ -5,8 +5,8 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 import pytest
 
-from noisegate.gate import bounds
-from noisegate.gate.ladders import FINE, Ladder, ladder
+from noisegate.gate.queries import bounds
+from noisegate.gate.queries.ladders import FINE, Ladder, ladder
 
 KINDS = ["continuous", "integer", "date", "datetime", "datetime-utc"]
 VALUES = {

@@ -5,9 +5,9 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from noisegate.data.raw import RawTable
-from noisegate.gate import exact_counts
-from noisegate.gate.levels import LONGEST, LevelCounter, Portion
+from noisegate.data.tables.raw import RawTable
+from noisegate.gate.queries import exact_counts
+from noisegate.gate.queries.levels import LONGEST, LevelCounter, Portion
 from noisegate.schema.partial import Gap, PartialSchema
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from noisegate.features.fourier import RandomFourier, draw
+from noisegate.features.fourier import TABLE_ROWS, RandomFourier, draw
 from noisegate.gate.independence import made_up_records
-from noisegate.gate.sums import TABLE_ROWS, SumTask, sum_records
+from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.schema import Categorical, Continuous, Schema
 
@@ -43,7 +43,7 @@ def row_by_row(records, one):
 @pytest.mark.parametrize("changes", [{}, {"columns": 1, "label": None}, {"nonnegative": True}, {"count": 1}])
 def test_looked_up_sums_are_those_of_quantised_vectors(rows, changes):
     one = task(**changes)
-    assert one.table is not None
+    assert one.exact is not None
     records = made_up_records(LAYOUT, rows, np.random.default_rng(0))
     assert np.array_equal(sum_records(records, {"f": one}).sums["f"], row_by_row(records, one))
 
@@ -51,14 +51,14 @@ def test_looked_up_sums_are_those_of_quantised_vectors(rows, changes):
 def test_no_choice_of_angles_leaves_the_ball():
     for count in (1, 2, 7, 500):
         one = task(count=count)
-        worst = np.square(one.table, dtype=np.int64).sum(axis=1).max()
-        assert count * int(worst) <= UNITS**2
+        worst = np.square(one.grid.quantise(one.feature_map.pairs), dtype=np.int64).sum(axis=1).max()
+        assert count * int(worst) == one.exact.squared_norm <= UNITS**2
 
 
 @pytest.mark.parametrize("changes", [{"norm": 0.5}, {"norm": 0.999}, {"centre": (0.1,) * 60}])
 def test_vectors_that_may_need_clipping_are_not_looked_up(changes):
     one = task(**changes)
-    assert one.table is None
+    assert one.exact is None
     records = made_up_records(LAYOUT, 600, np.random.default_rng(0))
     assert np.array_equal(sum_records(records, {"f": one}).sums["f"], row_by_row(records, one))
 
@@ -73,7 +73,7 @@ def test_a_map_that_only_looks_like_it_is_not_looked_up():
     fields = ("frequencies", "angles", "missing_angles", "members")
     doubled = Doubled(**{name: getattr(plain, name) for name in fields})
     one = replace(task(), feature_map=doubled)
-    assert one.table is None
+    assert one.exact is None
     records = made_up_records(LAYOUT, 300, np.random.default_rng(0))
     found = sum_records(records, {"f": one}).sums["f"]
     assert np.array_equal(found, row_by_row(records, one))

@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("mbi", reason="needs the extra noisegate[marginals]")
 
 from noisegate.features.binning import NumericBins
-from noisegate.gate import marginals
 from noisegate.gate.gate import Gate
+from noisegate.gate.queries import marginals
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from noisegate.gate.sums import BLOCK_ROWS, SumTask, sum_records
-from noisegate.privacy.adjacency import Adjacency
+from noisegate.gate.execution import BLOCK_ROWS
+from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.grid import UNITS, Grid
+from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import EncodedTable
 
 ADD_REMOVE, REPLACE_ONE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from noisegate.features import value_counts
+from noisegate.features.column_tables import numeric_table
 from noisegate.features.hermite import Series
-from noisegate.features.products import Products, numeric_table
-from noisegate.gate import occurrences
+from noisegate.features.products import Products
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.grid import Grid
 from noisegate.schema import EncodedTable
@@ -23,17 +24,17 @@ def test_columns_of_one_table_are_counted_apart():
     records = EncodedTable(numeric, np.zeros((300, 0), dtype=np.int32))
     quick, slow = Products(**MAP), Slow(**MAP)
     tasks = [SumTask(feature_map=f, grid=Grid(norm=quick.norm), columns=1, label=None) for f in (quick, slow)]
-    assert sorted(len(table.columns) for table in tasks[0].lookups) == [1, 3]
+    assert [task.exact is None for task in tasks] == [False, True]
     sums = [sum_records(records, {"q": task}).sums["q"] for task in tasks]
     assert (sums[0] == sums[1]).all()
 
 
 def test_more_records_than_the_products_are_exact_for_are_refused(monkeypatch):
     found = Products(**MAP)
-    tables = occurrences.rounded_tables(found, Grid(norm=found.norm))
-    sums, places = np.zeros(found.dim, dtype=np.int64), np.zeros((5, 4), dtype=np.intp)
-    monkeypatch.setattr(occurrences, "MOST_ROWS", 6)
-    occurrences.add_occurrences(sums, places, tables)
-    monkeypatch.setattr(occurrences, "MOST_ROWS", 5)
+    exact, sums = found.exact_sum(Grid(norm=found.norm)), np.zeros(found.dim, dtype=np.int64)
+    records = EncodedTable(np.zeros((5, 4)), np.zeros((5, 0), dtype=np.int32))
+    monkeypatch.setattr(value_counts, "MOST_ROWS", 6)
+    exact.add(sums, records)
+    monkeypatch.setattr(value_counts, "MOST_ROWS", 5)
     with pytest.raises(OverflowError, match="5 records at once"):
-        occurrences.add_occurrences(sums, places, tables)
+        exact.add(sums, records)

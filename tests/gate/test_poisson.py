@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from noisegate.gate import poisson
-from noisegate.gate.poisson import poisson_sample
+from noisegate.gate.per_example import poisson
+from noisegate.gate.per_example.poisson import poisson_sample
 from noisegate.privacy.gradient_plan import RATES
 
 CHANCE = 1e-9

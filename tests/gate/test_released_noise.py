@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 
 from noisegate.privacy import plan
-from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.events import Sampler
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.plan import Budget, Plan, Question
+from noisegate.privacy.plan import Budget, Plan, Query
+from noisegate.privacy.sensitivity import Adjacency
 
 CHANCE = 1e-9
 DIM = 400
@@ -107,6 +107,6 @@ def test_the_counts_get_their_noise_in_every_column(ask, chosen):
 
 def test_what_is_planned_is_what_a_single_question_needs():
     for adjacency, times in ((Adjacency.ADD_REMOVE, 1), (Adjacency.REPLACE_ONE, 2)):
-        plan = Plan(questions=(Question(name="q", dim=3, columns=1, norm=5.0, share=1.0),))
+        plan = Plan(queries=(Query(name="q", dim=3, columns=1, norm=5.0, share=1.0),))
         (release,) = plan.calibrate(Budget(epsilon=1.0, adjacency=adjacency)).releases
         assert release.noise_std == pytest.approx(times * UNITS * multiplier(1.0, 1e-5), rel=1e-6)

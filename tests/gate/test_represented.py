@@ -6,17 +6,17 @@ import pytest
 import torch
 
 from noisegate.errors import DataError, OptionError
-from noisegate.features.layers import ChosenLayers
 from noisegate.features.perceptual import Activations, Perceptual
-from noisegate.gate import gradients
+from noisegate.gate.execution import BLOCK_ROWS, block_rows, embedded_records
 from noisegate.gate.gate import Gate
-from noisegate.gate.gradients import GradientSession
-from noisegate.gate.represented import represented
-from noisegate.gate.sums import BLOCK_ROWS, block_rows
+from noisegate.gate.queries import gradients
+from noisegate.gate.queries.gradients import GradientSession
+from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.networks.layers import ChosenLayers
 from noisegate.networks.weights import seeded
+from noisegate.privacy import noise
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.ledger import Kind, Ledger
 from noisegate.schema import Boolean, Continuous, EncodedTable, Schema
 from noisegate.schema.pixels import ImageShape
 
@@ -62,7 +62,7 @@ def everyone(monkeypatch):
 @pytest.fixture
 def exact(monkeypatch):
     """Lets every step hand out its sum without noise, in grid units."""
-    monkeypatch.setattr(gradients.noise, "add_noise", lambda sums, **_: sums)
+    monkeypatch.setattr(noise, "add_noise", lambda sums, **_: sums)
     monkeypatch.setattr(GradientSession, "_unpacked", lambda self, sums: sums)
 
 
@@ -78,10 +78,10 @@ def test_what_stands_for_a_record_is_the_same_bits_whatever_its_neighbours_and_p
     feature_map, random = perceptual(), np.random.default_rng(0)
     rows = BLOCK_ROWS + 37
     records = EncodedTable(random.random((rows, 108)), np.arange(rows, dtype=np.int32)[:, None])
-    singles = [represented(records.rows([i]), feature_map) for i in range(rows)]
+    singles = [embedded_records(records.rows([i]), feature_map) for i in range(rows)]
     for size in (1, 2, BLOCK_ROWS, rows):
         places = random.permutation(rows)[:size]
-        together = represented(records.rows(places), feature_map)
+        together = embedded_records(records.rows(places), feature_map)
         assert together.codes[:, 0].tolist() == places.tolist()
         expected = np.concatenate([singles[place].numeric for place in places])
         assert together.numeric.tobytes() == expected.tobytes()
@@ -144,7 +144,7 @@ def test_a_map_that_is_unusable_is_named_before_anything_is_spent(change, error,
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.register("clinic", epsilon=100.0, delta=1e-5)
     session = opened(feature_map=Folded(change), ledger=ledger, dataset="clinic")
-    monkeypatch.setattr(session._source, "batches", lambda: pytest.fail("records were read"))
+    monkeypatch.setattr(session._access.source, "batches", lambda: pytest.fail("records were read"))
     with session, pytest.raises(error, match=message):
         session.step(START)
     assert [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER]
@@ -167,7 +167,7 @@ def test_a_number_that_is_not_finite_at_a_private_record_is_refused_and_nothing_
 
 def test_gradients_are_probed_at_represented_records(monkeypatch):
     """A loss that only goes wrong at the map's numbers, which no column of the schema can have, is still found."""
-    from noisegate.gate.per_example import RecordGradients
+    from noisegate.gate.per_example.gradients import RecordGradients
 
     right = RecordGradients.vectors
 

@@ -6,16 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from noisegate.data.tables import TableSource
+from noisegate.data.tables.tables import TableSource
 from noisegate.errors import BudgetRefusedError, DataError, OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import Contingency
 from noisegate.features.labels import Counts
 from noisegate.gate.gate import Gate
-from noisegate.gate.session import noise
+from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.privacy import noise
 from noisegate.privacy.accounting import epsilon as cost
-from noisegate.privacy.ledger import Kind, Ledger
-from noisegate.privacy.plan import Plan, Question
+from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import Boolean, Continuous, Schema
 
 SCHEMA = Schema((Continuous(name="age", lower=0.0, upper=100.0, missing=True), Boolean(name="ill")), label="ill")
@@ -35,10 +35,10 @@ LATER = tables((0.3,), (0, 1), ())
 
 def question(name, features, dim=None, **options):
     options = {"share": 1.0, "nonnegative": True, **options}
-    return Question(name=name, dim=dim or features.dim, columns=1, norm=features.norm, **options)
+    return Query(name=name, dim=dim or features.dim, columns=1, norm=features.norm, **options)
 
 
-PLAN = Plan(questions=(question("bins", FIRST), question("pairs", LATER, dim=40, share=3.0, adaptive=True)))
+PLAN = Plan(queries=(question("bins", FIRST), question("pairs", LATER, dim=40, share=3.0, adaptive=True)))
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_two_rounds_cost_the_same_as_one(ledger):
         session.ask({"pairs": LATER})
     release = session.release()
     gate = Gate(frame(), schema=SCHEMA, epsilon=500.0)
-    fixed = Plan(questions=(question("bins", FIRST), question("pairs", LATER, share=3.0)))
+    fixed = Plan(queries=(question("bins", FIRST), question("pairs", LATER, share=3.0)))
     at_once = gate.sum(fixed.calibrate(gate.budget), {"bins": FIRST, "pairs": LATER}, method="test", public={})
     assert release.noise_std == pytest.approx(at_once.noise_std, rel=1e-12)
     assert cost(release.certificate.events, 1e-5) == pytest.approx(cost(at_once.certificate.events, 1e-5), rel=1e-9)
@@ -131,7 +131,7 @@ def test_a_question_is_answered_once():
         with pytest.raises(OptionError, match="once"):
             session.ask({"pairs": LATER})
     session.release()
-    with pytest.raises(OptionError, match="has handed out"):
+    with pytest.raises(OptionError, match="handed out"):
         session.release()
 
 
@@ -214,7 +214,7 @@ def test_an_adaptive_map_of_a_larger_norm_is_refused():
     ],
 )
 def test_tables_of_other_columns_than_the_schema_has_are_refused(features):
-    plan = Plan(questions=(question("bins", features),))
+    plan = Plan(queries=(question("bins", features),))
     with opened(plan=plan) as session, pytest.raises(OptionError, match="the schema has 1 and"):
         session.ask({"bins": features})
 

@@ -7,9 +7,9 @@ import pytest
 
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import SharingMap
+from noisegate.gate.execution import BLOCK_NUMBERS, BLOCK_ROWS, block_rows, vectors_of
 from noisegate.gate.independence import map_execution
-from noisegate.gate.sums import BLOCK_NUMBERS, BLOCK_ROWS, SumTask, block_rows, sum_records
-from noisegate.gate.vectors import vectors_of
+from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.grid import Grid
 from noisegate.schema import Continuous, EncodedTable, Layout
 
@@ -117,6 +117,11 @@ def test_the_probe_looks_at_what_is_summed():
 def test_blocks_of_long_vectors_have_fewer_rows(dim, rows):
     assert block_rows(Long(dim)) == rows
     assert rows == 1 or rows * dim <= BLOCK_NUMBERS
+
+
+@pytest.mark.parametrize(("side", "rows"), [(28, 256), (256, 256), (257, 128), (1024, 16), (20_000, 1)])
+def test_blocks_of_large_images_have_fewer_rows(side, rows):
+    assert block_rows(Long(1), side * side * 3) == rows
 
 
 @pytest.mark.parametrize("dim", [2**19, 2**23])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from noisegate.features.fourier import RandomFourier, draw
-from noisegate.gate.sums import BLOCK_ROWS, SumTask, Totals, sum_records
+from noisegate.gate.execution import BLOCK_ROWS
+from noisegate.gate.sums import SumTask, Totals, sum_records
 from noisegate.privacy.grid import BLOCK_LIMIT, RECORD_LIMIT, UNITS, Grid
 from noisegate.schema import EncodedTable
 
@@ -114,7 +115,7 @@ def test_the_table_is_used_when_no_vector_needs_clipping_and_only_then(mixed_sch
         "another map": (longer, Grid(norm=1.0)),
     }
     tables = {
-        name: SumTask(feature_map=feature_map, grid=grid, columns=1, label=None).table is not None
+        name: SumTask(feature_map=feature_map, grid=grid, columns=1, label=None).exact is not None
         for name, (feature_map, grid) in used.items()
     }
     assert tables == {"as planned": True, "too long": False, "centred": False, "another map": False}

@@ -9,9 +9,9 @@ from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import Contingency
 from noisegate.features.labels import Counts
 from noisegate.gate.gate import Gate
+from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.ledger import Ledger
-from noisegate.privacy.plan import Plan, Question
+from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import Boolean, Continuous, Schema
 
 SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0, missing=True), Boolean(name="ill")), label="ill")
@@ -41,10 +41,10 @@ def opened(frame, engine, contributions=3, **options):
     options = {"epsilon": 1.0, "unit_column": "patient", "contributions": contributions, **options}
     gate = Gate(frame, schema=SCHEMA, engine=engine, **options)
     questions = (
-        Question(name="tables", dim=TABLES.dim, columns=1, norm=TABLES.norm, share=1.0, nonnegative=True),
-        Question(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True),
+        Query(name="tables", dim=TABLES.dim, columns=1, norm=TABLES.norm, share=1.0, nonnegative=True),
+        Query(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True),
     )
-    return gate, gate.open(Plan(questions=questions).calibrate(gate.budget), method="test", public={})
+    return gate, gate.open(Plan(queries=questions).calibrate(gate.budget), method="test", public={})
 
 
 def sums(frame, showing_engine, contributions=3):
@@ -105,8 +105,8 @@ def test_without_a_limit_a_unit_would_move_them_by_more(showing_engine):
     engine = showing_engine()
     for data in (frame, pd.concat([frame, of_one(40, 777)])):
         gate = Gate(data.drop(columns="patient"), schema=SCHEMA, epsilon=1.0, engine=engine)
-        question = Question(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True)
-        gate.sum(Plan(questions=(question,)).calibrate(gate.budget), {"counts": Counts()}, method="test", public={})
+        question = Query(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True)
+        gate.sum(Plan(queries=(question,)).calibrate(gate.budget), {"counts": Counts()}, method="test", public={})
     assert squared_difference(*(totals.sums["counts"] for totals in engine.totals)) > (3 * UNITS) ** 2
 
 

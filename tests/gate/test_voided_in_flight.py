@@ -8,14 +8,14 @@ import torch
 from noisegate.errors import DataError, LedgerError, OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.labels import Counts
-from noisegate.gate import discovery, marginals
-from noisegate.gate.discovery import SchemaGate
 from noisegate.gate.gate import Gate
+from noisegate.gate.queries import discovery, marginals
+from noisegate.gate.queries.discovery import SchemaGate
+from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
 from noisegate.privacy.gradient_plan import GradientPlan
-from noisegate.privacy.ledger import Kind, Ledger
 from noisegate.privacy.marginal_plan import MarginalPlan
-from noisegate.privacy.plan import Plan, Question
+from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import Boolean, Continuous, Schema
 
 SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y")
@@ -45,8 +45,8 @@ def drawn(monkeypatch):
 
 def sums(book, meddle):
     gate = Gate(people(), schema=SCHEMA, epsilon=1.0, progress=meddle, **book)
-    counts = Question(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True)
-    gate.sum(Plan(questions=(counts,)).calibrate(gate.budget), {"counts": Counts()}, method="test", public={})
+    counts = Query(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True)
+    gate.sum(Plan(queries=(counts,)).calibrate(gate.budget), {"counts": Counts()}, method="test", public={})
 
 
 def gradients(book, meddle, journal=None):

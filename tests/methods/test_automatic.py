@@ -2,10 +2,10 @@
 
 import pytest
 
-from noisegate.methods.automatic import AUTO, reason
-from noisegate.methods.catalogue import make_method
-from noisegate.methods.pairwise.method import Pairwise, cells_for
+from noisegate.methods.pairwise import Pairwise
+from noisegate.methods.registry import AUTO, make_method
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
+from noisegate.training.pairwise import cells_for
 
 X = Continuous(name="x", lower=0.0, upper=1.0)
 
@@ -20,14 +20,14 @@ def test_auto_is_the_pairwise_method_with_its_defaults():
 
 def test_the_reason_names_the_pairs_the_label_and_the_cells():
     schema = Schema((X, Boolean(name="a"), Boolean(name="b"), Boolean(name="ill")), label="ill")
-    said = reason(Pairwise(), schema, 1.0)
+    said = Pairwise().why(schema, 1.0)
     assert "the 3 pairs of 3 columns" in said
     assert "in each class of 'ill'" in said
     assert f"about {cells_for(4, 1.0)} cells at epsilon=1" in said
 
 
 def test_the_reason_says_that_pairs_of_wide_tables_are_chosen():
-    said = reason(Pairwise(), booleans(60), 1.0)
+    said = Pairwise().why(booleans(60), 1.0)
     assert "60 columns have 1,770 pairs, so at most 1,000 are chosen" in said
     assert "cells" not in said
     assert "class" not in said
@@ -43,12 +43,12 @@ def test_the_reason_says_that_pairs_of_wide_tables_are_chosen():
     ],
 )
 def test_the_reason_does_not_claim_pairs_that_are_not_measured(settings, columns, said):
-    assert said in reason(make_method(AUTO, settings), booleans(columns), 1.0)
+    assert said in make_method(AUTO, settings).why(booleans(columns), 1.0)
 
 
 def test_a_label_that_is_one_more_column_is_not_said_to_be_told_apart():
     label = Categorical(name="k", levels=tuple("abcdefg"))
-    assert "class" not in reason(Pairwise(), Schema((X, label), label="k"), 1.0)
+    assert "class" not in Pairwise().why(Schema((X, label), label="k"), 1.0)
 
 
 @pytest.mark.parametrize("columns", [1, 5, 15, 16, 60, 5000])

@@ -9,17 +9,17 @@ import torch
 import noisegate
 from noisegate import Budget, Gate, Ledger, Release, Synthesizer
 from noisegate.errors import DataError, ModelError, OptionError, SchemaError
-from noisegate.gate.gradients import GradientSession
-from noisegate.methods.catalogue import make_method, method_of
-from noisegate.methods.dre.method import DPDRE
-from noisegate.methods.dre.settings import LONGEST, LOUDEST, PAPER
-from noisegate.methods.dre.training import scores_of
-from noisegate.methods.dre.weights import weights_of
-from noisegate.methods.kept_training import STATE_FILE
-from noisegate.model_folder import verify_model
+from noisegate.gate.queries.gradients import GradientSession
+from noisegate.methods.dre import DPDRE
+from noisegate.methods.gradient import STATE_FILE
+from noisegate.methods.registry import method_named, method_of
+from noisegate.models.folder import verify_model
+from noisegate.models.weights import density_ratios
 from noisegate.privacy.events import SampledGaussianEvent
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
-from noisegate.schema.pixels import pixel_schema
+from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema, pixel_schema
+from noisegate.training.adam import Adam
+from noisegate.training.adversarial import stream
+from noisegate.training.density_ratio import MAX_CLIP_NORM, MAX_NOISE_STD
 
 from .feature_space import write_decoder
 
@@ -89,13 +89,13 @@ def drawings(rows, seed, right=None):
 
 def fixed_sums(monkeypatch):
     """Lets every step hand out sums that follow from its number alone."""
+    taken = GradientSession.step
 
-    def unpacked(self, sums):
-        random = torch.Generator().manual_seed(self._begun_steps)
-        shapes = self._steps.plan.parameters
-        return {name: torch.randn(shape, generator=random) for name, shape in shapes.items()}
+    def step(self, parameters):
+        noisy, random = taken(self, parameters), torch.Generator().manual_seed(self.steps_left)
+        return {name: torch.randn(value.shape, generator=random) for name, value in noisy.items()}
 
-    monkeypatch.setattr(GradientSession, "_unpacked", unpacked)
+    monkeypatch.setattr(GradientSession, "step", step)
 
 
 # What comes of it.
@@ -123,7 +123,7 @@ def test_other_private_records_draw_the_weights_elsewhere():
 
 
 def test_public_images_are_weighed_by_the_features_of_an_encoder():
-    settings = {"image": (8, 8, 1), "dimensions": 4, "steps": 60, "batch": 128, "rate": 0.2}
+    settings = {"image": (8, 8, 1), "dimensions": 4, "steps": 60, "batch": 128, "sampling_probability": 0.2}
     public, private = drawings(120, 1), drawings(200, 2, right=True)
     schema = replace(PIXELS, columns=PIXELS.columns[:-1], label=None, images=PIXELS.images.unlabelled())
     method = DPDRE(public=public.drop_columns("label"), **settings)
@@ -137,7 +137,14 @@ def test_public_images_are_weighed_by_the_features_of_an_encoder():
 
 
 def test_public_images_without_labels_are_weighed_for_every_label():
-    settings = {"image": (8, 8, 1), "dimensions": 4, "steps": 60, "batch": 128, "rate": 0.2, "learning_rate": 0.05}
+    settings = {
+        "image": (8, 8, 1),
+        "dimensions": 4,
+        "steps": 60,
+        "batch": 128,
+        "sampling_probability": 0.2,
+        "learning_rate": 0.05,
+    }
     method = DPDRE(public=drawings(120, 1), **settings)
     found = method.fit(gate(drawings(200, 2), PIXELS, records=200)).sample(200, seed=0, where={"label": "left"})
     rows = found.to_pandas().drop(columns="label").to_numpy().reshape(-1, 8, 8)
@@ -147,7 +154,14 @@ def test_public_images_without_labels_are_weighed_for_every_label():
 
 def test_a_decoder_makes_images_of_the_features_that_are_drawn(tmp_path):
     path = write_decoder(tmp_path / "decoder.safetensors")
-    settings = {"image": (8, 8, 1), "dimensions": 4, "steps": 4, "batch": 32, "rate": 0.2, "decoder": path}
+    settings = {
+        "image": (8, 8, 1),
+        "dimensions": 4,
+        "steps": 4,
+        "batch": 32,
+        "sampling_probability": 0.2,
+        "decoder": path,
+    }
     for place, labelled in enumerate((False, True)):
         method = DPDRE(public=drawings(60, 1), public_labels=labelled, **settings)
         synthesizer = method.fit(gate(drawings(100, 2), PIXELS, records=100))
@@ -180,7 +194,7 @@ def test_a_decoder_that_does_not_fit_is_found_before_anything_is_spent(tmp_path)
 
 def test_what_is_accounted_is_what_runs():
     steps = []
-    release = tiny().ask(gate(epsilon=20.0), report=steps.append)
+    release = tiny().query(gate(epsilon=20.0), report=steps.append)
     assert steps == [1, 2, 3, 4, 5, 6, 7, 8]
     (event,) = release.certificate.events
     assert isinstance(event, SampledGaussianEvent)
@@ -194,32 +208,34 @@ def test_the_loss_of_a_private_record_is_that_of_taking_it_for_public():
     method = tiny()
     discriminator = method.discriminator(SCHEMA)
     features, codes = torch.linspace(-1, 1, 8), torch.tensor([3, 1])
-    score = scores_of(discriminator, features[None], torch.tensor([1]))[0, 0]
+    score = discriminator.label_scores(features[None], torch.tensor([1]))[0, 0]
     found = method.loss(SCHEMA)(dict(discriminator.named_parameters()), features, codes)
     assert torch.isclose(found, -torch.log(torch.sigmoid(score)))
 
 
 def test_the_gradient_is_the_noisy_mean_and_that_of_public_references():
     method = tiny()
-    training = method.training(SCHEMA, method.plan(SCHEMA, BUDGET), 75.0, "cpu")
-    seen = []
-    training._adam.step = seen.append
-    weights = dict(training._discriminator.named_parameters())
-    drawn = torch.randint(2000, (512,), generator=training._rules.random(0))
-    score = scores_of(training._discriminator, training._features[drawn], training._labels[drawn])
-    public = torch.autograd.grad(-torch.log(1 - torch.sigmoid(score)).mean(), list(weights.values()))
+    training, public = method.training(SCHEMA, method.plan(SCHEMA, BUDGET), 75.0, "cpu"), method.public_features(SCHEMA)
+    discriminator = training.discriminator
+    weights = dict(discriminator.named_parameters())
+    drawn = torch.randint(2000, (512,), generator=stream(0, 0))
+    score = discriminator.label_scores(torch.from_numpy(public.vectors)[drawn], torch.from_numpy(public.labels)[drawn])
+    expected = torch.autograd.grad(-torch.log(1 - torch.sigmoid(score)).mean(), list(weights.values()))
+    found = training.fake_gradients()
+    assert all(torch.allclose(found[n], g, rtol=1e-3, atol=1e-6) for n, g in zip(weights, expected, strict=True))
+    after = {name: value.clone() for name, value in training.parameters().items()}
+    Adam(after, learning_rate=method.learning_rate).step({name: 6.0 / 75.0 + value for name, value in found.items()})
     training.step({name: torch.full_like(value, 6.0) for name, value in weights.items()})
-    for name, slope in zip(weights, public, strict=True):
-        assert torch.allclose(seen[0][name], 6.0 / 75.0 + slope, rtol=1e-3, atol=1e-6)
+    assert all(torch.allclose(training.parameters()[name], after[name], atol=1e-6) for name in after)
 
 
 def test_weights_are_what_private_records_say_by_the_sums_alone(monkeypatch):
     """With the same sums, other records give the same release, bit for bit; with other sums they do not."""
     pair = PRIVATE, table(1500, (0, 4), seed=5)
-    one, other = (tiny().ask(gate(data)).values["discriminator"] for data in pair)
+    one, other = (tiny().query(gate(data)).values["discriminator"] for data in pair)
     assert not np.array_equal(one, other)
     fixed_sums(monkeypatch)
-    one, other = (tiny().ask(gate(data)).values["discriminator"] for data in pair)
+    one, other = (tiny().query(gate(data)).values["discriminator"] for data in pair)
     assert np.array_equal(one, other)
 
 
@@ -227,12 +243,12 @@ def test_every_sum_has_its_noise(monkeypatch):
     """The same samples of the same records, twice: what leaves the gate differs by noise of the planned size."""
     seen = []
     taken = GradientSession._unpacked
-    monkeypatch.setattr("noisegate.gate.gradients.poisson_sample", lambda records, rate: np.arange(20))
+    monkeypatch.setattr("noisegate.gate.queries.gradients.poisson_sample", lambda records, rate: np.arange(20))
     monkeypatch.setattr(GradientSession, "_unpacked", lambda self, sums: seen.append(sums) or taken(self, sums))
     method = tiny(steps=1, hidden=(16,))
     plan = method.plan(SCHEMA, Budget(epsilon=1.0))
     for _ in range(2):
-        method.ask(gate(epsilon=1.0))
+        method.query(gate(epsilon=1.0))
     difference = (seen[0] - seen[1]) / np.sqrt(2)
     # 195 numbers: off by a third less than once in 1e9 runs.
     assert len(difference) == 195
@@ -241,17 +257,17 @@ def test_every_sum_has_its_noise(monkeypatch):
 
 def test_a_run_that_is_taken_up_again_gives_the_same_bits(monkeypatch, tmp_path):
     fixed_sums(monkeypatch)
-    whole = tiny().ask(gate()).values["discriminator"]
+    whole = tiny().query(gate()).values["discriminator"]
 
     def stop(done):
         if done == 5:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tiny().ask(gate(), folder=tmp_path, report=stop)
+        tiny().query(gate(), folder=tmp_path, report=stop)
     assert (tmp_path / STATE_FILE).exists()
     done = []
-    again = tiny().ask(gate(), folder=tmp_path, report=done.append).values["discriminator"]
+    again = tiny().query(gate(), folder=tmp_path, report=done.append).values["discriminator"]
     assert done == [6, 7, 8]
     assert np.array_equal(whole, again)
 
@@ -271,12 +287,12 @@ def test_a_public_set_that_is_the_private_one_is_refused_before_anything_is_spen
     link.symlink_to(private)
     for public in (private, copy, link, tmp_path / "public"):
         with pytest.raises(DataError, match=r"public='.*': '.*\.parquet' is a file of the private data.*nothing was"):
-            tiny(public=public).ask(gate(private, ledger=ledger, dataset="d"))
+            tiny(public=public).query(gate(private, ledger=ledger, dataset="d"))
     with pytest.raises(DataError, match="the public table is the private one"):
-        tiny(public=PRIVATE).ask(gate(PRIVATE.slice(0), ledger=ledger, dataset="d"))
+        tiny(public=PRIVATE).query(gate(PRIVATE.slice(0), ledger=ledger, dataset="d"))
     assert len(ledger.history("d")) == 1
     pq.write_table(PUBLIC, copy)
-    tiny(public=copy).ask(gate(private, ledger=ledger, dataset="d"))
+    tiny(public=copy).query(gate(private, ledger=ledger, dataset="d"))
 
 
 def test_the_certificate_names_what_was_public(tmp_path):
@@ -317,20 +333,20 @@ def test_a_saved_synthesizer_draws_the_same_and_a_release_is_fitted_with_the_sam
 
 def test_the_clipping_norm_is_shorter_where_a_step_has_more_noise():
     calm, loud = (DPDRE().plan(SCHEMA, Budget(epsilon=epsilon)) for epsilon in (1.0, 0.1))
-    asked = DPDRE(norm=2.0).plan(SCHEMA, Budget(epsilon=0.1))
-    assert calm.plan.norm == asked.plan.norm == LONGEST
-    assert loud.plan.norm == pytest.approx(LOUDEST / loud.noise_multiplier)
+    asked = DPDRE(clip_norm=2.0).plan(SCHEMA, Budget(epsilon=0.1))
+    assert calm.plan.norm == asked.plan.norm == MAX_CLIP_NORM
+    assert loud.plan.norm == pytest.approx(MAX_NOISE_STD / loud.noise_multiplier)
     assert 0.2 < loud.plan.norm < 0.3
     # What is paid for does not depend on the norm.
     assert loud.events == asked.events
-    assert calm.noise_multiplier * LONGEST <= LOUDEST
+    assert calm.noise_multiplier * MAX_CLIP_NORM <= MAX_NOISE_STD
 
 
 def test_noise_stands_to_the_norm_that_was_chosen_as_was_paid_for():
     """At a norm that depends on the noise, a step's noise is still the multiplier times that norm."""
     method = tiny(steps=4)
     plan = method.plan(SCHEMA, Budget(epsilon=0.05))
-    assert plan.plan.norm < LONGEST
+    assert plan.plan.norm < MAX_CLIP_NORM
     blind = gate(PRIVATE.slice(0, 1), epsilon=0.05)
     seen = []
     with blind.gradients(
@@ -357,7 +373,7 @@ def test_public_records_are_needed_for_a_fit_and_not_for_a_plan(tmp_path):
     with pytest.raises(DataError, match=r"public: .*'ill'.*public_labels=false"):
         tiny(public=PUBLIC.drop_columns("ill")).fit(gate(ledger=ledger, dataset="d"))
     assert len(ledger.history("d")) == 1
-    tiny(public=PUBLIC.drop_columns("ill"), public_labels=False).design(SCHEMA)
+    tiny(public=PUBLIC.drop_columns("ill"), public_labels=False).public_features(SCHEMA)
 
 
 def test_the_one_call_form_takes_a_public_table():
@@ -373,22 +389,22 @@ def test_the_one_call_form_takes_a_public_table():
 
 def test_weights_are_the_ratio_that_the_discriminator_gives_and_never_more_than_was_said():
     method = tiny()
-    design = method.design(SCHEMA)
+    public = method.public_features(SCHEMA)
     discriminator = method.discriminator(SCHEMA)
     with torch.no_grad():
         discriminator.scores.weight.mul_(3)
-        score = scores_of(discriminator, torch.from_numpy(design.vectors), torch.from_numpy(design.labels))[0]
+        score = discriminator.label_scores(torch.from_numpy(public.vectors), torch.from_numpy(public.labels))[0]
     judged = torch.sigmoid(score.double())
     expected = (judged / (1 - judged)).numpy()
-    found = weights_of(discriminator, design, most=1e4)[0]
+    found = density_ratios(discriminator, public.vectors, public.labels, most=1e4)[0]
     assert np.allclose(found / found.sum(), expected / expected.sum(), rtol=1e-4)
-    cut = weights_of(discriminator, design, most=1.5)[0]
+    cut = density_ratios(discriminator, public.vectors, public.labels, most=1.5)[0]
     kept = np.minimum(expected, 1.5)
     assert (expected > 1.5).any()
     assert np.allclose(cut / cut.sum(), kept / kept.sum(), rtol=1e-4)
     with torch.no_grad():
         discriminator.scores.weight.mul_(1e6)
-    assert np.isfinite(weights_of(discriminator, design, most=1e4)).all()
+    assert np.isfinite(density_ratios(discriminator, public.vectors, public.labels, most=1e4)).all()
 
 
 def test_weights_that_rest_on_few_references_are_said_to():
@@ -434,10 +450,10 @@ def test_what_does_not_fit_is_found_by_the_plan(method, schema, error, match):
         *(("steps", value) for value in (0, "many")),
         ("batch", 0),
         *(("length", value) for value in (0.0, float("nan"))),
-        ("norm", -1.0),
+        ("clip_norm", -1.0),
         ("learning_rate", 0),
         ("most_weight", 0.0),
-        *(("rate", value) for value in (0.0, 1.5, True)),
+        *(("sampling_probability", value) for value in (0.0, 1.5, True)),
         ("averaged", 0.0),
         *(("whitening", value) for value in (-0.1, 1.1, None)),
         ("seed", -1),
@@ -457,7 +473,7 @@ def test_unusable_settings_are_named(option, value):
 
 
 def test_settings_survive_json_and_the_catalogue():
-    for method in (TINY, DPDRE(image=(8, 8, 1), public="somewhere"), DPDRE(public_labels=False), DPDRE(**PAPER)):
-        again = make_method("dp-dre", method.to_json())
+    for method in (TINY, DPDRE(image=(8, 8, 1), public="somewhere"), DPDRE(public_labels=False)):
+        again = method_named("dp-dre").from_json(method.to_json())
         assert again == method
         assert again.public == method.public

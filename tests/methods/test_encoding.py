@@ -6,7 +6,7 @@ import torch
 
 from noisegate.errors import OptionError
 from noisegate.gate.independence import made_up_records
-from noisegate.methods.encoding import encoding_digest, image_encoding
+from noisegate.methods.images import encoding_digest, image_encoding
 from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.schema import pixel_schema
 from noisegate.schema.pixels import ImageShape

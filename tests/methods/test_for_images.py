@@ -3,11 +3,10 @@
 import pytest
 
 from noisegate.errors import OptionError
-from noisegate.methods.automatic import AUTO, auto_for
-from noisegate.methods.for_images import image_settings, make_for
 from noisegate.methods.joint import JointEmbedding
 from noisegate.methods.llm import DPLLM
-from noisegate.methods.pairwise.method import Pairwise
+from noisegate.methods.pairwise import Pairwise
+from noisegate.methods.registry import AUTO, make_for, method_named
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Integer, Schema, pixel_schema
 
@@ -16,14 +15,14 @@ SQUARE = pixel_schema(16, 16, labels=(0, 1))
 ODD = pixel_schema(9, 11, 3, labels=(0, 1))
 BUDGET = Budget(epsilon=1)
 # So that accounting is quick; five steps of a GAN are what its discriminator takes before its generator moves once.
-FEW = {name: {"steps": 5, "rate": 0.1} for name in ("psg", "dp-gan", "dp-cgan")}
+FEW = {name: {"steps": 5, "sampling_probability": 0.1} for name in ("psg", "dp-gan", "dp-cgan")}
 FEW["psg"]["depth"] = 1
 
 
 def test_auto_is_another_method_for_images():
-    assert auto_for(TABLE) == "pairwise"
+    assert method_named(AUTO, TABLE).name == "pairwise"
     assert isinstance(make_for(AUTO, TABLE, {}), Pairwise)
-    assert auto_for(SQUARE) == "joint"
+    assert method_named(AUTO, SQUARE).name == "joint"
     method = make_for(AUTO, SQUARE, {"seed": 3})
     assert isinstance(method, JointEmbedding)
     assert (method.image, method.seed) == ((16, 16, 1), 3)
@@ -63,7 +62,7 @@ def test_other_cells_where_four_pixels_do_not_divide_the_sides():
 
 
 def test_methods_that_know_no_images_are_told_nothing():
-    assert image_settings("pairwise", SQUARE, {"seed": 1}) == {"seed": 1}
+    assert make_for("pairwise", SQUARE, {"seed": 1}) == Pairwise(seed=1)
     assert isinstance(make_for("dp-llm", SQUARE, {}), DPLLM)
 
 

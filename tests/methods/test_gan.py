@@ -7,16 +7,16 @@ import torch
 
 from noisegate import DPCGAN, DPGAN, Budget, Gate, Ledger, Release, Synthesizer
 from noisegate.errors import CalibrationError, ModelError, OptionError, SchemaError
-from noisegate.gate.gradients import GradientSession
-from noisegate.methods.catalogue import make_method, method_of
-from noisegate.methods.gan import training as gan_training
-from noisegate.methods.gan.training import LABELS
-from noisegate.methods.kept_training import STATE_FILE
-from noisegate.privacy import gradient_plan
+from noisegate.gate.queries.gradients import GradientSession
+from noisegate.methods.adversarial import LABELS, clipped_gradients
+from noisegate.methods.gradient import STATE_FILE
+from noisegate.methods.registry import method_named, method_of
+from noisegate.privacy import accounting
 from noisegate.privacy.events import SampledGaussianEvent
 from noisegate.privacy.grid import UNITS
-from noisegate.schema import Categorical, Continuous, Integer, Schema
-from noisegate.schema.pixels import pixel_schema
+from noisegate.schema import Categorical, Continuous, Integer, Schema, pixel_schema
+from noisegate.training.adam import Adam
+from noisegate.training.adversarial import AdversarialTraining, stream
 
 COLUMNS = (
     Integer(name="u", lower=0, upper=10),
@@ -27,11 +27,23 @@ COLUMNS = (
 SCHEMA = Schema(COLUMNS, label="y")
 PIXELS = pixel_schema(8, 8, labels=("left", "right"))
 BUDGET = Budget(epsilon=100.0)
-SMALL = {"hidden": (16,), "latent": 4, "batch": 64, "rate": 0.05, "discriminator_hidden": (16,)}
-FAST = {**SMALL, "steps": 150, "discriminator_steps": 3, "discriminator_rate": 5e-3, "generator_rate": 1e-2}
+SMALL = {"hidden": (16,), "latent": 4, "batch": 64, "sampling_probability": 0.05, "discriminator_hidden": (16,)}
+FAST = {
+    **SMALL,
+    "steps": 150,
+    "discriminator_steps": 3,
+    "discriminator_learning_rate": 5e-3,
+    "generator_learning_rate": 1e-2,
+}
 TINY = DPCGAN(**SMALL, steps=6, discriminator_steps=2)
 DRAWINGS = {"image": (8, 8, 1), "hidden": (16,), "latent": 4, "batch": 64, "channels": (8, 4)}
-FAST_DRAWINGS = {**DRAWINGS, "discriminator_channels": (8, 16), "rate": 0.05, "steps": 100, "discriminator_steps": 2}
+FAST_DRAWINGS = {
+    **DRAWINGS,
+    "discriminator_channels": (8, 16),
+    "sampling_probability": 0.05,
+    "steps": 100,
+    "discriminator_steps": 2,
+}
 
 
 def table(rows=600, share=0.75, seed=0):
@@ -74,13 +86,13 @@ def apart(sample):
 
 def fixed_sums(monkeypatch):
     """Lets every step hand out sums that follow from its number alone."""
+    taken = GradientSession.step
 
-    def unpacked(self, sums):
-        random = torch.Generator().manual_seed(self._begun_steps)
-        shapes = self._steps.plan.parameters
-        return {name: torch.randn(shape, generator=random) for name, shape in shapes.items()}
+    def step(self, parameters):
+        noisy, random = taken(self, parameters), torch.Generator().manual_seed(self.steps_left)
+        return {name: torch.randn(value.shape, generator=random) for name, value in noisy.items()}
 
-    monkeypatch.setattr(GradientSession, "_unpacked", unpacked)
+    monkeypatch.setattr(GradientSession, "step", step)
 
 
 @pytest.mark.parametrize("method", [DPGAN, DPCGAN])
@@ -111,7 +123,7 @@ def halves(sample, label):
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_images_are_found_with_the_labels_that_they_have(sign):
-    method = DPCGAN(**FAST_DRAWINGS, discriminator_rate=4e-3, generator_rate=3e-3)
+    method = DPCGAN(**FAST_DRAWINGS, discriminator_learning_rate=4e-3, generator_learning_rate=3e-3)
     data = drawings() if sign > 0 else exchanged(drawings(), "label")
     found = method.fit(gate(data, PIXELS)).sample(200, seed=0)
     assert sign * halves(found, "left") > 60
@@ -120,13 +132,11 @@ def test_images_are_found_with_the_labels_that_they_have(sign):
 
 def test_what_is_accounted_is_what_runs(monkeypatch):
     moves, steps = [], []
-    original = gan_training.AdversarialTraining._move_generator
+    move = AdversarialTraining.generator_step
     monkeypatch.setattr(
-        gan_training.AdversarialTraining,
-        "_move_generator",
-        lambda self, random: (moves.append(self.steps), original(self, random)),
+        AdversarialTraining, "generator_step", lambda self, random: (moves.append(self.steps), move(self, random))
     )
-    release = replace(TINY, steps=7).ask(gate(epsilon=20.0), report=steps.append)
+    release = replace(TINY, steps=7).query(gate(epsilon=20.0), report=steps.append)
     assert steps == [1, 2, 3, 4, 5, 6, 7]
     assert moves == [2, 4, 6]
     (event,) = release.certificate.events
@@ -151,10 +161,10 @@ def test_gradients_at_records_are_those_of_the_discriminator_alone():
 
 def test_the_generator_learns_of_records_by_the_sums_alone(monkeypatch):
     """With the same sums, other records give the same generator, bit for bit; with other sums they do not."""
-    one, other = (TINY.ask(gate(table(share=share))).values["generator"] for share in (0.75, 0.0))
+    one, other = (TINY.query(gate(table(share=share))).values["generator"] for share in (0.75, 0.0))
     assert not np.array_equal(one, other)
     fixed_sums(monkeypatch)
-    one, other = (TINY.ask(gate(table(share=share))).values["generator"] for share in (0.75, 0.0))
+    one, other = (TINY.query(gate(table(share=share))).values["generator"] for share in (0.75, 0.0))
     assert np.array_equal(one, other)
 
 
@@ -167,54 +177,62 @@ def test_the_generator_learns_of_records_by_the_sums_alone(monkeypatch):
 )
 def test_a_run_that_is_taken_up_again_gives_the_same_bits(method, data, schema, monkeypatch, tmp_path):
     fixed_sums(monkeypatch)
-    whole = method.ask(gate(data(), schema)).values["generator"]
+    whole = method.query(gate(data(), schema)).values["generator"]
 
     def stop(done):
         if done == 5:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        method.ask(gate(data(), schema), folder=tmp_path, report=stop)
+        method.query(gate(data(), schema), folder=tmp_path, report=stop)
     assert (tmp_path / STATE_FILE).exists()
     done = []
-    again = method.ask(gate(data(), schema), folder=tmp_path, report=done.append).values["generator"]
+    again = method.query(gate(data(), schema), folder=tmp_path, report=done.append).values["generator"]
     assert done == [6, 7, 8]
     assert np.array_equal(whole, again)
 
 
-@pytest.mark.parametrize("norm", [0.01, 100.0])
-def test_both_halves_of_the_gradient_are_means_of_clipped_ones(norm):
-    plan = replace(TINY, norm=norm).plan(SCHEMA, BUDGET)
-    training = replace(TINY, norm=norm).training(SCHEMA, plan, 60.0, "cpu")
-    rows = training._generated(torch.Generator().manual_seed(0))
-    expected = {name: torch.zeros_like(value) for name, value in training.parameters().items()}
-    weights = dict(training._discriminator.named_parameters())
-    for row in rows:
-        loss = torch.nn.functional.softplus(training._discriminator(row[None]))[0]
-        slopes = torch.autograd.grad(loss, list(weights.values()))
-        length = torch.stack([slope.square().sum() for slope in slopes]).sum().sqrt()
+def at_start(method, batch=60.0):
+    return method.training(SCHEMA, method.plan(SCHEMA, BUDGET), batch, "cpu")
+
+
+@pytest.mark.parametrize("clip_norm", [0.01, 100.0])
+def test_gradients_at_generated_records_are_clipped_one_by_one(clip_norm):
+    training = at_start(TINY)
+    rows, _ = training.generated(torch.Generator().manual_seed(0))
+    discriminator = training.discriminator
+    weights = dict(discriminator.named_parameters())
+    expected = {name: torch.zeros_like(value) for name, value in weights.items()}
+    for row in rows.detach():
+        loss = torch.nn.functional.softplus(discriminator(row[None]))[0]
+        gradients = torch.autograd.grad(loss, list(weights.values()))
+        length = torch.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt()
         assert 0.01 < length < 100
-        for name, slope in zip(weights, slopes, strict=True):
-            expected[name] += slope * min(1.0, norm / float(length)) / len(rows)
-    found = training._slopes(rows)
+        for name, gradient in zip(weights, gradients, strict=True):
+            expected[name] += gradient * min(1.0, clip_norm / float(length)) / len(rows)
+    found = clipped_gradients(clip_norm)(discriminator, rows.detach())
     assert all(torch.allclose(found[name], expected[name], rtol=1e-4, atol=1e-7) for name in expected)
-    seen = []
-    training._first.step = seen.append
-    noisy = {name: torch.full_like(value, 6.0) for name, value in expected.items()}
-    training.step(noisy)
-    made = training._slopes(training._generated(training._rules.random(0, 0)))
-    assert all(torch.allclose(seen[0][name], 0.1 + made[name]) for name in made)
+
+
+def test_a_step_follows_the_noisy_mean_and_the_gradient_at_generated_records():
+    """As Adam with the rate and the beta of the discriminator."""
+    training, method = at_start(TINY), TINY
+    before = {name: value.clone() for name, value in training.parameters().items()}
+    adam = Adam(before, learning_rate=method.discriminator_learning_rate, beta1=0.5)
+    fake = training.fake_gradients()
+    adam.step({name: 0.1 + value for name, value in fake.items()})
+    training.step({name: torch.full_like(value, 6.0) for name, value in fake.items()})
+    assert all(torch.allclose(training.parameters()[name], before[name], atol=1e-6) for name in before)
 
 
 def test_a_label_that_fools_the_discriminator_gets_a_larger_share():
-    method = DPGAN(**SMALL, steps=6, discriminator_steps=2, generator_rate=0.1)
-    training = method.training(SCHEMA, method.plan(SCHEMA, BUDGET), 60.0, "cpu")
+    training = at_start(DPGAN(**SMALL, steps=6, discriminator_steps=2, generator_learning_rate=0.1))
     with torch.no_grad():
-        for value in training._adversary.values():
+        for value in training.parameters().values():
             value.zero_()
-        training._adversary["scores.bias"].copy_(torch.tensor([0.0, -3.0, 3.0]))
+        training.parameters()["scores.bias"].copy_(torch.tensor([0.0, -3.0, 3.0]))
     for step in range(5):
-        training._move_generator(training._rules.random(1, step))
+        training.generator_step(stream(1, step))
     shares = training.result()[LABELS].softmax(dim=0)
     assert shares[1] > 0.65
 
@@ -259,10 +277,10 @@ def test_label_shares_are_kept_to():
     method = replace(TINY, label_shares=(0.1, 0.9))
     found = method.fit(gate()).sample(2000, seed=0)
     assert abs(np.mean(np.array(found["y"].to_pylist()) == "b") - 0.9) < 0.04
-    assert method_of(method.ask(gate()).certificate) == method
+    assert method_of(method.query(gate()).certificate) == method
     # The discriminator is shown them in training too.
-    training = method.training(SCHEMA, method.plan(SCHEMA, BUDGET), 60.0, "cpu")
-    shown = torch.cat([training._generated(torch.Generator().manual_seed(seed)) for seed in range(20)])
+    training = at_start(method)
+    shown = torch.cat([training.generated(torch.Generator().manual_seed(seed))[0].detach() for seed in range(20)])
     assert abs(float(shown[:, -1].mean()) - 0.9) < 0.05
 
 
@@ -287,9 +305,9 @@ def test_what_does_not_fit_is_found_before_anything_is_spent(method, schema, err
 
 
 def test_a_budget_that_no_noise_can_keep_is_refused(monkeypatch):
-    monkeypatch.setattr(gradient_plan.accounting, "MAXIMUM_STD", 2.0 * UNITS)
+    monkeypatch.setattr(accounting, "MAXIMUM_STD", 2.0 * UNITS)
     with pytest.raises(CalibrationError, match=r"epsilon=0\.01"):
-        replace(TINY, rate=1.0).plan(SCHEMA, Budget(epsilon=0.01))
+        replace(TINY, sampling_probability=1.0).plan(SCHEMA, Budget(epsilon=0.01))
 
 
 @pytest.mark.parametrize(
@@ -299,10 +317,10 @@ def test_a_budget_that_no_noise_can_keep_is_refused(monkeypatch):
         *(("steps", value) for value in (0, "many")),
         *(("latent", value) for value in (0, 1.5)),
         ("batch", 0),
-        *(("norm", value) for value in (0.0, float("nan"), "long")),
-        *(("rate", value) for value in (0.0, 1.5, True)),
-        ("discriminator_rate", -1.0),
-        ("generator_rate", 0),
+        *(("clip_norm", value) for value in (0.0, float("nan"), "long")),
+        *(("sampling_probability", value) for value in (0.0, 1.5, True)),
+        ("discriminator_learning_rate", -1.0),
+        ("generator_learning_rate", 0),
         ("seed", -1),
         ("hidden", (0,)),
         ("hidden", 3),
@@ -323,4 +341,4 @@ def test_unusable_settings_are_named(option, value):
 def test_settings_survive_json_and_the_catalogue():
     for method in (DPGAN(**DRAWINGS), replace(TINY, label_shares=(0.25, 0.75))):
         assert type(method).from_json(method.to_json()) == method
-        assert make_method(method.name, method.to_json()) == method
+        assert method_named(method.name).from_json(method.to_json()) == method

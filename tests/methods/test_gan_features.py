@@ -10,25 +10,25 @@ import torch
 
 from noisegate import Budget, Gate, Synthesizer
 from noisegate.errors import DataError, ModelError, OptionError
-from noisegate.generators.decoded_generator import DecodedGenerator
-from noisegate.methods.catalogue import make_method, method_of
-from noisegate.methods.gan.features import DPGANInversion
-from noisegate.methods.gan.finetuned import DPGANFineTuned
-from noisegate.methods.gan.pretraining import show_features
-from noisegate.methods.gan.release import GENERATOR
+from noisegate.methods.adversarial import GENERATOR
+from noisegate.methods.feature_gan import DPGANInversion
+from noisegate.methods.gan_ft import DPGANFineTuned
+from noisegate.methods.registry import make_method, method_of
+from noisegate.models.decoded_generator import DecodedGenerator
+from noisegate.models.discriminator_input import encode_features
 from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.schema import EncodedTable
 
 from .feature_space import SCHEMA, UNLABELLED, stripes, write_decoder
 
-SMALL = {"image": (8, 8, 1), "latent": 4, "hidden": (16,), "discriminator_hidden": (16,), "rate": 0.1}
+SMALL = {"image": (8, 8, 1), "latent": 4, "hidden": (16,), "discriminator_hidden": (16,), "sampling_probability": 0.1}
 QUICK = {**SMALL, "steps": 4, "discriminator_steps": 2, "batch": 16}
 LEARNS = {
     **SMALL,
     "steps": 60,
     "discriminator_steps": 1,
-    "discriminator_rate": 1e-2,
-    "generator_rate": 1e-2,
+    "discriminator_learning_rate": 1e-2,
+    "generator_learning_rate": 1e-2,
     "batch": 64,
 }
 
@@ -79,7 +79,7 @@ def test_the_loss_is_of_the_feature_beside_its_label_as_generated_ones_are_shown
     found = method.loss(SCHEMA)(parameters, feature, torch.tensor([1]))
     shown = torch.cat([12 * feature, torch.tensor([0.0, 1.0])])[None]
     assert torch.allclose(found, torch.nn.functional.softplus(-discriminator(shown)[0]))
-    made = show_features(lambda noise, labels: noise, torch.eye(144), torch.zeros(144), None)
+    made = encode_features(lambda noise, labels: noise, torch.eye(144), torch.zeros(144), None)
     assert made.norm(dim=1).numpy() == pytest.approx(np.full(144, 12))
 
 
@@ -96,9 +96,12 @@ def test_private_features_are_learnt_for_each_label(decoder):
 
 
 def test_fine_tuning_starts_from_public_features(decoder, public):
-    rates = {"discriminator_rate": 1e-9, "generator_rate": 1e-9}  # not those of the first steps, which are public
+    rates = {
+        "discriminator_learning_rate": 1e-9,
+        "generator_learning_rate": 1e-9,
+    }  # not those of the first steps, which are public
     method = DPGANFineTuned(
-        **LEARNS | rates, decoder=decoder, public=public, pretraining_steps=60, pretraining_rate=1e-2
+        **LEARNS | rates, decoder=decoder, public=public, pretraining_steps=60, pretraining_learning_rate=1e-2
     )
     plan = method.plan(SCHEMA, Budget(epsilon=1.0))
     generator = method.generator(SCHEMA)
@@ -162,11 +165,11 @@ def test_settings_go_through_json_and_the_catalogue():
         ({"image": None}, "image=None must be"),
         ({"steps": 0}, "steps=0"),
         ({"hidden": 3}, "hidden=3"),
-        ({"rate": 2}, "rate=2"),
+        ({"sampling_probability": 2}, "sampling_probability=2"),
         ({"network": None}, "network=None must be text"),
         ({"public_records": 0}, "public_records=0"),
-        ({"pretraining_rate": 0}, "pretraining_rate=0"),
-        ({"pretraining_rate": True}, "pretraining_rate=True"),
+        ({"pretraining_learning_rate": 0}, "pretraining_learning_rate=0"),
+        ({"pretraining_learning_rate": True}, "pretraining_learning_rate=True"),
         ({"public_labels": 1}, "public_labels=1"),
     ],
 )
@@ -177,6 +180,6 @@ def test_unusable_settings_are_refused(settings, message):
 
 def test_public_images_are_needed_for_fine_tuning(decoder):
     method = DPGANFineTuned(**QUICK, decoder=decoder)
-    for ask in (lambda: method.check_fit("cpu"), lambda: method.ask(gate())):
+    for ask in (lambda: method.check_fit("cpu"), lambda: method.query(gate())):
         with pytest.raises(OptionError, match="public=None: dp-gan-ft starts from a GAN of public features"):
             ask()

@@ -11,9 +11,11 @@ import pytest
 
 from noisegate import Gate, Synthesizer
 from noisegate.errors import MissingExtraError, ModelError, OptionError
-from noisegate.methods.catalogue import make_method, method_of
-from noisegate.methods.graphical import AIM, MST, equal_bins, tables_up_to
-from noisegate.model_folder import verify_model
+from noisegate.features.binning import equal_bins
+from noisegate.features.column_groups import tables_up_to
+from noisegate.methods.graphical import AIM, MST
+from noisegate.methods.registry import make_method, method_of
+from noisegate.models.folder import verify_model
 from noisegate.privacy import accounting
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Integer, Schema
@@ -97,6 +99,7 @@ def test_settings_reach_opendp():
         ("mst", {"degree": 2}),
         ("aim", {"degree": 1}),
         ("aim", {"degree": 5}),
+        ("aim", {"degree": True}),
         ("aim", {"max_model_mb": 0}),
         ("aim", {"max_model_mb": 251}),
         ("aim", {"max_model_mb": math.nan}),

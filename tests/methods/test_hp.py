@@ -6,7 +6,6 @@ import pytest
 
 from noisegate import DPHP, Budget, Gate, Ledger, Synthesizer
 from noisegate.errors import OptionError
-from noisegate.methods.hp.design import paper_split
 from noisegate.privacy import accounting
 from noisegate.schema import Boolean, Categorical, Continuous, Schema, pixel_schema
 
@@ -49,7 +48,7 @@ def test_the_product_of_a_record_goes_to_its_own_class_alone():
     """The published code leaves out the label: each record's product is added to every class (REFERENCE 2.2)."""
     table = pa.table({"u": [0.2] * 50, "v": [0.7] * 50, "w": ["middle"] * 50})
     for method in (DPHP(), DPHP(products="random", draws=2), DPHP(subsets=(("u", "v"),))):
-        release = method.ask(gate(table, epsilon=1000.0))
+        release = method.query(gate(table, epsilon=1000.0))
         for name, values in release.values.items():
             limit = 8 * release.noise_std[name]
             assert np.abs(values[:, [0, 2]]).max() < limit, name
@@ -60,7 +59,7 @@ def test_every_release_of_products_is_in_the_plan_the_ledger_and_the_certificate
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.register("people", epsilon=5.0, delta=1e-4)
     method = DPHP(products="random", draws=4, components=4)
-    release = method.ask(gate(ledger=ledger, dataset="people"))
+    release = method.query(gate(ledger=ledger, dataset="people"))
     names = ["sum", "product-1", "product-2", "product-3", "product-4", "counts"]
     assert list(release.values) == names
     assert [event.name for event in release.certificate.events] == names
@@ -75,9 +74,9 @@ def test_the_bound_is_the_truncated_supremum_and_saves_noise():
     paper = DPHP(moved=False, order=20, length_scale=0.0707, product_order=5, product_length_scale=0.3, products="none")
     schema = Schema(COLUMNS[:2])
     release = paper.plan(schema, Budget(epsilon=1.0)).release("sum")
-    assert release.question.norm == pytest.approx(0.36**0.5, abs=0.01)
-    full = DPHP(products="none", length_scale=0.5, kept=0.999).plan(schema, Budget(epsilon=1.0)).release("sum")
-    assert full.question.norm == pytest.approx(1.0, abs=0.002)
+    assert release.query.norm == pytest.approx(0.36**0.5, abs=0.01)
+    full = DPHP(products="none", length_scale=0.5, kernel_mass=0.999).plan(schema, Budget(epsilon=1.0)).release("sum")
+    assert full.query.norm == pytest.approx(1.0, abs=0.002)
     assert release.noise_std_natural < 0.62 * full.noise_std_natural
 
 
@@ -87,21 +86,14 @@ def test_shares_are_those_of_the_least_total_noise():
     def energy(**shares):
         plan = DPHP(counts_share=1e-9, **shares).plan(schema, budget)
         chosen = [plan.release(name) for name in ("sum", "product")]
-        return sum(release.noise_std_natural**2 * release.question.coordinates for release in chosen)
+        return sum(release.noise_std_natural**2 * release.query.coordinates for release in chosen)
 
     least = energy()
     first = DPHP().plan(schema, budget)
-    ratio = first.release("sum").question.share / first.release("product").question.share
+    ratio = first.release("sum").query.share / first.release("product").query.share
     for factor in (0.5, 0.8, 1.25, 2.0):
         assert energy(sum_share=ratio * factor, product_share=1.0) > least
     assert energy(sum_share=ratio, product_share=1.0) == pytest.approx(least, rel=1e-6)
-
-
-def test_the_papers_split_costs_less_than_it_claims():
-    first, second, epsilon = paper_split(1.0, 1e-5, sum_part=0.8, products=10)
-    assert 1 / first**0.5 == pytest.approx(4.77, abs=0.02)  # REFERENCE 2.1: sum 4.77, product 54.2
-    assert 1 / second**0.5 == pytest.approx(54.2, abs=0.3)
-    assert 0.5 < epsilon < 0.85
 
 
 def test_pairs_are_all_pairs_or_as_many_as_fit():
@@ -165,11 +157,11 @@ def test_settings_survive_json():
         ({"order": 5000}, "order=5000 must be a whole number from 0 to 2000"),
         ({"product_order": -1}, "product_order=-1 must be"),
         ({"moved": False}, "order=None: with moved=False"),
-        ({"products": "all"}, "products='all': choose one of"),
-        ({"kept": 1.0}, "kept=1.0 must lie between 0 and 1"),
+        ({"products": "all"}, "products='all' is not known; choose one of"),
+        ({"kernel_mass": 1.0}, "kernel_mass=1.0 must be between 0 and 1"),
         ({"sum_share": 0}, "sum_share=0 must be a positive number"),
-        ({"product_bound": 2}, "product_bound=2 must lie between"),
-        ({"reference": 3}, "reference=3 must lie between 0 and 1"),
+        ({"product_bound": 2}, "product_bound=2 must be between"),
+        ({"reference": 3}, "reference=3 must be between 0 and 1"),
         ({"generator": "cubist"}, "generator='cubist' is not known"),
         ({"image": (8, 8, 1)}, "needs a generator of images"),
         ({"components": 0}, "components=0 must be a positive whole number"),
@@ -198,7 +190,7 @@ def test_what_does_not_fit_the_schema_or_memory_is_refused_before_anything_is_sp
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.register("people", epsilon=1.0, delta=1e-5)
     with pytest.raises(OptionError, match=message):
-        DPHP(**settings).ask(gate(ledger=ledger, dataset="people"))
+        DPHP(**settings).query(gate(ledger=ledger, dataset="people"))
     assert [entry.kind for entry in ledger.history("people")] == ["register"]
 
 

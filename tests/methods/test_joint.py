@@ -4,11 +4,11 @@ import pytest
 
 from noisegate import Budget, Gate
 from noisegate.errors import ModelError, OptionError, UserError
-from noisegate.methods.catalogue import make_method
 from noisegate.methods.joint import ORIENTATIONS, PERCEPTUAL, PIXELS, JointEmbedding
+from noisegate.methods.registry import make_method
+from noisegate.models.synthesizer import Synthesizer
 from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.schema import pixel_schema
-from noisegate.synthesizer import Synthesizer
 
 SIDE = 8
 TINY = {"image": (SIDE, SIDE, 1), "pixels": 40, "orientations": 40, "latent": 4, "channels": (8, 8)}
@@ -52,7 +52,7 @@ def test_a_fit_recovers_what_the_labels_look_like(generator):
 @pytest.mark.parametrize("left_out", ["pixels", "orientations"])
 def test_each_part_can_stand_alone(left_out):
     method = JointEmbedding(**{**QUICK, left_out: 0})
-    names = [release.question.name for release in method.plan(SCHEMA, Budget(epsilon=1.0)).releases]
+    names = [release.query.name for release in method.plan(SCHEMA, Budget(epsilon=1.0)).releases]
     assert left_out not in names
     assert len(names) == 2
     made = method.fit(Gate(strokes(50), schema=SCHEMA, epsilon=1.0), device="cpu")
@@ -77,7 +77,7 @@ def test_a_network_whose_weights_are_not_here_is_refused_before_anything_is_spen
     method = JointEmbedding(**QUICK, perceptual_share=1.0, network="torchvision:vgg19", weights=str(tmp_path / "no"))
     with pytest.raises(UserError):
         method.fit(gate, device="cpu")
-    JointEmbedding(**QUICK).ask(gate)  # the gate has its one answer still
+    JointEmbedding(**QUICK).query(gate)  # the gate has its one answer still
 
 
 @pytest.mark.parametrize(("adjacency", "asked"), [("add-remove", 3), ("replace-one", 2)])
@@ -143,7 +143,7 @@ def test_saving_and_settings_come_back(tmp_path):
         ({"pool": 1}, "pool=1"),
         ({"network": None}, "network=None"),
         ({"generator": "table"}, "generator='table'"),
-        ({"channels": (8, 0)}, "channels=0"),
+        ({"channels": (8, 0)}, r"channels=\(8, 0\)"),
         ({"channels": 8}, "channels=8"),
         ({"pixel_scale": 0}, "pixel_scale=0"),
         ({"orientation_scale": "wide"}, "orientation_scale='wide'"),

@@ -7,7 +7,6 @@ import torch
 
 from noisegate import Adjacency, Budget, Gate, Ledger, Release
 from noisegate.errors import ModelError, OptionError, SchemaError
-from noisegate.methods import llm
 from noisegate.methods.llm import DPLLM
 from noisegate.privacy.events import SampledGaussianEvent
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
@@ -21,7 +20,9 @@ SCHEMA = Schema(
     ),
     label="y",
 )
-TINY = DPLLM(maps=3, projection=None, steps=12, rate=0.25, learning_rate=0.5, temperature=2.0, spread=1.0)
+TINY = DPLLM(
+    maps=3, projection=None, steps=12, sampling_probability=0.25, learning_rate=0.5, temperature=2.0, init_std=1.0
+)
 BUDGET = Budget(epsilon=20.0)
 
 
@@ -40,7 +41,7 @@ def gate(rows=600, **options):
 
 def accuracy(model, rows=600):
     columns = [column for column in SCHEMA.columns if column.name != "y"]
-    from noisegate.data.tables import TableSource
+    from noisegate.data.tables.tables import TableSource
 
     fresh = table(rows, seed=1)
     encoded = next(iter(TableSource(fresh.drop_columns("y"), Schema(tuple(columns))).batches()))
@@ -51,7 +52,16 @@ def accuracy(model, rows=600):
 @pytest.mark.parametrize("projection", [pytest.param(None, marks=pytest.mark.slow), 4])
 def test_several_maps_learn_what_one_map_cannot(projection):
     """Two-sided: one map of each class is logistic regression, which cannot tell it."""
-    method = replace(TINY, maps=8, projection=projection, steps=120, rate=0.1, learning_rate=0.6, norm=0.3, spread=4.0)
+    method = replace(
+        TINY,
+        maps=8,
+        projection=projection,
+        steps=120,
+        sampling_probability=0.1,
+        learning_rate=0.6,
+        clip_norm=0.3,
+        init_std=4.0,
+    )
     assert accuracy(method.fit(gate(2400, epsilon=100.0, records=2400))) > 0.85
     if projection is None:
         assert accuracy(replace(method, maps=1).fit(gate(2400, epsilon=100.0, records=2400))) < 0.75
@@ -59,7 +69,7 @@ def test_several_maps_learn_what_one_map_cannot(projection):
 
 def test_what_is_accounted_is_what_runs():
     steps = []
-    release = TINY.ask(gate(), report=steps.append)
+    release = TINY.query(gate(), report=steps.append)
     assert steps == list(range(1, 13))
     (event,) = release.certificate.events
     assert isinstance(event, SampledGaussianEvent)
@@ -82,11 +92,12 @@ def test_the_plan_follows_schema_and_settings_and_reads_nothing():
 
 
 def test_the_loss_is_the_cross_entropy_of_the_models_scores():
-    answers = torch.randn((3, 4), generator=torch.Generator().manual_seed(0))
-    scores = torch.stack([torch.softmax(answers[:, k] / 2.0, dim=0) @ answers[:, k] for k in range(4)])
-    for label in range(4):
+    answers = torch.randn((3, 3), generator=torch.Generator().manual_seed(0))
+    scores = torch.stack([torch.softmax(answers[:, k] / 2.0, dim=0) @ answers[:, k] for k in range(3)])
+    loss = TINY.loss(SCHEMA).loss
+    for label in range(3):
         expected = torch.nn.functional.cross_entropy(scores[None], torch.tensor([label]))
-        assert torch.isclose(TINY._loss(answers, torch.tensor(label)), expected)
+        assert torch.isclose(loss(answers[None], torch.zeros(2), torch.tensor([0, label])), expected)
 
 
 def test_a_number_of_records_is_required_before_anything_is_spent(tmp_path):
@@ -98,20 +109,19 @@ def test_a_number_of_records_is_required_before_anything_is_spent(tmp_path):
 
 
 def test_the_public_number_divides_the_sums_and_not_the_true_one(monkeypatch):
-    seen = []
-    original = llm._Training.__init__
+    seen, training = [], DPLLM.training
 
-    def spy(self, method, plan, batch, device):
+    def spy(self, schema, plan, batch, device):
         seen.append(batch)
-        original(self, method, plan, batch, device)
+        return training(self, schema, plan, batch, device)
 
-    monkeypatch.setattr(llm._Training, "__init__", spy)
-    TINY.ask(gate(rows=400, records=1000))
+    monkeypatch.setattr(DPLLM, "training", spy)
+    TINY.query(gate(rows=400, records=1000))
     assert seen == [250.0]
 
 
 def test_a_release_gives_the_same_classifier_again(tmp_path):
-    release = TINY.ask(gate())
+    release = TINY.query(gate())
     release.save(tmp_path)
     loaded = Release.load(tmp_path)
     again = DPLLM.from_json(loaded.certificate.public["settings"]).classifier(loaded)
@@ -123,8 +133,8 @@ def test_a_release_gives_the_same_classifier_again(tmp_path):
 
 def test_steps_are_those_of_adam_with_a_rate_that_falls_each_quarter():
     plan = replace(TINY, steps=8).plan(SCHEMA, BUDGET)
-    training = llm._Training(replace(TINY, steps=8, decay=0.5), plan, 10.0, "cpu")
-    weight = torch.nn.Parameter(training.weight.clone())
+    training = replace(TINY, steps=8, decay=0.5).training(SCHEMA, plan, 10.0, "cpu")
+    weight = torch.nn.Parameter(training.result()["weight"].clone())
     adam = torch.optim.Adam([weight], lr=TINY.learning_rate)
     schedule = torch.optim.lr_scheduler.StepLR(adam, 2, gamma=0.5)
     random = torch.Generator().manual_seed(0)
@@ -134,15 +144,17 @@ def test_steps_are_those_of_adam_with_a_rate_that_falls_each_quarter():
         weight.grad = noisy / 10.0
         adam.step()
         schedule.step()
-    assert torch.allclose(training.weight, weight, atol=1e-6)
+    assert torch.allclose(training.result()["weight"], weight, atol=1e-6)
 
 
 def test_the_seed_is_of_the_start_and_not_of_the_noise():
     plan = TINY.plan(SCHEMA, BUDGET)
-    one, same, other = (llm._Training(replace(TINY, seed=seed), plan, 1.0, "cpu").weight for seed in (1, 1, 2))
+    one, same, other = (
+        replace(TINY, seed=seed).training(SCHEMA, plan, 1.0, "cpu").result()["weight"] for seed in (1, 1, 2)
+    )
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
-    first, second = (TINY.ask(gate()).values["weight"] for _ in range(2))
+    first, second = (TINY.query(gate()).values["weight"] for _ in range(2))
     assert not np.array_equal(first, second)
 
 
@@ -168,9 +180,9 @@ def test_a_schema_without_a_usable_label_is_refused(schema, match):
         ("projection", 0),
         ("steps", -1),
         *(("temperature", value) for value in (0, float("inf"), float("nan"), "warm")),
-        ("norm", 0.0),
-        ("rate", 0.0),
-        ("rate", 1.5),
+        ("clip_norm", 0.0),
+        ("sampling_probability", 0.0),
+        ("sampling_probability", 1.5),
         ("decay", 0),
         ("centre", -0.1),
         ("seed", -1),

@@ -11,9 +11,9 @@ import pytest
 from noisegate import Adjacency, Budget, Gate, Synthesizer
 from noisegate.errors import ModelError, OptionError
 from noisegate.gate.engines.local import LocalEngine
-from noisegate.methods.catalogue import make_method, method_named, method_of
-from noisegate.methods.mepf.method import DPMEPF, FIRST, SECOND, STOPPING
-from noisegate.methods.mepf.settings import default_channels
+from noisegate.methods.mepf import DPMEPF, FIRST, SECOND, STOPPING
+from noisegate.methods.registry import make_method, method_named, method_of
+from noisegate.models.image_network import residual_channels
 from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.privacy.grid import UNITS
 from noisegate.schema import pixel_schema
@@ -50,7 +50,7 @@ def stripes(rows, seed=0, labelled=True):
 
 def asked(method, schema=SCHEMA, adjacency=Adjacency.ADD_REMOVE):
     plan = method.plan(schema, Budget(epsilon=1.0, adjacency=adjacency))
-    return {release.question.name: (release.question.dim, release.question.columns) for release in plan.releases}
+    return {release.query.name: (release.query.dim, release.query.columns) for release in plan.releases}
 
 
 def test_questions_follow_the_settings_and_the_schema():
@@ -82,7 +82,7 @@ def test_the_stated_sensitivity_is_that_of_unit_vectors(adjacency):
     plan = EVERYTHING.plan(SCHEMA, Budget(epsilon=1.0, adjacency=adjacency))
     times = 1 if adjacency is Adjacency.ADD_REMOVE else math.sqrt(2)
     for release in plan.releases:
-        assert release.question.nonnegative
+        assert release.query.nonnegative
         assert release.event.sensitivity == pytest.approx(times * UNITS, rel=1e-6)
         assert release.event.sensitivity >= times * UNITS
 
@@ -90,7 +90,7 @@ def test_the_stated_sensitivity_is_that_of_unit_vectors(adjacency):
 def test_signed_activations_have_the_sensitivity_of_signed_vectors():
     signed = replace(EVERYTHING, layers=("middle", "late.convolution"))
     plan = signed.plan(SCHEMA, Budget(epsilon=1.0, adjacency=Adjacency.REPLACE_ONE))
-    times = {release.question.name: release.event.sensitivity / UNITS for release in plan.releases}
+    times = {release.query.name: release.event.sensitivity / UNITS for release in plan.releases}
     assert times[FIRST] == times[STOPPING[FIRST]] == 2
     assert times[SECOND] == pytest.approx(math.sqrt(2))
 
@@ -102,7 +102,7 @@ def test_everything_that_is_released_has_its_noise():
     of the counts, that not all of twelve runs show the exact ones.
     """
     engine = ShowingEngine()
-    release = EVERYTHING.ask(Gate(stripes(40), schema=SCHEMA, epsilon=1.0, engine=engine))
+    release = EVERYTHING.query(Gate(stripes(40), schema=SCHEMA, epsilon=1.0, engine=engine))
     (totals, tasks), ratios = engine.totals[0], {}
     for name, values in release.values.items():
         exact = tasks[name].grid.restore(totals.sums[name]).T
@@ -115,7 +115,7 @@ def test_everything_that_is_released_has_its_noise():
 
 def test_the_fit_uses_released_values_only():
     """Another data set with the same release gives the same images: nothing else has come through."""
-    release = EVERYTHING.ask(Gate(stripes(40), schema=SCHEMA, epsilon=1.0))
+    release = EVERYTHING.query(Gate(stripes(40), schema=SCHEMA, epsilon=1.0))
     one, same = (EVERYTHING.fit_release(release, device="cpu").sample(5, seed=1) for _ in range(2))
     assert one.equals(same)
 
@@ -142,7 +142,7 @@ def test_every_variant_runs(schema, adjacency, stopping, tmp_path):
 
 
 def test_the_certificate_names_the_network_and_gives_back_the_method():
-    release = TINY.ask(Gate(stripes(10), schema=SCHEMA, epsilon=1.0))
+    release = TINY.query(Gate(stripes(10), schema=SCHEMA, epsilon=1.0))
     again = method_of(release.certificate)
     assert again == replace(TINY, sha256=SHIPPED_SHA256)
     assert again.plan(SCHEMA, Budget(epsilon=1.0)) == TINY.plan(SCHEMA, Budget(epsilon=1.0))
@@ -167,10 +167,10 @@ def test_the_paper_has_its_settings():
     assert (paper.latent, paper.channels) == (90, (512, 256, 128, 64))
     fit = paper.fit_settings()
     assert (fit.steps, fit.batch, fit.learning_rate, fit.average_rate) == (200_000, 128, 1e-3, 1e-4)
-    assert (fit.loss, fit.schedule, fit.averaging) == ("moving-average", "constant", 0.0)
+    assert (fit.loss, fit.schedule, fit.ema_decay) == ("moving-average", "constant", 0.0)
     assert DPMEPF(preset="paper", image=(32, 32, 3), moments=1).moments == 1
-    assert default_channels(ImageShape(height=64, width=64), "residual") == (1024, 512, 256, 128, 64)
-    assert default_channels(ImageShape(height=28, width=28), "residual") == (256, 128, 64)
+    assert residual_channels(ImageShape(height=64, width=64)) == (1024, 512, 256, 128, 64)
+    assert residual_channels(ImageShape(height=28, width=28)) == (256, 128, 64)
 
 
 def test_it_is_known_by_both_names():
@@ -183,6 +183,7 @@ def test_it_is_known_by_both_names():
     [
         ({"preset": "best"}, "preset='best'"),
         ({"moments": 3}, "moments=3"),
+        ({"moments": True}, "moments=True"),
         ({"stopping": "early"}, "stopping='early'"),
         ({"image": None}, "image=None must be"),
         ({"first_share": 0}, "first_share=0"),
@@ -192,7 +193,7 @@ def test_it_is_known_by_both_names():
         ({"layers": 3}, "layers=3"),
         ({"seed": -1}, "seed=-1"),
         ({"network": 5}, "network=5"),
-        ({"generator": "table"}, "generator='table' makes no images"),
+        ({"generator": "table"}, "generator='table' is not known; choose one of convolutional"),
         ({"fit_options": 3}, "fit_options=3"),
     ],
 )

@@ -6,16 +6,22 @@ import pytest
 
 from noisegate import Budget, Gate, Synthesizer
 from noisegate.errors import ModelError, OptionError, SchemaError
-from noisegate.methods.catalogue import make_method, method_of
-from noisegate.methods.mepf.method import FIRST
-from noisegate.methods.mepf.trained import ENCODER, DPMEPFTrained
+from noisegate.methods.mepf import FIRST
+from noisegate.methods.mepf_trained import ENCODER, DPMEPFTrained
+from noisegate.methods.registry import make_method, method_of
 from noisegate.privacy.events import SampledGaussianEvent
 from noisegate.schema import EncodedTable, pixel_schema
 
 SCHEMA = pixel_schema(8, 8, labels=("across", "down"))
 QUICK = {"steps": 4, "batch": 8, "check_every": 2, "check_batches": 2, "check_images": 20}
 TINY = {"image": (8, 8, 1), "latent": 4, "hidden": (8,), "channels": (4, 2), "fit_options": QUICK}
-ENCODERS = {"encoder_width": 4, "encoder_depth": 2, "encoder_steps": 30, "encoder_rate": 0.2, "stopping": "none"}
+ENCODERS = {
+    "encoder_width": 4,
+    "encoder_depth": 2,
+    "encoder_steps": 30,
+    "encoder_sampling_probability": 0.2,
+    "stopping": "none",
+}
 ROWS = 200
 
 
@@ -51,7 +57,7 @@ def test_steps_and_questions_are_one_plan_within_the_budget():
 @pytest.fixture(scope="module")
 def exact():
     """A release with next to no noise."""
-    return make(encoder_learning_rate=0.02).ask(gate(epsilon=1000.0))
+    return make(encoder_learning_rate=0.02).query(gate(epsilon=1000.0))
 
 
 def test_the_embedding_is_that_of_the_released_encoder(exact):
@@ -59,7 +65,7 @@ def test_the_embedding_is_that_of_the_released_encoder(exact):
     method = method_of(exact.certificate)
     codes = down[:, None].astype(np.int32)
     module = method._fresh(SCHEMA)
-    untrained = method._with(module).asked(SCHEMA, Budget(epsilon=1.0))[FIRST]
+    untrained = method._with(module).maps(SCHEMA)[FIRST]
     fitting = method.fitting(exact, device="cpu")
     trained = next(iter(fitting._embeddings.values()))
     import torch
@@ -103,9 +109,7 @@ def test_bits_of_the_encoder_do_not_matter_for_the_norm(exact):
     for value in module.parameters():
         value.data.mul_(1e4)
     _, images, down = stripes()
-    vectors = method._with(module).asked(SCHEMA, Budget(epsilon=1.0))[FIRST](
-        EncodedTable(images, down[:, None].astype(np.int32))
-    )
+    vectors = method._with(module).maps(SCHEMA)[FIRST](EncodedTable(images, down[:, None].astype(np.int32)))
     assert np.linalg.norm(vectors, axis=1).max() <= 1 + 1e-6
 
 
@@ -115,7 +119,7 @@ def test_bits_of_the_encoder_do_not_matter_for_the_norm(exact):
         ({"network": "encoder"}, "trains its network itself"),
         ({"sha256": "0"}, "trains its network itself"),
         ({"encoder_steps": 0}, "encoder_steps=0"),
-        ({"encoder_rate": 1.5}, "encoder_rate=1.5"),
+        ({"encoder_sampling_probability": 1.5}, "encoder_sampling_probability=1.5"),
         ({"encoder_share": True}, "encoder_share=True"),
     ],
 )
@@ -128,7 +132,7 @@ def test_what_it_needs_is_said_before_anything_is_spent(exact):
     with pytest.raises(SchemaError, match="tell labels apart"):
         make().plan(pixel_schema(8, 8, labels=None), Budget(epsilon=1.0))
     with pytest.raises(OptionError, match="records=None"):
-        make().ask(Gate(stripes()[0], schema=SCHEMA, epsilon=1.0))
+        make().query(Gate(stripes()[0], schema=SCHEMA, epsilon=1.0))
     with pytest.raises(ModelError, match="once its encoder is trained"):
         make().maps(SCHEMA)
     with pytest.raises(ModelError, match="no encoder of this size"):

@@ -132,7 +132,7 @@ def test_a_power_of_the_share_has_the_meaning_that_it_was_stored_with():
 def test_questions_follow_the_schema_and_the_adjacency():
     def asked(schema, adjacency="add-remove"):
         plan = TINY.plan(schema, Budget(epsilon=1.0, adjacency=adjacency_of(adjacency)))
-        return {r.question.name: (r.question.dim, r.question.columns) for r in plan.releases}
+        return {r.query.name: (r.query.dim, r.query.columns) for r in plan.releases}
 
     from noisegate import Adjacency
 

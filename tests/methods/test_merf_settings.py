@@ -7,8 +7,8 @@ import pytest
 
 from noisegate import DPMERF, Budget, Gate
 from noisegate.errors import OptionError
+from noisegate.models.synthesizer import Synthesizer
 from noisegate.schema import Boolean, Categorical, Integer, Schema, pixel_schema
-from noisegate.synthesizer import Synthesizer
 
 SCHEMA = pixel_schema(4, 8, labels=(0, 1))
 PIXELS = SCHEMA.columns[:-1]

@@ -13,9 +13,9 @@ import torch
 from noisegate import Gate, Synthesizer
 from noisegate.errors import DataError, ModelError, OptionError, UserError
 from noisegate.features.outer import matrices_of
-from noisegate.generators.decoded_gaussian import DecodedGaussian
-from noisegate.methods.catalogue import method_of
-from noisegate.methods.mge.method import DPMGE, MEAN, SECOND
+from noisegate.methods.mge import DPMGE, MEAN, SECOND
+from noisegate.methods.registry import method_of
+from noisegate.models.decoded_gaussian import DecodedGaussian
 from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.schema import EncodedTable
 
@@ -40,7 +40,7 @@ def features_of(data, method):
     images = np.stack([data[name].to_numpy() for name in data.column_names if name != "label"], axis=1) / 255
     codes = np.array([["across", "down"].index(label) for label in data["label"].to_pylist()])
     records = EncodedTable(images, np.zeros((len(images), 0), np.int32))
-    return method.features().encoding()(records).astype(np.float64), codes
+    return method.encoding()(records).astype(np.float64), codes
 
 
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])
@@ -50,7 +50,7 @@ def test_everything_that_is_released_has_its_noise(method, covariance):
     """
     engine = ShowingEngine()
     asked = replace(method, covariance=covariance, axes=32)
-    release = asked.ask(Gate(stripes(40), schema=SCHEMA, epsilon=1.0, engine=engine))
+    release = asked.query(Gate(stripes(40), schema=SCHEMA, epsilon=1.0, engine=engine))
     (totals, tasks), ratios = engine.totals[0], {}
     for name, values in release.values.items():
         exact = tasks[name].grid.restore(totals.sums[name]).T
@@ -63,7 +63,7 @@ def test_everything_that_is_released_has_its_noise(method, covariance):
 def test_means_and_variances_of_each_label_are_found(method):
     """At ε = 1000 what is left of the noise is far below what tells the labels apart."""
     data = stripes(300)
-    found = method.gaussians(method.ask(Gate(data, schema=SCHEMA, epsilon=1000.0)))
+    found = method.gaussians(method.query(Gate(data, schema=SCHEMA, epsilon=1000.0)))
     vectors, codes = features_of(data, method)
     for label in range(2):
         mine = vectors[codes == label]
@@ -89,7 +89,7 @@ def test_labels_may_share_one_gaussian_along_random_axes(method):
 def test_a_full_covariance_along_public_axes_is_found(method, public):
     data = stripes(300)
     full = replace(method, covariance="full", axes=4, public=public)
-    release = full.ask(Gate(data, schema=SCHEMA, epsilon=1000.0))
+    release = full.query(Gate(data, schema=SCHEMA, epsilon=1000.0))
     found = full.gaussians(release)
     vectors, codes = features_of(data, method)
     for label in range(2):
@@ -108,7 +108,7 @@ def test_a_full_covariance_along_public_axes_is_found(method, public):
 
 def test_other_public_images_than_those_of_the_release_are_refused(method, public, tmp_path):
     full = replace(method, covariance="full", axes=4, public=public)
-    release = full.ask(Gate(stripes(30), schema=SCHEMA, epsilon=1.0))
+    release = full.query(Gate(stripes(30), schema=SCHEMA, epsilon=1.0))
     pq.write_table(stripes(80, seed=10), tmp_path / "other.parquet")
     with pytest.raises(ModelError, match="are not those of the release"):
         replace(full, public=str(tmp_path / "other.parquet")).gaussians(release)
@@ -157,13 +157,13 @@ def test_what_is_drawn_is_what_the_decoder_makes_of_the_features(method):
 
 
 def test_the_fit_uses_released_values_only(method):
-    release = method.ask(Gate(stripes(40), schema=SCHEMA, epsilon=1.0))
+    release = method.query(Gate(stripes(40), schema=SCHEMA, epsilon=1.0))
     one, same = (method.fit_release(release, device="cpu").sample(5, seed=1) for _ in range(2))
     assert one.equals(same)
 
 
 def test_the_certificate_names_encoder_and_decoder_and_gives_back_the_method(method):
-    release = method.ask(Gate(stripes(10), schema=SCHEMA, epsilon=1.0))
+    release = method.query(Gate(stripes(10), schema=SCHEMA, epsilon=1.0))
     again = method_of(release.certificate)
     digest = hashlib.sha256(Path(method.decoder).read_bytes()).hexdigest()
     assert again == replace(method, sha256=SHIPPED_SHA256, decoder_sha256=digest)
@@ -175,7 +175,7 @@ def test_public_images_that_are_private_ones_are_refused_before_anything_is_spen
     pq.write_table(stripes(30), path)
     full = replace(method, covariance="full", axes=4, public=str(path))
     with pytest.raises(DataError, match="is a file of the private data"):
-        full.ask(Gate(str(path), schema=SCHEMA, epsilon=1.0))
+        full.query(Gate(str(path), schema=SCHEMA, epsilon=1.0))
 
 
 def test_what_would_stop_a_fit_is_found_before_records_are_read(method, tmp_path):
@@ -186,12 +186,12 @@ def test_what_would_stop_a_fit_is_found_before_records_are_read(method, tmp_path
         ("other", {"encoder": "0" * 64}, "was trained with the encoder 0000"),
     ):
         unfit = replace(method, decoder=write_decoder(tmp_path / f"{name}.safetensors", **settings))
-        for ask in (unfit.ask, lambda at, unfit=unfit: unfit.fit(at, device="cpu")):
+        for ask in (unfit.query, lambda at, unfit=unfit: unfit.fit(at, device="cpu")):
             with pytest.raises(OptionError, match=message):
                 ask(gate)
     with pytest.raises(UserError, match="is no file"):
-        replace(method, decoder=str(tmp_path / "none.safetensors")).ask(gate)
+        replace(method, decoder=str(tmp_path / "none.safetensors")).query(gate)
     with pytest.raises(OptionError, match=r"set layer='last'"):
-        replace(method, layer="late").ask(gate)
+        replace(method, layer="late").query(gate)
     # The gate answers once only; had it been used, this would be refused.
     assert method.fit(gate, device="cpu").sample(1).num_rows == 1

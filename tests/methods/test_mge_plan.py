@@ -7,8 +7,8 @@ import pytest
 
 from noisegate import Adjacency, Budget
 from noisegate.errors import OptionError, UserError
-from noisegate.methods.catalogue import make_method, method_named
-from noisegate.methods.mge.method import DPMGE, MEAN, SECOND
+from noisegate.methods.mge import DPMGE, MEAN, SECOND
+from noisegate.methods.registry import make_method, method_named
 from noisegate.privacy.grid import UNITS
 from noisegate.schema import pixel_schema
 
@@ -19,7 +19,7 @@ FULL = DPMGE(image=(8, 8, 1), covariance="full", axes=5)
 
 def asked(method, schema=SCHEMA, adjacency=Adjacency.ADD_REMOVE):
     plan = method.plan(schema, Budget(epsilon=1.0, adjacency=adjacency))
-    return {release.question.name: (release.question.dim, release.question.columns) for release in plan.releases}
+    return {release.query.name: (release.query.dim, release.query.columns) for release in plan.releases}
 
 
 def test_questions_follow_the_settings_and_the_schema():
@@ -34,9 +34,9 @@ def test_questions_follow_the_settings_and_the_schema():
 def test_the_plan_and_the_maps_agree(method):
     plan, maps = method.plan(SCHEMA, Budget(epsilon=1.0)), method.maps(SCHEMA)
     for release in plan.releases:
-        question, one = release.question, maps[release.question.name]
+        question, one = release.query, maps[release.query.name]
         assert (question.dim, question.norm, question.nonnegative) == (one.dim, one.norm, one.nonnegative)
-    assert list(maps) == [release.question.name for release in plan.releases]
+    assert list(maps) == [release.query.name for release in plan.releases]
     assert plan.epsilon <= 1.0
 
 

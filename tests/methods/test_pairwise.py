@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -10,13 +11,15 @@ import pytest
 
 from noisegate import Gate, Synthesizer
 from noisegate.errors import ModelError, OptionError
-from noisegate.methods.catalogue import make_method, method_of
-from noisegate.methods.pairwise.method import Pairwise
-from noisegate.model_folder import verify_model
+from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.methods.pairwise import Pairwise
+from noisegate.methods.registry import make_method, method_of
+from noisegate.models.folder import verify_model
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.ledger import Kind, Ledger
+from noisegate.privacy.plan import Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Boolean, Categorical, Comparison, Continuous, Date, Impossible, Integer, Schema
+from noisegate.training import pairwise as tables
 
 TINY = Pairwise(fit_options={"components": 40, "steps": 80})
 AGE = Integer(name="age", lower=0, upper=120, missing=True)
@@ -302,3 +305,24 @@ def test_a_release_of_other_settings_is_refused(clear):
     for changes in ({"cells": 5}, {"pairs": "chosen"}, {"triples": (("age", "rate", "work"),)}):
         with pytest.raises(ModelError, match="does not hold the tables of its settings"):
             replace(TINY, **changes).fit_release(clear.release)
+
+
+def test_one_fit_plans_once_designs_once_and_denoises_each_histogram_once(monkeypatch):
+    seen = Counter()
+
+    def counted(owner, name):
+        true = getattr(owner, name)
+
+        def call(*arguments, **options):
+            seen[name] += 1
+            return true(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, call)
+
+    counted(Plan, "calibrate")
+    counted(Pairwise, "design")
+    counted(tables, "denoise")
+    fit(method=replace(TINY, pairs="chosen"))
+    bought = len(TINY.design(SCHEMA, 1.0).bought)
+    assert bought > 1
+    assert seen == {"calibrate": 1, "design": 2, "denoise": bought}  # one design is this test's

@@ -7,16 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from noisegate.data.tables import TableSource
+from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
 from noisegate.gate.engines.local import LocalEngine
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import SumTask, sum_records
-from noisegate.methods.pairwise.design import COARSE, COUNTS, HISTOGRAMS, PAIRS, SCREEN, SINGLES
-from noisegate.methods.pairwise.method import Pairwise
+from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Ordinal, Schema
+from noisegate.training.pairwise import COARSE, COUNTS, HISTOGRAMS, PAIRS, SCREEN, SINGLES
 
 # Columns: 0 age (bought, may be missing), 1 rate (bought), 2 kids (few values, may be missing), 3 work, 4 grade, 5 ill.
 SCHEMA = Schema(
@@ -82,7 +82,7 @@ def rounds(method, schema, kind, seed=0, budget=None):
     """Returns the plan, and each question's map after earlier questions were answered in some way."""
     random, budget = np.random.default_rng(seed), budget or Budget(epsilon=1.0)
     plan, design = method.plan(schema, budget), method.design(schema, budget.epsilon)
-    stds = {release.question.name: release.noise_std_natural for release in plan.releases}
+    stds = {release.query.name: release.noise_std_natural for release in plan.releases}
     maps = dict(design.histograms())
     values = {name: answers(one, kind, random) for name, one in maps.items()}
     if design.screened:
@@ -99,9 +99,9 @@ KINDS = ["noise", "full", "steep", "spikes", "negative"]
 def test_every_map_is_a_planned_question_and_fits_it(method, schema, kind):
     for seed in range(3):
         plan, maps = rounds(method, schema, kind, seed)
-        assert list(maps) == [release.question.name for release in plan.releases]
+        assert list(maps) == [release.query.name for release in plan.releases]
         for release in plan.releases:
-            question, features = release.question, maps[release.question.name]
+            question, features = release.query, maps[release.query.name]
             assert features.dim <= question.dim
             assert question.adaptive or features.dim == question.dim
             assert features.norm <= question.norm * (1 + 1e-12)
@@ -115,9 +115,9 @@ def test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_m
     plan, maps = rounds(method, schema, kind)
     people = records(schema)
     for release in plan.releases:
-        features = maps[release.question.name]
-        task = SumTask(feature_map=features, grid=release.question.grid, columns=1, label=None)
-        weights = task.weights.tolist()
+        features = maps[release.query.name]
+        task = SumTask(feature_map=features, grid=release.query.grid, columns=1, label=None)
+        weights = features.integer_weights(task.grid).tolist()
         before = sum_records(people.rows(slice(3, None)), {"q": task}).sums["q"][0]
         for place in range(3):
             more = EncodedTable.concatenate([people.rows(slice(3, None)), people.rows([place])])
@@ -132,21 +132,21 @@ def test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_m
 
 def test_the_questions_of_a_table_with_everything():
     plan, maps = rounds(Pairwise(pairs="chosen", most_pairs=3), SCHEMA, "spikes")
-    assert [release.question.name for release in plan.releases] == [HISTOGRAMS, COARSE, SCREEN, COUNTS, SINGLES, PAIRS]
+    assert [release.query.name for release in plan.releases] == [HISTOGRAMS, COARSE, SCREEN, COUNTS, SINGLES, PAIRS]
     assert maps[HISTOGRAMS].tables == ((0,), (1,))
     assert [maps[HISTOGRAMS].sizes[column] for column in (0, 1)] == [122, 1026]
     assert maps[SCREEN].tables == tuple(combinations(range(5), 2))
     assert maps[COUNTS].tables == ((5,),)
     assert maps[SINGLES].tables == ((0, 5), (1, 5), (2, 5), (3, 5), (4, 5))
     assert all(len(table) == 3 and table[-1] == 5 for table in maps[PAIRS].tables)
-    adaptive = {release.question.name: release.question.adaptive for release in plan.releases}
+    adaptive = {release.query.name: release.query.adaptive for release in plan.releases}
     assert adaptive == {HISTOGRAMS: False, COARSE: False, SCREEN: True, COUNTS: False, SINGLES: True, PAIRS: True}
 
 
 def test_the_shares_are_those_of_the_settings():
     method = Pairwise(pairs="chosen", histograms_share=0.3, screen_share=0.2, counts_share=0.05, one_way_share=0.15)
     plan = method.plan(SCHEMA, Budget(epsilon=1.0))
-    spent = {release.question.name: (release.sensitivity / release.noise_std) ** 2 for release in plan.releases}
+    spent = {release.query.name: (release.sensitivity / release.noise_std) ** 2 for release in plan.releases}
     total = sum(spent.values())
     wanted = {HISTOGRAMS: 0.15, COARSE: 0.15, SCREEN: 0.2, COUNTS: 0.05, SINGLES: 0.15, PAIRS: 0.7}
     assert {name: part / total for name, part in spent.items()} == pytest.approx(
@@ -197,7 +197,7 @@ def test_pairs_are_chosen_only_in_wide_tables():
     plan, maps = rounds(wide, booleans(41), "spikes")
     assert len(maps[SCREEN].tables) == math.comb(41, 2)
     assert len(maps[PAIRS].tables) <= 50
-    assert plan.release(PAIRS).question.dim == 50 * 4
+    assert plan.release(PAIRS).query.dim == 50 * 4
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def people(rows, seed=0):
 def asked(method, frame, **options):
     engine = RecordingEngine()
     gate = Gate(frame, schema=SCHEMA, engine=engine, **{"epsilon": 1.0, **options})
-    return method.ask(gate), engine.maps
+    return method.query(gate), engine.maps
 
 
 def same(left, right):

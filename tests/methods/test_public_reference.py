@@ -7,8 +7,7 @@ from PIL import Image
 
 from noisegate.errors import DataError, OptionError
 from noisegate.methods.public_reference import read_reference, without_label
-from noisegate.schema import Boolean, Integer, Schema
-from noisegate.schema.pixels import pixel_schema
+from noisegate.schema import Boolean, Integer, Schema, pixel_schema
 
 SCHEMA = Schema((Boolean(name="ill"), Integer(name="x", lower=0, upper=99_999), Boolean(name="old")), label="ill")
 
@@ -68,7 +67,7 @@ def test_images_of_other_labels_are_read_without_them(tmp_path):
         (tmp_path / name).mkdir()
         Image.fromarray(np.full((4, 4), len(name) * 40, np.uint8)).save(tmp_path / name / "one.png")
     found = read(tmp_path, schema, labelled=False)
-    assert sorted(found.records.numeric[:, 0].tolist()) == [120, 200]
+    assert sorted(found.records.pixels[:, 0, 0, 0].tolist()) == [120, 200]
     with pytest.raises(DataError, match=r"public: .*public_labels=false"):
         read(tmp_path, schema)
 

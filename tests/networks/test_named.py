@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from noisegate.errors import MissingExtraError, ModelError, OptionError
-from noisegate.features.layers import ChosenLayers
 from noisegate.networks.encoder import LAYERS, SHIPPED_SHA256
+from noisegate.networks.layers import ChosenLayers
 from noisegate.networks.named import load_network
 from noisegate.schema.pixels import ImageShape
 

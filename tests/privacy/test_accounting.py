@@ -11,10 +11,10 @@ from dp_accounting.pld import PLDAccountant
 
 from noisegate.errors import CalibrationError
 from noisegate.privacy import accounting
-from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.convolution import WIDTH, multipliers
-from noisegate.privacy.events import GaussianEvent, SampledGaussianEvent, Sampler
-from noisegate.privacy.plan import Budget, Plan, Question
+from noisegate.privacy.events import BatchGaussianEvent, EventError, GaussianEvent, SampledGaussianEvent, Sampler
+from noisegate.privacy.plan import Budget, Plan, Query
+from noisegate.privacy.sensitivity import Adjacency
 
 SENSITIVITY = 2**22
 
@@ -246,9 +246,9 @@ def test_noise_beyond_64_bits_is_refused(std):
 
 def plan_of(coordinates=1000):
     return Plan(
-        questions=(
-            Question(name="a", dim=coordinates, columns=2, norm=1.0, share=1.0),
-            Question(name="b", dim=10, columns=2, norm=0.3, share=0.2, nonnegative=True),
+        queries=(
+            Query(name="a", dim=coordinates, columns=2, norm=1.0, share=1.0),
+            Query(name="b", dim=10, columns=2, norm=0.3, share=0.2, nonnegative=True),
         )
     )
 
@@ -285,9 +285,9 @@ def test_a_calibrated_plan_with_a_fast_sampler_costs_what_was_asked_and_hardly_l
 
 EXTREMES = """
 import resource, sys, time
-from noisegate.privacy.plan import Budget, Plan, Question
+from noisegate.privacy.plan import Budget, Plan, Query
 start = time.process_time()
-plan = Plan(questions=tuple(Question(name=str(i), dim=100_000, columns=3, norm=1.0, share=1.0 + i) for i in range(20)))
+plan = Plan(queries=tuple(Query(name=str(i), dim=100_000, columns=3, norm=1.0, share=1.0 + i) for i in range(20)))
 for epsilon in (0.01, 1000.0):
     for delta in (1e-12, 0.4):
         plan.calibrate(Budget(epsilon=epsilon, delta=delta))
@@ -305,3 +305,31 @@ def test_the_extremes_calibrate_in_seconds_and_megabytes():
     seconds, peak = map(float, done.stdout.split())
     assert seconds < 5
     assert peak < 500e6
+
+
+# Vectors of whole samples.
+
+
+def batch(**options):
+    fields = {"name": "b", "rate": 0.05, "steps": 40, "shards": 1, "sensitivity": 2**23, "noise_std": 2.0**23}
+    return BatchGaussianEvent(**{**fields, "coordinates": 9, "sampler": Sampler.DISCRETE_GAUSSIAN, **options})
+
+
+@pytest.mark.parametrize("adjacency", [*Adjacency])
+def test_samples_as_a_whole_cost_what_sums_of_records_of_their_diameter_cost(adjacency):
+    fields = {name: getattr(batch(), name) for name in ("name", "rate", "steps", "sensitivity", "noise_std")}
+    summed = SampledGaussianEvent(**fields, coordinates=9, sampler=Sampler.DISCRETE_GAUSSIAN)
+    assert accounting.epsilon([batch()], 1e-5, adjacency) == accounting.epsilon([summed], 1e-5, adjacency)
+
+
+@pytest.mark.parametrize("adjacency", [*Adjacency])
+@pytest.mark.parametrize(("steps", "shards", "uses"), [(12, 1, 12), (12, 4, 3), (13, 4, 4), (3, 4, 1)])
+def test_disjoint_shards_compose_in_parallel(steps, shards, uses, adjacency):
+    event = batch(rate=1.0, steps=steps, shards=shards, noise_std=2.0**25)
+    right = accounting.gaussian_epsilon(math.sqrt(uses) / 4, 1e-5)
+    assert accounting.epsilon([event], 1e-5, adjacency) == pytest.approx(right, rel=1e-8)
+
+
+def test_shards_are_not_sampled_too():
+    with pytest.raises(EventError, match="nothing is proved"):
+        batch(shards=2)

@@ -4,9 +4,8 @@ from itertools import product
 
 import pytest
 
-from noisegate.privacy.adjacency import Adjacency
-from noisegate.privacy.bounded import GridBound
 from noisegate.privacy.grid import UNITS
+from noisegate.privacy.sensitivity import Adjacency, GridBound
 
 UNIT = 5
 

@@ -13,12 +13,12 @@ from dp_accounting.rdp import RdpAccountant
 from scipy.special import ndtri
 
 from noisegate.errors import CalibrationError
-from noisegate.privacy import accounting, composition, gaussian, step_losses
-from noisegate.privacy.adjacency import Adjacency
-from noisegate.privacy.composition import epsilon_of
+from noisegate.privacy import accounting, composition, step_losses
+from noisegate.privacy.composition import composed_epsilon
 from noisegate.privacy.events import GaussianEvent, SampledGaussianEvent, Sampler
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.plan import Budget
+from noisegate.privacy.sensitivity import Adjacency
 from noisegate.privacy.step_losses import Pair, Steps, lattice_losses
 
 PRESENT, ABSENT, REPLACED = (Pair(upper=u, lower=v) for u, v in ((True, False), (False, True), (True, True)))
@@ -149,7 +149,7 @@ def test_probabilities_are_rounded_up_by_their_error(monkeypatch):
 @pytest.mark.parametrize(("rate", "shift"), [(0.05, 1.0), (0.9, 0.3), (0.001, 1.7)])
 def test_one_step_costs_what_high_precision_says(rate, shift, delta, adjacency):
     steps = Steps(rate=rate, shift=shift, count=1)
-    found = epsilon_of([steps], PAIRS[adjacency], delta)
+    found = composed_epsilon([steps], PAIRS[adjacency], delta)
     assert max(exact_delta(steps, pair, found) for pair in PAIRS[adjacency]) <= delta
     assert max(exact_delta(steps, pair, found * 0.999) for pair in PAIRS[adjacency]) > delta
 
@@ -159,7 +159,7 @@ def test_one_step_costs_what_high_precision_says(rate, shift, delta, adjacency):
 def test_two_steps_cost_what_numeric_integration_says(pair, delta):
     """Two steps are a pair of densities in the plane, integrated by sums over a grid, without any loss distribution."""
     rate, shift = 0.1, 0.8
-    found = epsilon_of([Steps(rate=rate, shift=shift, count=2)], [pair], delta)
+    found = composed_epsilon([Steps(rate=rate, shift=shift, count=2)], [pair], delta)
     z, width = np.linspace(-11, 12, 2301, retstep=True)
 
     def density(centre):
@@ -185,8 +185,8 @@ def test_two_steps_cost_what_numeric_integration_says(pair, delta):
 @pytest.mark.parametrize("steps", [1, 7, 1000, 100_000])
 @pytest.mark.parametrize("mu", [0.01, 0.5, 3.0])
 def test_forced_through_the_transform_a_gaussian_costs_hardly_more_than_it_does(mu, steps, delta):
-    found = epsilon_of([Steps(rate=1.0, shift=mu / math.sqrt(steps), count=steps)], [PRESENT], delta)
-    exact = gaussian.epsilon_of(mu, delta) / (1 + 1e-9)
+    found = composed_epsilon([Steps(rate=1.0, shift=mu / math.sqrt(steps), count=steps)], [PRESENT], delta)
+    exact = accounting.gaussian_epsilon(mu, delta) / (1 + 1e-9)
     assert exact <= found <= exact * (1 + 3e-3) + 1e-9
 
 
@@ -196,7 +196,7 @@ def test_forced_through_the_transform_a_gaussian_costs_hardly_more_than_it_does(
 def test_events_of_all_records_are_exactly_gaussian(steps, delta, adjacency):
     moved = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     multiplier = math.sqrt(steps) / 0.5
-    exact = gaussian.epsilon_of(0.5 * moved, delta)
+    exact = accounting.gaussian_epsilon(0.5 * moved, delta)
     assert exact * (1 - 1e-8) <= accounting.epsilon([event(multiplier, 1.0, steps)], delta, adjacency)
     assert accounting.epsilon([event(multiplier, 1.0, steps)], delta, adjacency) <= exact * (1 + 1e-8)
     beside = GaussianEvent(
@@ -204,8 +204,8 @@ def test_events_of_all_records_are_exactly_gaussian(steps, delta, adjacency):
     )
     if delta > 1e-10:  # the rounded sampler has its own distance
         both = accounting.epsilon([event(multiplier, 1.0, steps), beside], delta, adjacency)
-        assert both == pytest.approx(gaussian.epsilon_of(math.hypot(0.5 * moved, 0.25), delta), rel=1e-2)
-        assert both >= gaussian.epsilon_of(math.hypot(0.5 * moved, 0.25), delta) * (1 - 1e-8)
+        assert both == pytest.approx(accounting.gaussian_epsilon(math.hypot(0.5 * moved, 0.25), delta), rel=1e-2)
+        assert both >= accounting.gaussian_epsilon(math.hypot(0.5 * moved, 0.25), delta) * (1 - 1e-8)
 
 
 @pytest.mark.parametrize(("delta", "steps", "epsilon"), [(1e-12, 100_000, 1.0), (1e-12, 10**6, 10.0)])
@@ -213,8 +213,8 @@ def test_a_plan_at_rate_one_keeps_its_promise_exactly(delta, steps, epsilon):
     plan = GradientPlan(name="g", steps=steps, rate=1.0, norm=1.0, parameters={"w": (10,)})
     found = plan.calibrate(Budget(epsilon=epsilon, delta=delta)).event
     mu = math.sqrt(steps) / accounting.effective_multiplier(found)
-    assert gaussian.log_delta(mu, epsilon) <= math.log(delta) + 1e-9
-    assert gaussian.epsilon_of(mu, delta) > epsilon * 0.99
+    assert accounting.log_delta(mu, epsilon) <= math.log(delta) + 1e-9
+    assert accounting.gaussian_epsilon(mu, delta) > epsilon * 0.99
 
 
 # The transform.
@@ -330,7 +330,7 @@ def test_extremes_end_within_seconds_and_between_the_bounds_of_all_and_of_no_amp
     found = accounting.epsilon([event(multiplier, rate, steps)], 1e-9, adjacency)
     assert time.process_time() - begun < 20
     moved = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-    whole = gaussian.epsilon_of(math.sqrt(steps) * moved / multiplier, 1e-9)
+    whole = accounting.gaussian_epsilon(math.sqrt(steps) * moved / multiplier, 1e-9)
     assert 0 <= found <= whole * (1 + 5e-3)
     if rate > 0.999 and multiplier > 0.5:  # beyond, the chance not to be in a sample bounds the loss
         assert found >= whole * 0.3

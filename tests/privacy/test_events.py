@@ -2,10 +2,12 @@
 
 import json
 import math
+from dataclasses import asdict
 
 import pytest
 
 from noisegate.privacy.events import (
+    BatchGaussianEvent,
     EventError,
     GaussianEvent,
     SampledGaussianEvent,
@@ -29,7 +31,10 @@ SAMPLED = SampledGaussianEvent(
 )
 
 
-@pytest.mark.parametrize("event", [GAUSSIAN, SAMPLED])
+BATCH = BatchGaussianEvent(**{**asdict(SAMPLED), "rate": 1.0}, shards=3)
+
+
+@pytest.mark.parametrize("event", [GAUSSIAN, SAMPLED, BATCH])
 def test_an_event_survives_json_exactly(event):
     assert event_from_json(json.loads(json.dumps(event_to_json(event)))) == event
 
@@ -50,6 +55,8 @@ def test_stored_events_are_understood_for_ever():
         "coordinates": 5,
         "sampler": "rounded-gaussian",
     }
+    changed = {"kind": "batch-gaussian", "rate": 1.0, "shards": 3}
+    assert event_to_json(BATCH) == event_to_json(SAMPLED) | changed
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from noisegate.privacy import gaussian
+from noisegate.privacy import accounting
 
 EPSILONS = (0.01, 0.1, 1.0, 3.3, 10.0, 100.0, 1000.0)
 DELTAS = (1e-12, 1e-9, 1e-5, 1e-2, 0.4)
@@ -16,16 +16,16 @@ DELTAS = (1e-12, 1e-9, 1e-5, 1e-2, 0.4)
 
 def test_the_logarithm_of_the_normal_distribution_function():
     points = np.concatenate([np.linspace(-40, 8, 4801), -np.geomspace(25, 1e6, 60), [-25.0, 0.0]])
-    ours = np.array([gaussian._log_normal_cdf(float(x)) for x in points])
+    ours = np.array([accounting._log_normal_cdf(float(x)) for x in points])
     assert np.allclose(ours, special.log_ndtr(points), rtol=2e-12, atol=1e-16)
 
 
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_curve_agrees_with_dp_accounting_both_ways(epsilon, delta):
-    mu = gaussian.mu_for(epsilon, delta)
+    mu = accounting.mu_for(epsilon, delta)
     assert 1 / mu == pytest.approx(dp_accounting.get_sigma_gaussian(epsilon, delta, tol=1e-14), rel=1e-6)
-    found = gaussian.epsilon_of(mu, delta)
+    found = accounting.gaussian_epsilon(mu, delta)
     assert found == pytest.approx(dp_accounting.get_epsilon_gaussian(1 / mu, delta), rel=1e-6, abs=1e-10)
     assert epsilon * (1 - 1e-6) <= found <= epsilon
 
@@ -34,7 +34,7 @@ def test_the_curve_agrees_with_dp_accounting_both_ways(epsilon, delta):
 @pytest.mark.parametrize("mu", [1e-3, 0.03, 0.5, 2.0, 17.0, 40.0])
 def test_the_epsilon_is_an_upper_bound(mu, delta):
     # dp_accounting's own curve at our epsilon: δ must not be above what was asked, but for its rounding.
-    found = gaussian.epsilon_of(mu, delta)
+    found = accounting.gaussian_epsilon(mu, delta)
     log_delta = dp_accounting.gaussian_mechanism._get_log_delta(1 / mu, found)
     assert log_delta <= math.log(delta) + 1e-10
     if found > 0:
@@ -44,21 +44,21 @@ def test_the_epsilon_is_an_upper_bound(mu, delta):
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_both_roots_lie_on_the_safe_side_by_more_than_rounding(epsilon, delta):
-    mu = gaussian.mu_for(epsilon, delta)
-    assert gaussian.log_delta(mu, epsilon) < math.log(delta)
-    assert gaussian.log_delta(mu * (1 + 1e-7), epsilon) > math.log(delta)
-    above = gaussian.epsilon_of(mu * 1.5, delta)
-    assert gaussian.log_delta(mu * 1.5, above) < math.log(delta) < gaussian.log_delta(mu * 1.5, above * (1 - 1e-7))
+    mu = accounting.mu_for(epsilon, delta)
+    assert accounting.log_delta(mu, epsilon) < math.log(delta)
+    assert accounting.log_delta(mu * (1 + 1e-7), epsilon) > math.log(delta)
+    above = accounting.gaussian_epsilon(mu * 1.5, delta)
+    assert accounting.log_delta(mu * 1.5, above) < math.log(delta) < accounting.log_delta(mu * 1.5, above * (1 - 1e-7))
 
 
 def test_no_noise_to_speak_of_and_no_query_at_all():
-    assert gaussian.log_delta(0.0, 1.0) == -math.inf
-    assert gaussian.epsilon_of(1e-12, 1e-5) == 0.0
-    assert gaussian.epsilon_of(1e200, 1e-5) == math.inf
+    assert accounting.log_delta(0.0, 1.0) == -math.inf
+    assert accounting.gaussian_epsilon(1e-12, 1e-5) == 0.0
+    assert accounting.gaussian_epsilon(1e200, 1e-5) == math.inf
 
 
 def test_more_noise_and_larger_delta_cost_less():
-    epsilons = [gaussian.epsilon_of(mu, 1e-5) for mu in np.geomspace(1e-2, 30, 50)]
+    epsilons = [accounting.gaussian_epsilon(mu, 1e-5) for mu in np.geomspace(1e-2, 30, 50)]
     assert all(a < b for a, b in pairwise(epsilons))
-    epsilons = [gaussian.epsilon_of(1.0, delta) for delta in np.geomspace(1e-12, 0.3, 50)]
+    epsilons = [accounting.gaussian_epsilon(1.0, delta) for delta in np.geomspace(1e-12, 0.3, 50)]
     assert all(a > b for a, b in pairwise(epsilons))

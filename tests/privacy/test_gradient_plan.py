@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from noisegate.errors import CalibrationError, OptionError
-from noisegate.privacy import accounting, gradient_plan
+from noisegate.privacy import accounting, step_plan
 from noisegate.privacy.accounting import sampler_slack
-from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.convolution import NARROWEST, reached
 from noisegate.privacy.events import SampledGaussianEvent, Sampler
 from noisegate.privacy.gradient_plan import RATES, GradientPlan
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.plan import Budget, Question
-from noisegate.privacy.units import RECORD
+from noisegate.privacy.plan import Budget, Query
+from noisegate.privacy.sensitivity import RECORD, Adjacency
 
 
 def plan_of(**options):
@@ -83,14 +82,14 @@ def test_the_search_for_noise_stops_barely_beyond_the_root(root, ends):
         looks.append(noise)
         return math.copysign(ends, root - noise) if noise in (1.0, 10.0) and ends else math.log(root / noise)
 
-    found = gradient_plan._root(excess, 1.0, 10.0)
+    found = step_plan._root(excess, 1.0, 10.0)
     assert root <= found <= root * (1 + 1.1e-3)
     assert len(looks) <= (6 if not ends else 14)
 
 
 def test_questions_are_paid_from_the_same_budget():
-    counts = Question(name="counts", dim=1, columns=10, norm=1.0, share=0.1, nonnegative=True)
-    both, alone = plan_of(questions=(counts,)).calibrate(Budget(epsilon=1.0)), calibrated()
+    counts = Query(name="counts", dim=1, columns=10, norm=1.0, share=0.1, nonnegative=True)
+    both, alone = plan_of(queries=(counts,)).calibrate(Budget(epsilon=1.0)), calibrated()
     assert 0.998 <= both.epsilon <= 1.0
     assert [event.name for event in both.events] == ["counts", "gradients"]
     assert both.noise_multiplier > alone.noise_multiplier * 1.01
@@ -152,7 +151,7 @@ def test_units_with_several_records_are_refused():
 
 
 def test_a_budget_that_no_noise_can_keep_is_refused_with_a_cure(monkeypatch):
-    monkeypatch.setattr(gradient_plan.accounting, "MAXIMUM_STD", 2.0 * UNITS)
+    monkeypatch.setattr(step_plan.accounting, "MAXIMUM_STD", 2.0 * UNITS)
     with pytest.raises(CalibrationError, match=r"epsilon=0\.01.*200 steps.*they cost epsilon=.* at least"):
         plan_of().calibrate(Budget(epsilon=0.01))
 
@@ -175,6 +174,7 @@ def test_a_plan_is_described_with_its_batch_and_noise():
     multiplier = plan.event.noise_std / UNITS
     known = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "add-remove", "unit": RECORD, "steps": 200}
     known |= {"rate": plan.plan.rate, "clipping_norm": 0.5, "parameters": 155, "sampler": "convolved-gaussian"}
+    known["releases"] = []
     # The norm 0.5 is UNITS·(1 − 2⁻¹⁰) grid units; the whole noise of 155 coordinates stands beside a sum of 600.
     known["noise_multiplier"] = pytest.approx(multiplier)
     known["noise_std"] = pytest.approx(multiplier * 0.5 / (1 - 2**-10))

@@ -7,18 +7,18 @@ import pytest
 
 from noisegate.errors import CalibrationError, OptionError, UserError
 from noisegate.privacy.accounting import effective_multiplier
-from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.events import Sampler
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Question
+from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
+from noisegate.privacy.sensitivity import Adjacency
 
 
 def question(name="q", share=1.0, **options):
-    return Question(**{"name": name, "dim": 10, "columns": 2, "norm": 1.0, "share": share, **options})
+    return Query(**{"name": name, "dim": 10, "columns": 2, "norm": 1.0, "share": share, **options})
 
 
 def plan(*shares, **options):
-    return Plan(questions=tuple(question(f"q{i}", share, **options) for i, share in enumerate(shares)))
+    return Plan(queries=tuple(question(f"q{i}", share, **options) for i, share in enumerate(shares)))
 
 
 @pytest.mark.parametrize(
@@ -50,20 +50,20 @@ def test_the_ends_of_the_range_are_in_it():
     [{"dim": 0}, {"columns": 0}, *[{"share": bad} for bad in (0.0, -1.0, math.nan, math.inf)]],
 )
 def test_an_unusable_question_is_refused_by_name(options):
-    with pytest.raises(OptionError, match="question 'q'"):
+    with pytest.raises(OptionError, match="query 'q'"):
         question(**options)
 
 
 @pytest.mark.parametrize("options", [{"norm": 0.0}, {"norm": math.nan}, {"nonnegative": True, "centre": (0.0,) * 10}])
 def test_a_question_without_a_grid_is_refused_before_data(options):
     with pytest.raises(OptionError):
-        Plan(questions=(question(**options),)).calibrate(Budget(epsilon=1.0))
+        Plan(queries=(question(**options),)).calibrate(Budget(epsilon=1.0))
 
 
 @pytest.mark.parametrize("questions", [(), (question("a"), question("a"))])
 def test_a_plan_needs_questions_with_names_of_their_own(questions):
     with pytest.raises(OptionError, match="each with its own name"):
-        Plan(questions=questions)
+        Plan(queries=questions)
 
 
 @pytest.mark.parametrize("factor", [1.0, 1e-6, 3e5])
@@ -178,7 +178,7 @@ def test_a_share_too_small_for_the_grid_is_refused():
 def test_no_sampler_eats_more_than_a_tenth_of_delta():
     # On its own, each of these questions would cost less than that by the rounded sampler; twenty take all of δ.
     large = plan(*[1.0] * 20, dim=510_000)
-    assert large.questions[0].coordinates == 1_020_000
+    assert large.queries[0].coordinates == 1_020_000
     found = large.calibrate(Budget(epsilon=1.0, delta=1e-5))
     assert {event.sampler for event in found.events} == {Sampler.CONVOLVED_GAUSSIAN}
     assert 1 - 1e-4 <= found.epsilon <= 1.0

@@ -8,10 +8,10 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from noisegate.errors import ModelError
-from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import GaussianEvent, Sampler
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, array_hashes, release_arrays
+from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import Boolean, Schema
 
 SCHEMA = Schema((Boolean(name="ill"),), label=None)

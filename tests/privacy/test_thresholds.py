@@ -7,10 +7,9 @@ import pytest
 from scipy import stats
 
 from noisegate.errors import CalibrationError
-from noisegate.privacy import accounting, gaussian
-from noisegate.privacy.adjacency import Adjacency
-from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.certificate_page import render
+from noisegate.ledger.ledger import Ledger
+from noisegate.privacy import accounting
+from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import (
     EventError,
     GaussianEvent,
@@ -20,8 +19,8 @@ from noisegate.privacy.events import (
     event_from_json,
     event_to_json,
 )
-from noisegate.privacy.ledger import Ledger
 from noisegate.privacy.noise import noisy_counts_above
+from noisegate.privacy.sensitivity import Adjacency
 
 WEIGHT = 4096
 
@@ -48,8 +47,8 @@ def exact_delta(event, epsilon, common):
     alone = stats.norm.sf((event.threshold - event.weight) / event.noise_std)
     seen = 1 - (1 - alone) ** (event.keys - common)
     mu = event.weight * math.sqrt(common) / event.noise_std
-    forth = seen + (1 - seen) * math.exp(gaussian.log_delta(mu, epsilon - math.log1p(-seen)))
-    back = math.exp(gaussian.log_delta(mu, epsilon + math.log1p(-seen)))
+    forth = seen + (1 - seen) * math.exp(accounting.log_delta(mu, epsilon - math.log1p(-seen)))
+    back = math.exp(accounting.log_delta(mu, epsilon + math.log1p(-seen)))
     return max(forth, back)
 
 
@@ -182,7 +181,7 @@ def test_a_ledger_says_what_is_left_after_a_threshold(tmp_path):
     left = ledger.show("clinic")[0].remaining
     assert 0.9 < left < 1.0
     sensitivity = 1000
-    fits = sensitivity / gaussian.mu_for(left * 0.999, 1e-5)
+    fits = sensitivity / accounting.mu_for(left * 0.999, 1e-5)
     part = {"coordinates": 1, "sampler": Sampler.DISCRETE_GAUSSIAN, "name": "next", "sensitivity": sensitivity}
     ledger.reserve(
         "clinic", [GaussianEvent(noise_std=fits, **part)], adjacency="add-remove", purpose="what is said to be left"

@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 
 from noisegate.errors import CalibrationError, ModelError, OptionError
-from noisegate.privacy import gaussian
-from noisegate.privacy.adjacency import Adjacency
-from noisegate.privacy.bounded import GridBound
-from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.certificate_page import render
+from noisegate.privacy import accounting
+from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.marginal_plan import MarginalPlan
-from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Question
-from noisegate.privacy.units import unit_text, used
+from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
+from noisegate.privacy.sensitivity import Adjacency, GridBound, unit_text, used
 
-QUESTION = Question(name="q", dim=3, columns=2, norm=2.0, share=1.0)
+QUESTION = Query(name="q", dim=3, columns=2, norm=2.0, share=1.0)
 
 
 def budget(contributions=None, **options):
@@ -80,7 +77,7 @@ def test_the_sum_of_a_unit_has_so_many_times_the_norm(nonnegative):
 
 @pytest.mark.parametrize("contributions", [1, 3, 1000])
 def test_noise_grows_with_the_number_of_records_used(contributions):
-    plan = Plan(questions=(QUESTION,))
+    plan = Plan(queries=(QUESTION,))
     one, several = plan.calibrate(budget()), plan.calibrate(budget(contributions))
     assert several.events[0].sensitivity == contributions * UNITS
     assert several.releases[0].noise_std == pytest.approx(contributions * one.releases[0].noise_std, rel=1e-9)
@@ -88,7 +85,7 @@ def test_noise_grows_with_the_number_of_records_used(contributions):
 
 
 def test_a_plan_for_fewer_records_than_are_used_is_refused():
-    releases = Plan(questions=(QUESTION,)).calibrate(budget(2)).releases
+    releases = Plan(queries=(QUESTION,)).calibrate(budget(2)).releases
     with pytest.raises(CalibrationError, match="is below that of"):
         CalibratedPlan(budget=budget(3), releases=releases)
 
@@ -104,7 +101,7 @@ def test_marginals_by_opendp_are_paid_for_all_records_of_a_unit():
 
 
 def certificate(contributions):
-    plan = Plan(questions=(QUESTION,)).calibrate(budget(contributions))
+    plan = Plan(queries=(QUESTION,)).calibrate(budget(contributions))
     return Certificate(
         epsilon=1.0,
         delta=1e-5,
@@ -146,8 +143,8 @@ def test_rounding_up_pays_for_a_collision_of_hashes():
     rounding, collision = 1e-9, 2.0**-87
     for epsilon in np.geomspace(0.01, 1000, 25):
         for delta in (1e-12, 1e-9, 1e-5, 1e-3, 0.01, 0.1, 0.3, 0.4999):
-            mu = gaussian.mu_for(epsilon, delta)
+            mu = accounting.mu_for(epsilon, delta)
             # −dδ/dε = e^ε Φ(−ε/μ − μ/2), the second term of the curve.
-            second = math.exp(epsilon + gaussian._log_normal_cdf(-epsilon / mu - mu / 2))
+            second = math.exp(epsilon + accounting._log_normal_cdf(-epsilon / mu - mu / 2))
             assert epsilon * second >= 1e-12
             assert rounding * epsilon * second > 1e5 * collision

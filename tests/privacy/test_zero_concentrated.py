@@ -9,7 +9,7 @@ import pytest
 from dp_accounting.rdp import rdp_privacy_accountant
 
 from noisegate.errors import CalibrationError
-from noisegate.privacy import accounting, gaussian, zero_concentrated
+from noisegate.privacy import accounting
 from noisegate.privacy.events import (
     EventError,
     GaussianEvent,
@@ -39,8 +39,8 @@ def theirs(rho, delta):
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("epsilon", (0.1, 1.0, 10.0, 1000.0))
 def test_the_conversion_agrees_with_dp_accounting(epsilon, delta):
-    rho = zero_concentrated.rho_for(epsilon, delta)
-    assert zero_concentrated.epsilon_of(rho, delta) == pytest.approx(theirs(rho, delta), rel=2e-6)
+    rho = accounting.rho_for(epsilon, delta)
+    assert accounting.zcdp_epsilon(rho, delta) == pytest.approx(theirs(rho, delta), rel=2e-6)
 
 
 def in_fifty_digits(excess, rho, delta):
@@ -53,7 +53,7 @@ def in_fifty_digits(excess, rho, delta):
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_what_is_stated_stands_a_billionth_above_the_least_of_all_orders(epsilon, delta):
-    rho = zero_concentrated.rho_for(epsilon, delta)
+    rho = accounting.rho_for(epsilon, delta)
     with localcontext() as context:
         context.prec = 50
         low, high = 1e-3, 1e9
@@ -64,32 +64,32 @@ def test_what_is_stated_stands_a_billionth_above_the_least_of_all_orders(epsilon
             else:
                 low = left
         least = in_fifty_digits(low, rho, delta)
-        excess = float(Decimal(zero_concentrated.epsilon_of(rho, delta)) / least - 1)
+        excess = float(Decimal(accounting.zcdp_epsilon(rho, delta)) / least - 1)
     assert 0.9e-9 < excess < 1.1e-9
 
 
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_root_is_on_the_safe_side_and_tight(epsilon, delta):
-    rho = zero_concentrated.rho_for(epsilon, delta)
-    assert zero_concentrated.epsilon_of(rho, delta) <= epsilon
-    assert zero_concentrated.epsilon_of(rho * (1 + 1e-6), delta) > epsilon
+    rho = accounting.rho_for(epsilon, delta)
+    assert accounting.zcdp_epsilon(rho, delta) <= epsilon
+    assert accounting.zcdp_epsilon(rho * (1 + 1e-6), delta) > epsilon
 
 
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("mu", [0.01, 0.3, 1.0, 5.0])
 def test_a_gaussian_costs_no_less_through_zcdp_than_exactly(mu, delta):
-    through = zero_concentrated.epsilon_of(zero_concentrated.rho_of_gaussian(mu), delta)
-    exact = gaussian.epsilon_of(mu, delta)
+    through = accounting.zcdp_epsilon(accounting.rho_of_gaussian(mu), delta)
+    exact = accounting.gaussian_epsilon(mu, delta)
     assert exact <= through <= 1.35 * exact + 0.1
 
 
 def test_more_rho_costs_more_and_more_delta_less():
-    costs = [zero_concentrated.epsilon_of(rho, 1e-5) for rho in np.geomspace(1e-4, 800, 40)]
+    costs = [accounting.zcdp_epsilon(rho, 1e-5) for rho in np.geomspace(1e-4, 800, 40)]
     assert all(a < b for a, b in pairwise(costs))
-    costs = [zero_concentrated.epsilon_of(0.1, delta) for delta in np.geomspace(1e-12, 1e-2, 40)]
+    costs = [accounting.zcdp_epsilon(0.1, delta) for delta in np.geomspace(1e-12, 1e-2, 40)]
     assert all(a > b for a, b in pairwise(costs))
-    assert zero_concentrated.epsilon_of(0.0, 1e-5) == 0.0
+    assert accounting.zcdp_epsilon(0.0, 1e-5) == 0.0
 
 
 # Composition.
@@ -97,20 +97,20 @@ def test_more_rho_costs_more_and_more_delta_less():
 
 def test_events_in_zcdp_add_up():
     twice = accounting.epsilon((RHO, RHO), 1e-5)
-    assert twice == pytest.approx(zero_concentrated.epsilon_of(0.06, 1e-5), rel=1e-12)
-    assert twice >= zero_concentrated.epsilon_of(0.06, 1e-5)
+    assert twice == pytest.approx(accounting.zcdp_epsilon(0.06, 1e-5), rel=1e-12)
+    assert twice >= accounting.zcdp_epsilon(0.06, 1e-5)
 
 
 def test_gaussian_events_join_them_with_half_the_square_of_mu():
     together = accounting.epsilon((gaussian_event(0.2), RHO, gaussian_event(0.1)), 1e-5)
-    assert together == pytest.approx(zero_concentrated.epsilon_of(0.03 + 0.05 / 2, 1e-5), rel=1e-9)
+    assert together == pytest.approx(accounting.zcdp_epsilon(0.03 + 0.05 / 2, 1e-5), rel=1e-9)
 
 
 def test_a_rounded_gaussian_beside_them_still_pays_its_distance_in_delta():
     many = GaussianEvent(
         name="sum", sensitivity=1e4, noise_std=1e5, coordinates=10**7, sampler=Sampler.ROUNDED_GAUSSIAN
     )
-    alone = zero_concentrated.epsilon_of(0.03 + 0.1**2 / 2, 1e-5)
+    alone = accounting.zcdp_epsilon(0.03 + 0.1**2 / 2, 1e-5)
     assert accounting.epsilon((many, RHO), 1e-5) > alone * 1.01
 
 

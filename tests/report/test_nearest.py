@@ -5,15 +5,15 @@ import pytest
 from PIL import Image
 
 from noisegate.errors import DataError, OptionError
-from noisegate.evaluation.image_features import Pixels
-from noisegate.evaluation.image_reading import ImageSet
+from noisegate.evaluation import Pixels
+from noisegate.records import Images
 from noisegate.report import nearest as module
 from noisegate.report.nearest import WARNING, nearest, nearest_picture
 
 
 def images(seed, rows, channels=1):
     pixels = np.random.default_rng(seed).integers(0, 256, (rows, 6, 6, channels), dtype=np.uint8)
-    return ImageSet(pixels=pixels, labels=None)
+    return Images(pixels)
 
 
 def test_the_neighbours_are_those_of_the_definition_however_the_images_pass(monkeypatch):
@@ -28,7 +28,7 @@ def test_the_neighbours_are_those_of_the_definition_however_the_images_pass(monk
 def test_the_picture_warns_above_and_below_and_shows_the_copies(tmp_path, channels):
     real = images(1, 8, channels)
     file = tmp_path / "private-nearest.png"
-    nearest_picture(ImageSet(pixels=real.pixels[:3], labels=None), real, file, rows=3, neighbours=2)
+    nearest_picture(Images(real.pixels[:3]), real, file, rows=3, neighbours=2)
     with Image.open(file) as picture:
         assert picture.text["Comment"] == WARNING == "PRIVATE, DO NOT PUBLISH"
         sheet = np.asarray(picture.convert("RGB")).astype(int)

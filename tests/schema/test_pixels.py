@@ -1,7 +1,7 @@
 import pytest
 
 from noisegate.errors import SchemaError
-from noisegate.schema.pixels import ImageShape, pixel_schema
+from noisegate.schema import ImageShape, pixel_schema
 
 
 def test_columns_are_the_pixels_in_order_and_then_the_label():

@@ -3,7 +3,8 @@
 Three of them. `spread_limits` takes what is left of a release when everything but its noise is subtracted, and says how
 loud the noise is. `sensitivity_factor` takes how often an attacker told two neighbouring data sets apart, and says how
 much louder than stated the question must have been. `one_run_epsilon` takes how many of many canaries were guessed
-right in a single run (Steinke, Nasr, Jagielski 2023, Theorem 5.2), and assumes nothing of how the release is made.
+right in a single run, and assumes nothing of how the release is made: Steinke, Nasr and Jagielski (NeurIPS 2023),
+https://arxiv.org/abs/2305.08846, Theorem 5.2.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.privacy import accounting
-from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.events import Event, GaussianEvent, Sampler, ThresholdedGaussianEvent, ZeroConcentratedEvent
+from noisegate.privacy.sensitivity import Adjacency
 
 # Where the trade-off of an attacker's errors is compared with that of the events.
 _DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.3)

@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from noisegate.auditing.measure import measured
+from noisegate.auditing.measure import Seen, form_of, measured
 from noisegate.auditing.report import AuditReport
-from noisegate.auditing.seen import Seen, form_of
 from noisegate.errors import OptionError
-from noisegate.gate.discovery import Discovery, SchemaGate
-from noisegate.privacy.adjacency import Adjacency
+from noisegate.gate.queries.discovery import Discovery, SchemaGate
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.discovery_plan import RECORD
 from noisegate.privacy.plan import Budget
+from noisegate.privacy.sensitivity import Adjacency
 
 DISCOVERY = "discover"
 KINDS = {"age": "integer", "dose": "continuous", "ward": "categorical", "drug": "categorical"}

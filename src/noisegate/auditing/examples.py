@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import ModelError, OptionError
-from noisegate.methods.catalogue import CLASSIFIERS, METHODS, method_of
-from noisegate.methods.for_images import make_for
+from noisegate.methods.registry import METHODS, make_for, method_of
 from noisegate.privacy.plan import Budget
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
-from noisegate.schema.pixels import pixel_schema
+from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema, pixel_schema
 
 if TYPE_CHECKING:
-    from noisegate.methods.catalogue import AnyMethod
+    from noisegate.methods.method import Method
 
 TABLE = Schema(
     (
@@ -28,7 +26,7 @@ TABLE = Schema(
 IMAGES = pixel_schema(8, 8, labels=("across", "down"))
 OF_IMAGES = ("joint", "mepf", "dp-mepf", "dp-mepf-trained", "dp-mge", "dp-gan-ft", "dp-gan-mi")
 _DECODED = ("dp-mge", "dp-gan-ft", "dp-gan-mi")
-_STEPS: dict[str, Any] = {"steps": 20, "rate": 0.2}
+_STEPS: dict[str, Any] = {"steps": 20, "sampling_probability": 0.2}
 _SMALL_GAN: dict[str, Any] = {**_STEPS, "hidden": (8,), "discriminator_hidden": (8,), "latent": 4, "batch": 16}
 _PICTURES: dict[str, Any] = {"latent": 4, "hidden": (8,), "channels": (4, 2)}
 SMALL: dict[str, dict[str, Any]] = {
@@ -40,6 +38,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "dp-dre": {**_STEPS, "hidden": (4,), "references": 200, "dimensions": 8, "batch": 32},
     "dp-gan": {**_SMALL_GAN, "discriminator_steps": 2},
     "dp-cgan": {**_SMALL_GAN, "discriminator_steps": 2},
+    "dp-sinkhorn": {**_STEPS, "hidden": (8,), "latent": 4, "batch": 16, "iterations": 10},
     "joint": {"pixels": 50, "orientations": 50, "cell": 4},
     "mepf": _PICTURES,
     "dp-mepf": _PICTURES,
@@ -48,7 +47,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "encoder_width": 4,
         "encoder_depth": 2,
         "encoder_steps": 20,
-        "encoder_rate": 0.2,
+        "encoder_sampling_probability": 0.2,
     },
     "dp-gan-ft": {**_SMALL_GAN, "pretraining_steps": 2, "public_records": 40},
     "dp-gan-mi": _SMALL_GAN,
@@ -59,7 +58,7 @@ SMALL: dict[str, dict[str, Any]] = {
 class Example:
     """What is audited: a method with its settings, columns, and what is claimed."""
 
-    method: AnyMethod
+    method: Method
     schema: Schema
     budget: Budget
 
@@ -76,10 +75,10 @@ def example(target: Any, *, schema: Schema | str | Path | None, settings: dict[s
     Raises:
         UserError: if there is no such method or model, or something does not fit.
     """
-    named = isinstance(target, str) and target in {*METHODS, *CLASSIFIERS}
+    named = isinstance(target, str) and target in METHODS
     if not named and isinstance(target, str | Path):
         if not Path(target).is_dir():
-            known = ", ".join(sorted([*METHODS, *CLASSIFIERS]))
+            known = ", ".join(METHODS)
             raise OptionError(f"{target}: neither the folder of a model nor a method; methods are {known}.")
         return _of_model(Path(target), schema, settings)
     if not named:
@@ -93,7 +92,7 @@ def example(target: Any, *, schema: Schema | str | Path | None, settings: dict[s
 
 
 def _of_model(folder: Path, schema: object, settings: dict[str, Any]) -> Example:
-    from noisegate.model_folder import verify_model
+    from noisegate.models.folder import verify_model
 
     if schema is not None or settings:
         raise OptionError(

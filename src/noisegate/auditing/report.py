@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -31,10 +32,10 @@ class AuditReport:
     delta: float
     adjacency: str
     lower_bound: float
-    from_noise: float
+    from_noise: float = 0.0
     from_guesses: float
-    noise: tuple[float, float]
-    along: tuple[float, float]
+    noise: tuple[float, float] = (0.0, math.inf)
+    along: tuple[float, float] = (0.0, math.inf)
     runs: int
     confidence: float
 

@@ -6,15 +6,24 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from noisegate.auditing.attacks import (
+    ANSWERS,
+    CHANCE,
+    ONE_RUN,
+    PROJECTION,
+    SAMPLES,
+    Auditor,
+    Progress,
+    from_samples,
+    one_run,
+    projected,
+)
 from noisegate.auditing.discovery import DISCOVERY, audit_discovery
 from noisegate.auditing.examples import example
-from noisegate.auditing.one_run import ONE_RUN, one_run
-from noisegate.auditing.projection import ANSWERS, CHANCE, PROJECTION, Progress, projected
 from noisegate.auditing.report import AuditReport
-from noisegate.auditing.samples import SAMPLES, from_samples
 from noisegate.errors import OptionError
-from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.plan import Budget
+from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import Schema
 
 _ATTACKS = {PROJECTION: projected, ONE_RUN: one_run, SAMPLES: from_samples}
@@ -51,6 +60,12 @@ def audit(
 
     Raises:
         UserError: if anything given is unusable.
+
+    Examples:
+        >>> from noisegate import audit
+        >>> report = audit("dp-merf", epsilon=1.0, runs=4, frequencies=5)
+        >>> report.claim, 0 <= report.lower_bound
+        (1.0, True)
     """
     if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 4):
         raise OptionError(f"runs={runs!r} (--runs) must be a whole number, 4 or more: two in each of two data sets.")
@@ -78,4 +93,5 @@ def audit(
             unit=asked.budget.unit,
             contributions=asked.budget.contributions,
         )
-        return _ATTACKS[by](asked.method, asked.schema, budget, runs=runs, progress=progress)
+        auditor = Auditor(method=asked.method, schema=asked.schema, budget=budget)
+        return _ATTACKS[by](auditor, runs=runs, progress=progress)

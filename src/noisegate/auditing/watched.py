@@ -17,10 +17,10 @@ import numpy.typing as npt
 from noisegate.features.binning import NumericBins
 from noisegate.gate.engines.engine import Batch, Progress
 from noisegate.gate.engines.local import LocalEngine
+from noisegate.gate.execution import embedded_records
 from noisegate.gate.gate import Gate
-from noisegate.gate.gradients import GradientSession
-from noisegate.gate.losses import FactoredLoss, RecordLoss
-from noisegate.gate.represented import represented
+from noisegate.gate.per_example.losses import FactoredLoss, RecordLoss
+from noisegate.gate.queries.gradients import GradientSession
 from noisegate.gate.sums import SumTask, Totals, sum_records
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 from noisegate.privacy.marginal_plan import MarginalPlan, marginal_columns
@@ -73,7 +73,7 @@ class WatchedGate(Gate):
         """Returns a session of gradients whose steps are watched."""
         records = self._watch.singles
         if options.get("represent") is not None:
-            records = represented(records, options["represent"])
+            records = embedded_records(records, options["represent"])
         session = super().gradients(plan, loss, **options)
         return _WatchedSteps(session, plan, SingleGradients(loss, plan, records), self._watch)
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from noisegate.data.tables import TableSource
+from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
 from noisegate.gate.independence import made_up_records
-from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.decode import decode
 

@@ -1,4 +1,4 @@
-"""Options that several verbs share, so that they read the same everywhere."""
+"""Options that several verbs share, so that they read the same everywhere; none of them may be blank."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ Method = Annotated[
     typer.Option(
         "--method",
         help="How to make synthetic records: auto (says what it chose), or one by name: aim, dp-cgan, dp-dre, dp-gan, "
-        "dp-hp, dp-merf, mst, pairwise, psg; joint, dp-mepf, dp-mepf-trained, dp-mge, dp-gan-ft and dp-gan-mi for "
-        "images. dp-llm trains a classifier that explains itself.",
+        "dp-hp, dp-merf, dp-sinkhorn, mst, pairwise, psg; joint, dp-mepf, dp-mepf-trained, dp-mge, dp-gan-ft and "
+        "dp-gan-mi for images. dp-llm trains a classifier that explains itself.",
     ),
 ]
 Settings = Annotated[
@@ -113,3 +113,35 @@ def require_schema(path: Path | None) -> Path:
             "described by options instead, for instance --size 28 --channels 1 --classes 10."
         )
     return path
+
+
+# Images without labels have --label ''.
+_MAY_BE_EMPTY = {"label"}
+
+
+class Verbs(typer.core.TyperGroup):
+    """A group whose verbs get no blank value, which as a path would be the current folder."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Returns the verb that is asked for, after a look at what follows it."""
+        name, command, following = super().resolve_command(ctx, args)
+        if command is not None and not isinstance(command, typer.core.TyperGroup):
+            _check(command, command.context_class(command, info_name=name, parent=ctx), following)
+        return name, command, following
+
+
+def _check(command: Any, ctx: Any, following: list[str]) -> None:
+    """Finds a value that is blank.
+
+    Raises:
+        OptionError: naming the option.
+    """
+    given, _, _ = command.make_parser(ctx).parse_args(list(following))
+    for parameter in command.params:
+        value = given.get(parameter.name)
+        option = parameter.param_type_name == "option"
+        shown = parameter.opts[0] if option else parameter.metavar or parameter.name.upper()
+        texts = value if isinstance(value, list | tuple) else [value]
+        blank = [text for text in texts if isinstance(text, str) and not text.strip()]
+        if blank and parameter.name not in _MAY_BE_EMPTY:
+            raise OptionError(f"{shown} {blank[0]!r} is empty; give a value, or leave it out.")

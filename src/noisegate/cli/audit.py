@@ -19,7 +19,7 @@ EXCEEDED = 4
 """Exit code when an audit found more than is claimed, or other noise than is stated."""
 
 
-def audit(
+def audit_command(
     target: Annotated[
         str,
         typer.Argument(

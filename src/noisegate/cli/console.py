@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -16,7 +17,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from noisegate.gate.gate import Gate
+    from noisegate.methods.method import Method
+    from noisegate.models.synthesizer import Synthesizer
     from noisegate.schema import Schema
+
+_MOST_FILES = 20
 
 OUT = Console(highlight=False)
 ERR = Console(stderr=True, highlight=False)
@@ -30,6 +36,21 @@ def print_json(data: Mapping[str, Any]) -> None:
 def say(text: str) -> None:
     """Prints a line for people to standard error, so that standard output stays for results."""
     ERR.print(escape(text))
+
+
+def say_files(data: str | Path) -> None:
+    """Says which files a folder of tables stands for: one that does not belong there would be read with the others.
+
+    Raises:
+        DataError: if there is nothing that can be read.
+    """
+    from noisegate.data.tables.files import find_files
+
+    path = Path(data)
+    names = [origin.name for origin in find_files(path)]
+    if path.is_dir():
+        more = [f"and {len(names) - _MOST_FILES:,} more"] if len(names) > _MOST_FILES else []
+        say(f"{path} is read as one table of {len(names):,} files: {', '.join([*names[:_MOST_FILES], *more])}")
 
 
 def warn(text: str) -> None:
@@ -80,6 +101,31 @@ def steps(title: str, total: int | None) -> Iterator[Callable[[int, str], None]]
             bar.update(task, completed=done, note=note)
 
         yield update
+
+
+def fit_aloud(method: Method, gate: Gate, *, records: str, sums: str, model: str) -> Synthesizer:
+    """Returns the synthesizer of the records behind a gate, and says on the way what happens to them."""
+    release = method.query(gate)
+    numbers = sum(values.size for values in release.values.values())
+    epsilon = release.certificate.epsilon
+    say(f"2. The gate: {numbers:,} noisy {sums} left it, epsilon = {epsilon:g}. The {records} are not used again.")
+    fitting = method.fitting(release)
+    with steps(f"3. Fitting a {model} to the {sums}", fitting.steps) as progress:
+        fitting.run(lambda state: progress(state.step, closeness(state.discrepancy)))
+    say(f"3. A {model}, fitted to the {sums} in {fitting.step} steps.")
+    return method.synthesizer(release, fitting)
+
+
+def show_files(
+    out: Path, files: Mapping[str, str], figures: Mapping[str, Any], text: Any, lines: tuple[str, ...]
+) -> None:
+    """Prints the figures of a demo and where its files are: as JSON where there is no text for people."""
+    if text is None:
+        print_json({name: str(out / file) for name, file in files.items()} | dict(figures))
+        return
+    OUT.print(text, soft_wrap=isinstance(text, str), markup=not isinstance(text, str))
+    for line in lines:
+        OUT.print(line, soft_wrap=True, markup=False)
 
 
 def _finite(data: Any) -> Any:

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noisegate.cli.arguments import Json
-from noisegate.cli.console import ERR, OUT, closeness, print_json, say, steps
+from noisegate.cli.console import ERR, fit_aloud, say, show_files
 from noisegate.cli.writing import table_writer
-from noisegate.errors import OptionError
+from noisegate.errors import OptionError, require
 
 if TYPE_CHECKING:
     from noisegate.evaluation import Report
-    from noisegate.schema import Schema
-    from noisegate.synthesizer import Synthesizer
 
 FIGURES, SCHEMA, MODEL, SYNTHETIC, PICTURE = "demo.json", "schema.toml", "model", "synthetic.csv", "comparison.png"
 SURVEY = "survey.csv", "survey-kept-aside.csv"
@@ -26,7 +24,7 @@ MADE = {FIGURES, SCHEMA, MODEL, SYNTHETIC, PICTURE, *SURVEY}
 TEST_EVERY = 5
 
 
-def demo(
+def demo_command(
     out: Annotated[
         Path | None,
         typer.Option(
@@ -45,10 +43,12 @@ def demo(
     --images, the same with digits that are drawn on the spot.
     """
     from noisegate.cli import demo_images
-    from noisegate.model_folder import write_folder
+    from noisegate.models.folder import write_folder
     from noisegate.privacy.plan import Budget
 
     Budget(epsilon=epsilon)
+    for package in ("torch",) if images else ("torch", "statsmodels"):
+        require(package, "the demo")
     if images:
         out, figures = out or Path("noisegate-demo-images"), {}
         _remove_earlier(out, demo_images.MADE)
@@ -63,23 +63,21 @@ def demo(
 
 
 def _tell(out: Path, report: Report, *, as_json: bool) -> None:
-    if as_json:
-        files = {"synthetic": SYNTHETIC, "certificate": f"{MODEL}/certificate.md", "picture": PICTURE}
-        print_json({name: str(out / file) for name, file in files.items()} | {"evaluation": report.to_json()})
-        return
-    OUT.print(report.render())
-    for line in (
+    files = {"synthetic": SYNTHETIC, "certificate": f"{MODEL}/certificate.md", "picture": PICTURE}
+    lines = (
         f"\nThe synthetic table:  {out / SYNTHETIC}",
         f"Its certificate:      {out / MODEL / 'certificate.md'}   (check it: noisegate verify {out / MODEL})",
         f"Real and synthetic:   {out / PICTURE}",
-    ):
-        OUT.print(line, soft_wrap=True, markup=False)
+    )
+    show_files(out, files, {"evaluation": report.to_json()}, None if as_json else report.render(), lines)
 
 
 def _make(folder: Path, epsilon: float) -> Report:
     """Fills the empty `folder`."""
     from noisegate.data.frames import read_table
     from noisegate.evaluation import evaluate
+    from noisegate.gate.gate import Gate
+    from noisegate.methods.pairwise import Pairwise
     from noisegate.report import comparison_picture
     from noisegate.schema import Schema
 
@@ -88,7 +86,8 @@ def _make(folder: Path, epsilon: float) -> Report:
     schema = Schema.from_toml(folder / SCHEMA)
     train, test = _write_survey(folder)
     say("1. A survey on marriage and affairs, and a schema that says what is publicly known about its columns.")
-    synthesizer = _fit(train, schema, epsilon)
+    gate = Gate(train, schema=schema, epsilon=epsilon, unit="respondent")
+    synthesizer = fit_aloud(Pairwise(), gate, records="records", sums="counts", model="model")
     synthesizer.save(folder / MODEL)
     # As many records as the noisy count says: the true number is private.
     table = synthesizer.sample(max(round(float(synthesizer.release.values["counts"].sum())), 1), seed=0)
@@ -101,21 +100,6 @@ def _make(folder: Path, epsilon: float) -> Report:
     say("4. Compared with the real answers.")
     (folder / FIGURES).write_text(json.dumps(report.to_json(), indent=2, default=str) + "\n", "utf-8")
     return report
-
-
-def _fit(train: Path, schema: Schema, epsilon: float) -> Synthesizer:
-    from noisegate.gate.gate import Gate
-    from noisegate.methods.pairwise.method import Pairwise
-
-    method = Pairwise()
-    release = method.ask(Gate(train, schema=schema, epsilon=epsilon, unit="respondent"))
-    numbers = sum(values.size for values in release.values.values())
-    say(f"2. The gate: {numbers:,} noisy counts left it, epsilon = {epsilon:g}. The records are not used again.")
-    fitting = method.fitting(release)
-    with steps("3. Fitting a model to the counts", fitting.steps) as progress:
-        fitting.run(lambda state: progress(state.step, closeness(state.discrepancy)))
-    say(f"3. A model, fitted to the counts in {fitting.step} steps.")
-    return method.synthesizer(release, fitting)
 
 
 def _remove_earlier(out: Path, made: set[str]) -> None:

@@ -1,21 +1,39 @@
-"""`noisegate demo --images`: the whole way with images: digits that this program draws itself, so they are nobody's."""
+"""`noisegate demo --images`: the whole way with images: digits drawn from matplotlib's fonts, so they are nobody's.
+
+Each is turned, slanted, narrowed, moved, and drawn with a thicker or thinner pen; everything follows from the seed.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noisegate.cli.console import OUT, closeness, print_json, say, steps
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.cli.console import fit_aloud, say, show_files
+from noisegate.models.output.image_batch import ImageBatch
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from noisegate.schema import Schema
-    from noisegate.synthesizer import Synthesizer
 
 FIGURES, SCHEMA, MODEL, SYNTHETIC = "demo.json", "images.toml", "model", "synthetic.parquet"
 DRAWN, DRAWN_PICTURE, PICTURE = "drawn.parquet", "drawn.png", "synthetic.png"
 MADE = {FIGURES, SCHEMA, MODEL, SYNTHETIC, DRAWN, DRAWN_PICTURE, PICTURE}
+
+SIDE, DIGITS = 28, 10
+
+_FONTS = ("DejaVuSans", "DejaVuSans-Oblique", "DejaVuSansMono", "DejaVuSerif", "STIXGeneral", "cmss10", "cmtt10")
+# A glyph is drawn larger than it is shown, in a square with room around it, so that a turned one stays inside.
+_LARGER, _CANVAS, _GLYPH = 2.4, 96, 50
+_PENS = (0.8, 1.4, 2.0)  # softness of the pen, in pixels of the canvas
+_BATCH = 1000
 
 COUNT = 10_000
 SETTINGS: Mapping[str, Any] = {"pixels": 400, "orientations": 400, "fit_options": {"steps": 1000, "batch": 100}}
@@ -31,14 +49,17 @@ shown here because it belongs to nobody; private images may not.
 
 def make(folder: Path, epsilon: float) -> dict[str, Any]:
     """Fills the empty `folder`; returns what is to be told of it."""
-    from noisegate.cli.drawn_digits import DIGITS, SIDE, drawn_digits
+    from noisegate.gate.gate import Gate
+    from noisegate.methods.joint import JointEmbedding
     from noisegate.schema import pixel_schema
 
     schema = pixel_schema(SIDE, SIDE, labels=range(DIGITS))
     schema.to_toml(folder / SCHEMA)
     _write(folder / DRAWN, folder / DRAWN_PICTURE, schema, drawn_digits(COUNT), COUNT)
     say(f"1. {COUNT:,} digits of {SIDE} x {SIDE} pixels, drawn from fonts, stand for private images.")
-    synthesizer = _fit(folder / DRAWN, schema, epsilon)
+    method = JointEmbedding(image=(SIDE, SIDE, 1), **SETTINGS)
+    gate = Gate(folder / DRAWN, schema=schema, epsilon=epsilon, unit="image")
+    synthesizer = fit_aloud(method, gate, records="images", sums="sums", model="generator")
     synthesizer.save(folder / MODEL)
     # As many images as the noisy count says: the true number is private.
     number = max(round(float(synthesizer.release.values["counts"].sum())), 1)
@@ -52,41 +73,21 @@ def make(folder: Path, epsilon: float) -> dict[str, Any]:
 
 def tell(out: Path, figures: Mapping[str, Any], *, as_json: bool) -> None:
     """Says what was made and what to look at."""
-    if as_json:
-        files = {"synthetic": SYNTHETIC, "certificate": f"{MODEL}/certificate.md", "picture": PICTURE, "real": DRAWN}
-        print_json({name: str(out / file) for name, file in files.items()} | {"figures": dict(figures)})
-        return
+    files = {"synthetic": SYNTHETIC, "certificate": f"{MODEL}/certificate.md", "picture": PICTURE, "real": DRAWN}
     guarantee = {"epsilon": figures["epsilon"], "delta": figures["delta"], "count": figures["images"]}
-    OUT.print(_CAPTION.format(picture=PICTURE, drawn=DRAWN_PICTURE, **guarantee), soft_wrap=True, markup=False)
-    for line in (
+    lines = (
         f"Synthetic images:  {out / PICTURE}, and all of them in {out / SYNTHETIC}",
         f"Their certificate: {out / MODEL / 'certificate.md'}   (check it: noisegate verify {out / MODEL})",
         f"What was copied:   {out / DRAWN_PICTURE}, and all of it in {out / DRAWN}",
-    ):
-        OUT.print(line, soft_wrap=True, markup=False)
-
-
-def _fit(data: Path, schema: Schema, epsilon: float) -> Synthesizer:
-    from noisegate.gate.gate import Gate
-    from noisegate.methods.joint import JointEmbedding
-
-    assert schema.images is not None
-    shape = schema.images.shape
-    method = JointEmbedding(image=(shape.height, shape.width, shape.channels), **SETTINGS)
-    release = method.ask(Gate(data, schema=schema, epsilon=epsilon, unit="image"))
-    numbers = sum(values.size for values in release.values.values())
-    say(f"2. The gate: {numbers:,} noisy sums left it, epsilon = {epsilon:g}. The images are not used again.")
-    fitting = method.fitting(release)
-    with steps("3. Fitting a generator to the sums", fitting.steps) as progress:
-        fitting.run(lambda state: progress(state.step, closeness(state.discrepancy)))
-    say(f"3. A generator, fitted to the sums in {fitting.step} steps.")
-    return method.synthesizer(release, fitting)
+    )
+    text = None if as_json else _CAPTION.format(picture=PICTURE, drawn=DRAWN_PICTURE, **guarantee)
+    show_files(out, files, {"figures": dict(figures)}, text, lines)
 
 
 def _write(out: Path, picture: Path, schema: Schema, batches: Any, number: int) -> None:
     """Writes images, and a picture of some of each class."""
-    from noisegate.output.formats import image_writer
-    from noisegate.output.grid import SampleGrid
+    from noisegate.models.output.formats import image_writer
+    from noisegate.models.output.grid import SampleGrid
 
     assert schema.images is not None
     shown = SampleGrid(form=schema.images, out=picture)
@@ -95,3 +96,53 @@ def _write(out: Path, picture: Path, schema: Schema, batches: Any, number: int) 
             write(batch)
             shown.add(batch)
     shown.write()
+
+
+def drawn_digits(count: int, *, seed: int = 0) -> Iterator[ImageBatch]:
+    """Yields `count` grey images of 28 x 28 pixels, ink at 255, with the digit that each one shows.
+
+    Args:
+        count: How many.
+        seed: Of everything: digits, fonts, pens, and how each is bent.
+    """
+    random = np.random.default_rng(seed)
+    for start in range(0, count, _BATCH):
+        labels = random.integers(0, DIGITS, min(_BATCH, count - start))
+        pixels = np.stack([_drawn(int(digit), random) for digit in labels])
+        yield ImageBatch(pixels=pixels[..., None], labels=tuple(labels.tolist()))
+
+
+def _drawn(digit: int, random: np.random.Generator) -> npt.NDArray[np.uint8]:
+    from PIL import Image
+
+    glyph = _glyph(_FONTS[random.integers(len(_FONTS))], digit, _PENS[random.integers(len(_PENS))])
+    angle, slant = random.normal(0, 0.15), random.normal(0.1, 0.2)
+    narrow, size = np.exp(random.normal(0, 0.12)), np.exp(random.normal(0, 0.06))
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    # From places in the image to places on the canvas, which is what Pillow asks for.
+    matrix = _LARGER * size * turn @ np.array([[narrow, slant], [0, 1]])
+    corner = _CANVAS / 2 - matrix @ (np.array([SIDE, SIDE]) / 2 + random.normal(0, 0.7, 2))
+    bent = glyph.transform(
+        (SIDE, SIDE),
+        Image.Transform.AFFINE,
+        (*matrix[0], corner[0], *matrix[1], corner[1]),
+        resample=Image.Resampling.BILINEAR,
+    )
+    # A lower threshold makes thicker strokes.
+    ink = (np.asarray(bent, dtype=np.float64) / 255 - random.uniform(0.1, 0.4)) * 2.5
+    return np.rint(np.clip(ink, 0, 1) * 255).astype(np.uint8)
+
+
+@cache
+def _glyph(font: str, digit: int, pen: float) -> Image:
+    """Returns a digit in the middle of the canvas, light on dark, with soft edges."""
+    from PIL import Image, ImageDraw, ImageFilter, ImageFont
+
+    found = find_spec("matplotlib")  # finds it without importing it
+    assert found is not None and found.origin is not None
+    letters = ImageFont.truetype(Path(found.origin).parent / "mpl-data" / "fonts" / "ttf" / f"{font}.ttf", _GLYPH)
+    canvas = Image.new("L", (_CANVAS, _CANVAS))
+    left, top, right, bottom = letters.getbbox(str(digit))
+    place = ((_CANVAS - left - right) / 2, (_CANVAS - top - bottom) / 2)
+    ImageDraw.Draw(canvas).text(place, str(digit), font=letters, fill=255, stroke_width=1, stroke_fill=255)
+    return canvas.filter(ImageFilter.GaussianBlur(pen))

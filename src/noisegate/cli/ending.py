@@ -1,22 +1,55 @@
-"""How the program ends: an exit code, and one message in the form that its reader asked for."""
+"""How the program ends: by itself or by a signal, with an exit code and one message in the form that was asked for."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any, Self
 
 import typer
 
-from noisegate.cli.interrupts import Stoppable
-from noisegate.errors import NoisegateError
+from noisegate.errors import EXTRAS, MissingExtraError, NoisegateError
 
 # Typer brings its own copy of click or uses the installed one, as its version has it: this finds the right class.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 _STOPPED = 130
 _TRACEBACK = "NOISEGATE_TRACEBACK"
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stoppable:
+    """A block that Ctrl-C and SIGTERM stop alike, by a KeyboardInterrupt, so that what it had begun is cleared up.
+
+    Attributes:
+        asked: Whether either has come. A library may turn the interrupt into an error of its own.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            # Ctrl-C is ignored in a shell's background jobs, and stays so.
+            heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+            self._before = {number: signal.signal(number, self._stop) for number in heard}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _stop(self, _signal: int, _frame: FrameType | None) -> None:
+        self.asked = True
+        raise KeyboardInterrupt
 
 
 def end(action: Callable[[], object]) -> int:
@@ -49,6 +82,8 @@ def end(action: Callable[[], object]) -> int:
     except Exception as error:
         if signals.asked:
             return _fail("stopped.", _STOPPED)
+        if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+            return _fail(str(MissingExtraError.of(error.name, "this")), MissingExtraError.exit_code)
         if os.environ.get(_TRACEBACK):
             raise
         return _fail(_fault(error), 1)

@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisegate.cli.arguments import Json, SchemaOption, require_schema
-from noisegate.cli.console import ERR, OUT, print_json, steps
-from noisegate.cli.evaluate_images import Asked, check_given, evaluate_images
-from noisegate.cli.reading import say_files
+from noisegate.cli.console import say_files
+from noisegate.cli.evaluate_images import EvaluateOptions, evaluate_images_command
 from noisegate.cli.writing import new_file
 from noisegate.errors import OptionError
 from noisegate.seeds import MOST_EVALUATION_SEED
 
 if TYPE_CHECKING:
-    from noisegate.evaluation.choice import Choice
-    from noisegate.evaluation.networks_report import NetworkOptions
+    from noisegate.evaluation import NetworkOptions, Suite
     from noisegate.schema import Schema
 
 
-def evaluate(
+def evaluate_command(
     synthetic: Annotated[Path, typer.Option("--synthetic", help="Synthetic records, CSV or Parquet; or images.")],
     test: Annotated[Path, typer.Option("--test", help="Real records that the fit did not use.")],
     schema: SchemaOption = None,
@@ -112,85 +110,64 @@ def evaluate(
 
     Images: `noisegate evaluate --images --synthetic out.parquet --test TEST_FOLDER --schema images.toml`
     """
-    from noisegate.evaluation.choice import read_choice
     from noisegate.schema import Schema
 
     pictures = {"features": features, "weights": weights, "most": most, "nearest": nearest, "on-error": on_error}
     trained = {"image": image, "repeats": repeats, "epochs": epochs, "augment": augment, "device": device}
-    tables = {"jobs": jobs, "picture": picture}
-    given = {name: value for name, value in (pictures | trained | tables).items() if value is not None}
-    chosen = classifiers or ("cnn" if images else "three")
-    asked = Asked(
+    others = {"jobs": jobs, "picture": picture}
+    options = EvaluateOptions(
         synthetic=synthetic,
         test=test,
         train=train,
-        classifiers=chosen,
+        classifiers=classifiers or ("cnn" if images else "three"),
         seed=seed,
-        given=given,
+        given={name: value for name, value in (pictures | trained | others).items() if value is not None},
         show_values=show_values,
         as_json=as_json,
     )
     if images:
-        evaluate_images(asked, Schema.from_toml(require_schema(schema)))
+        evaluate_images_command(options, Schema.from_toml(require_schema(schema)))
         return
-    check_given(given, images=False)
-    choice = read_choice(chosen)
-    options = _network_options(choice, {name: value for name, value in given.items() if name in trained})
-    _evaluate_tables(asked, Schema.from_toml(require_schema(schema)), choice, options, jobs=jobs, picture=picture)
+    options.check(images=False)
+    suite, networks = _suite(options.classifiers, options.some(*trained))
+    _evaluate_tables(options, Schema.from_toml(require_schema(schema)), suite, networks)
 
 
-def _evaluate_tables(
-    asked: Asked, schema: Schema, choice: Choice, options: NetworkOptions, *, jobs: int | None, picture: Path | None
-) -> None:
+def _evaluate_tables(options: EvaluateOptions, schema: Schema, suite: Suite, networks: NetworkOptions) -> None:
     """Reads tables, measures them and prints the report."""
     from noisegate.data.frames import read_table
     from noisegate.evaluation import evaluate as measure
     from noisegate.evaluation.images import find_pixels
+    from noisegate.report import comparison_picture
 
-    if choice.networks:
-        find_pixels(schema, options.image)
-    for path in filter(None, (asked.synthetic, asked.test, asked.train) if schema.images is None else ()):
+    if suite.name == "networks":
+        find_pixels(schema, networks.image)
+    for path in filter(None, (options.synthetic, options.test, options.train) if schema.images is None else ()):
         say_files(path)
+    picture = options.given.get("picture")
     with new_file(picture, "--picture") if picture else nullcontext() as drawing:
-        with ERR.status("Reading"):
-            made = read_table(asked.synthetic, schema, show_values=asked.show_values)
-            held_out = read_table(asked.test, schema, show_values=asked.show_values)
-            used = read_table(asked.train, schema, show_values=asked.show_values) if asked.train else None
-        total = choice.count(options.repeats) * (1 if used is None else 2)
-        with steps("Training classifiers and counting marginals", total) as update:
-            report = measure(
-                made,
-                held_out,
-                schema,
-                used,
-                seed=asked.seed,
-                classifiers=asked.classifiers,
-                networks=options,
-                jobs=jobs,
-                progress=lambda name, done, _: update(done, name),
-            )
+        made, test, used = options.read(lambda path: read_table(path, schema, show_values=options.show_values))
+        doing, more = "Training classifiers and counting marginals", options.some("jobs")
+        report = options.measure(doing, suite, measure, made, test, schema, used, networks=networks, **more)
         if drawing:
-            from noisegate.report import comparison_picture
-
-            comparison_picture(made, held_out if used is None else used, schema, drawing)
-    if asked.as_json:
-        print_json(report.to_json())
-    else:
-        OUT.print(report.render())
+            comparison_picture(made, test if used is None else used, schema, drawing)
+    options.print(report)
 
 
-def _network_options(choice: Choice, given: dict[str, Any]) -> NetworkOptions:
-    """What was said about the networks; an error where no network is trained."""
-    from noisegate.evaluation.image_training import Training, device_name
+def _suite(classifiers: str, given: dict[str, Any]) -> tuple[Suite, NetworkOptions]:
+    """What is trained, and what was said about networks; an error where no network is trained."""
     from noisegate.evaluation.images import read_image
-    from noisegate.evaluation.networks_report import REPEATS, NetworkOptions
+    from noisegate.evaluation.utility.network_settings import REPEATS, NetworkOptions, Training
+    from noisegate.evaluation.utility.suites import read_suite
 
-    if given and not choice.networks:
-        name = next(iter(given))
-        raise OptionError(f"--{name} is for networks; add --classifiers networks, or leave it out")
-    if not choice.networks:
-        return NetworkOptions()
+    suite = read_suite(classifiers)
+    if suite.name != "networks":
+        for name in given:
+            raise OptionError(f"--{name} is for networks; add --classifiers networks, or leave it out")
+        return suite, NetworkOptions()
     training = Training(**{name: given[name] for name in ("epochs", "augment", "device") if name in given})
-    device_name(training)
     shape = read_image(given["image"]) if "image" in given else None
-    return NetworkOptions(image=shape, repeats=given.get("repeats", REPEATS), training=training)
+    options = NetworkOptions(image=shape, repeats=given.get("repeats", REPEATS), training=training)
+    suite = read_suite(classifiers, options)
+    _ = suite.recipes[0].device  # an error where it is not there, before anything is read
+    return suite, options

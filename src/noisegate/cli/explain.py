@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisegate.cli.arguments import Json
-from noisegate.cli.asked import class_named
 from noisegate.cli.console import OUT, print_json, table
 from noisegate.cli.writing import new_file
 from noisegate.errors import OptionError
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 _CLASSES = 5
 
 
-def explain(
+def explain_command(
     model: Annotated[Path, typer.Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote.")],
     record: Annotated[
         Path | None,
@@ -50,8 +49,8 @@ def explain(
 
     Example: `noisegate explain model --record patient.csv`
     """
-    from noisegate.classifiers.locally_linear import LocallyLinear
-    from noisegate.cli.explaining import asked_records, class_filters, draw, record_reasons
+    from noisegate.cli.explaining import asked_records, class_filters, class_named, draw_maps, record_reasons
+    from noisegate.models.locally_linear import LocallyLinear
 
     classifier = LocallyLinear.load(model)
     images = classifier.release.schema.images
@@ -60,7 +59,7 @@ def explain(
     asked = None if record is None else asked_records(record, classifier, show_values)
     with new_file(picture, "--picture") if picture else nullcontext() as drawing:
         if drawing and shape:
-            draw(classifier, asked, wanted, shape, drawing, show_values)
+            draw_maps(classifier, asked, wanted, shape, drawing, show_values)
         if asked is None:
             found = [
                 class_filters(classifier, one, top) for one in ([wanted] if label is not None else classifier.classes)

@@ -1,14 +1,15 @@
 """`noisegate fit`: spend the budget once, then fit as long as it takes.
 
-A method that trains on gradients spends it step by step, with the records at hand; see `training`.
+A method that trains on gradients spends it step by step, with the records at hand; see `noisegate.runs`.
 """
 
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -31,7 +32,7 @@ from noisegate.cli.arguments import (
     public_setting,
     read_settings,
 )
-from noisegate.cli.console import OUT, closeness, print_json, say, steps, warn, warn_about_constraints
+from noisegate.cli.console import ERR, OUT, print_json, say, say_files, steps, warn, warn_about_constraints
 from noisegate.cli.image_options import (
     Channels,
     Classes,
@@ -44,26 +45,25 @@ from noisegate.cli.image_options import (
     described_schema,
     given_options,
 )
-from noisegate.cli.plan import coordinates, reason_of, show, warn_about_delta
-from noisegate.cli.reading import check_outside, say_files
+from noisegate.cli.plan import reason_of, show_plan, warn_about_delta
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
-    from noisegate.cli.run import Run
-    from noisegate.cli.unfinished import Unfinished
-    from noisegate.fitting.loop import FitState
-    from noisegate.methods.catalogue import AnyMethod
-    from noisegate.methods.method import Method as MethodKind
+    from noisegate.gate.gate import Gate
+    from noisegate.models.synthesizer import FitSummary
+    from noisegate.privacy.plan import MethodPlan
     from noisegate.privacy.release import Release
-    from noisegate.synthesizer import FitSummary
+    from noisegate.run_folder import Observer, Run, RunFolder
 
-CHECKPOINT_SECONDS = 20.0
-_KEPT = ("delta", "adjacency", "records", "unit", "unit_column", "contributions", "dataset", "ledger", "on_error")
+_KEPT = (
+    *("method", "epsilon", "delta", "adjacency", "records", "unit", "unit_column", "contributions", "dataset"),
+    "on_error",
+)
 _DATA = "DATA, the private records,"
 _T = TypeVar("_T")
 
 
-def fit(
+def fit_command(
     context: typer.Context,
     out: Annotated[Path, typer.Option("--out", "-o", help="Model folder to make.")],
     data: Annotated[
@@ -116,67 +116,49 @@ def fit(
     Images: `noisegate fit scans/ --size 28 --channels 1 --classes 10 --epsilon 1 --out model`, or with the same in a
     file: `noisegate fit scans/ --schema images.toml --epsilon 1 --out model`
     """
-    from noisegate.cli.interrupts import held
-    from noisegate.cli.training import taken_up
-    from noisegate.cli.unfinished import Unfinished
+    from noisegate.run_folder import RunFolder
+    from noisegate.runs import resume_run, start_run
 
     started = time.monotonic()
-    unfinished = Unfinished(out)
-    with held() as may_stop:
-        if resume and not unfinished.training:
-            release, chosen = unfinished.reopen(_typed(context).get("seed"))
-            _check_device(chosen, device)
-            say(f"Going on with {out}: nothing is read or spent.")
-        else:
-            run = taken_up(unfinished, data, _typed(context), ledger) if resume else _new_run(context.params)
-            chosen, shown = run.method, None if as_json else method
-            release = _ask(
-                unfinished,
-                run,
-                _required(data, _DATA),
-                device,
-                may_stop,
-                shown=shown,
-                show_values=show_values,
-                going_on=resume,
-            )
-        summary = _finish(unfinished, chosen, release, device, may_stop)
-    _report(release, summary, out, time.monotonic() - started, as_json)
+    folder, observer = RunFolder(out), _console_observer(method, as_json)
+    told: dict[str, Any] = {"device": device, "observer": observer, "show_values": show_values}
+    if resume:
+        model = resume_run(folder, data, given=_typed(context), ledger=ledger, **told)
+    else:
+        model = start_run(_new_run(context.params), _required(data, _DATA), folder, **told)
+    _report(model.release, getattr(model, "summary", None), out, time.monotonic() - started, as_json)
 
 
 def _new_run(options: Mapping[str, Any]) -> Run:
     """Returns what the options ask for."""
-    from noisegate.cli.run import Run
-    from noisegate.methods.for_images import make_for
-    from noisegate.schema_cost import discovery_beside
+    from noisegate.ledger.ledger import Ledger
+    from noisegate.run_folder import Run
 
     _required(options["data"], _DATA)
-    schema, epsilon = described_schema(options["schema"], options), _required(options["epsilon"], "--epsilon")
+    schema, _ = described_schema(options["schema"], options), _required(options["epsilon"], "--epsilon")
+    asked = {name: options[name] for name in _KEPT}
+    asked["ledger"] = None if options["dataset"] is None else Ledger(options["ledger"])
     settings = {"seed": options["seed"], **public_setting(options["public"]), **read_settings(options["settings"])}
-    method = make_for(options["method"], schema, settings)
-    discovery = None if options["schema"] is None else discovery_beside(options["schema"])
-    return Run(
-        method=method,
-        schema=schema,
-        epsilon=epsilon,
-        discovery=None if discovery is None else discovery.to_json(),
-        **{name: options[name] for name in _KEPT},
-    )
+    return Run.of(schema=options["schema"] or schema, settings=settings, **asked)
 
 
 def _typed(context: typer.Context) -> dict[str, Any]:
     """Returns the options that stand on the command line, and not those that have their defaults.
 
-    Those that describe images are one, "images": the schema that they describe.
+    Those that describe images are the schema that they describe.
     """
     sources = {name: context.get_parameter_source(name) for name in context.params}
     images = given_options(context.params)
     typed: dict[str, Any] = {
-        name: read_settings(value) if name == "settings" else value
+        name: value
         for name, value in context.params.items()
         if getattr(sources[name], "name", None) == "COMMANDLINE" and name not in images
     }
-    return typed | ({"images": described_schema(typed.get("schema"), images)} if images else {})
+    settings = read_settings(typed.pop("settings", None))
+    settings |= {name: typed.pop(name) for name in ("seed", "public") if name in typed}
+    return (
+        typed | {"settings": settings} | ({"schema": described_schema(typed.get("schema"), images)} if images else {})
+    )
 
 
 def _required(value: _T | None, what: str) -> _T:
@@ -187,122 +169,62 @@ def _required(value: _T | None, what: str) -> _T:
     return value
 
 
-def _check_device(chosen: AnyMethod, device: str) -> None:
-    """Finds what would stop the fit, before any budget is spent."""
-    from noisegate.methods.llm import DPLLM
+def _console_observer(asked: str, as_json: bool) -> Observer:
+    """Returns what tells a run to the operator; `asked` is what the method was called.
 
-    if not isinstance(chosen, DPLLM):
-        chosen.check_fit(device)
-        return
-    from noisegate.fitting.device import choose_device
-
-    choose_device(device)
-
-
-def _ask(
-    unfinished: Unfinished,
-    run: Run,
-    data: str,
-    device: str,
-    may_stop: Callable[[], None],
-    *,
-    shown: str | None,
-    show_values: bool,
-    going_on: bool,
-) -> Release:
-    """Reads the records; returns the release, which is on disk by then.
-
-    `shown` is what the method was called, so that the plan is shown, and why it is this one; None to show nothing.
+    With JSON, the plan is not shown, nor why the method is this one.
     """
-    from noisegate.cli.training import train
-    from noisegate.privacy.gradient_plan import CalibratedGradientPlan
+    from noisegate.run_folder import Observer
 
-    def count(done: int) -> None:
-        may_stop()
-        # Rounded: the exact number is private, and screens are recorded.
-        progress(0, f"over {done - done % 10_000:,}")
+    class ConsoleObserver(Observer):
+        watched = ERR.is_terminal
 
-    chosen = run.method
-    _check_device(chosen, device)
-    gate = run.gate(data, show_values=show_values, progress=count)
-    check_outside(unfinished.out, data)
-    if gate.schema.images is None:
-        say_files(data)
-    plan = chosen.plan(gate.schema, gate.budget)
-    with nullcontext() if going_on else unfinished.prepared(coordinates(plan)):
-        if shown is not None:
-            why = reason_of(shown, chosen, gate.schema, gate.budget.epsilon)
-            if why:
-                say(why)
-            show(plan, gate.records)
-        warn_about_delta(gate.budget.delta, gate.records)
-        warn_about_constraints(gate.schema)
-        if run.dataset is None:
-            warn("no --dataset: the cost is booked nowhere. Costs of several runs on the same records add up.")
-        if isinstance(plan, CalibratedGradientPlan):
-            with steps("Training", plan.plan.steps) as progress:
-                told: dict[str, Any] = {"device": device, "may_stop": may_stop, "progress": progress}
-                release = train(unfinished, run, gate, plan, data=data, **told)
-        else:
-            with steps("Reading records", None) as progress:
-                release = chosen.ask(gate)
-        unfinished.keep(release)
-    if gate.skipped:
-        warn(f"{gate.skipped:,} images could not be used and were left out. How many is private: keep it to yourself.")
-    return release
+        def option(self, name: str, *value: Any) -> str:
+            if name == "data":
+                return _DATA.rstrip(",") + ","
+            if name == "schema" and value and not isinstance(value[0], str | Path):
+                return "What --size, --classes and the like describe"
+            return " ".join([f"--{name.replace('_', '-')}", *map(str, value)])
 
+        def setting(self, name: str, value: Any) -> str:
+            return f"--{name} {value}" if name in ("seed", "public") else f"--set {name} {value}"
 
-def _finish(
-    unfinished: Unfinished, chosen: AnyMethod, release: Release, device: str, may_stop: Callable[[], None]
-) -> FitSummary | None:
-    """Fits and saves; returns how the fit ended. A classifier is in its release, and there is nothing to fit."""
-    from noisegate.methods.llm import DPLLM
+        def call(self, folder: RunFolder, data: Any = None) -> str:
+            records = "" if data is None else f"{shlex.quote(str(data))} "
+            return f"noisegate fit --resume {records}--out {shlex.quote(str(folder.out))}"
 
-    if not isinstance(chosen, DPLLM):
-        return _fit(unfinished, chosen, release, device, may_stop)
-    try:
-        chosen.classifier(release).save(unfinished.out)
-    except BaseException:
-        _say_what_is_kept(unfinished, "Stopped before the classifier was written.")
-        raise
-    unfinished.remove()
-    return None
+        def planned(self, run: Run, gate: Gate, plan: MethodPlan, data: Any) -> None:
+            if gate.schema.images is None:
+                say_files(data)
+            if not as_json:
+                why = reason_of(asked, run.method, gate.schema, gate.budget.epsilon)
+                if why:
+                    say(why)
+                show_plan(plan, gate.records)
+            warn_about_delta(gate.budget.delta, gate.records)
+            warn_about_constraints(gate.schema)
+            if run.dataset is None:
+                warn("no --dataset: the cost is booked nowhere. Costs of several runs on the same records add up.")
 
+        def working(self, title: str, total: int | None) -> AbstractContextManager[Callable[[int, str], None]]:
+            return steps(title, total)
 
-def _fit(
-    unfinished: Unfinished, chosen: MethodKind, release: Release, device: str, may_stop: Callable[[], None]
-) -> FitSummary:
-    """Fits and saves; whatever stops it, the budget is not lost."""
-    fitting = chosen.fitting(release, device=device)
-    unfinished.restore(fitting)
-    saved = time.monotonic()
+        def queried(self, gate: Gate) -> None:
+            if gate.skipped:
+                left_out = f"{gate.skipped:,} images could not be used and were left out."
+                warn(f"{left_out} How many is private: keep it to yourself.")
 
-    with steps("Fitting", fitting.steps) as progress:
+        def say(self, text: str) -> None:
+            say(text)
 
-        def report(state: FitState) -> None:
-            nonlocal saved
-            may_stop()
-            progress(state.step, closeness(state.discrepancy))
-            if time.monotonic() - saved > CHECKPOINT_SECONDS:
-                unfinished.checkpoint(fitting)
-                saved = time.monotonic()
+        def warn(self, text: str) -> None:
+            warn(text)
 
-        try:
-            fitting.run(report)
-            synthesizer = chosen.synthesizer(release, fitting)
-            synthesizer.save(unfinished.out)
-        except BaseException:
-            unfinished.checkpoint(fitting)
-            _say_what_is_kept(unfinished, f"Stopped at step {fitting.step}.")
-            raise
-    unfinished.remove()
-    return synthesizer.summary
+        def kept(self, error: BaseException, text: str, call: str) -> None:
+            say(text)
+            say(f"  {call}")
 
-
-def _say_what_is_kept(unfinished: Unfinished, stopped: str) -> None:
-    if unfinished.resumable:
-        say(f"{stopped} The budget is spent and the release is kept; go on with:")
-        say(f"  noisegate fit --resume --out {unfinished.out}")
+    return ConsoleObserver()
 
 
 def _report(release: Release, summary: FitSummary | None, out: Path, seconds: float, as_json: bool) -> None:

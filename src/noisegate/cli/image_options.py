@@ -90,10 +90,11 @@ def described_schema(path: Path | None, options: Mapping[str, Any]) -> Schema:
 
     Raises:
         OptionError: if both are given, or neither, or an option is unusable.
-        SchemaError: if they describe no schema.
+        SchemaError: if they describe no schema, or images that this machine has not the memory for.
     """
     from noisegate.cli.arguments import require_schema
     from noisegate.schema import Schema
+    from noisegate.schema.pixels import fit_bytes, require_memory
 
     given = given_options(options)
     if given and path is not None:
@@ -101,7 +102,10 @@ def described_schema(path: Path | None, options: Mapping[str, Any]) -> Schema:
             f"--schema {path} and {written(given)} both describe the records; leave one of them out. (`noisegate "
             "schema init --images` writes the options into a file.)"
         )
-    return image_schema(given) if given else Schema.from_toml(require_schema(path))
+    schema = image_schema(given) if given else Schema.from_toml(require_schema(path))
+    if schema.images is not None:
+        require_memory(schema.images.shape, fit_bytes(schema.images.shape), "a fit to them")
+    return schema
 
 
 def image_schema(given: Mapping[str, Any]) -> Schema:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from noisegate.cli.arguments import AdjacencyOption, Delta, Json, LedgerOption
+from noisegate.cli.arguments import AdjacencyOption, Delta, Json, LedgerOption, Verbs
 from noisegate.cli.console import OUT, print_json, say, table, warn
-from noisegate.cli.verbs import Verbs
 from noisegate.errors import LedgerWarning
+from noisegate.ledger.ledger import Entry, Ledger
 from noisegate.privacy.events import event_to_json
-from noisegate.privacy.ledger import Account, Entry, Ledger
 
 app = typer.Typer(
     cls=Verbs, no_args_is_help=True, help="Keep the books of what was spent.", rich_markup_mode="markdown"
@@ -21,7 +21,7 @@ Dataset = Annotated[str, typer.Argument(help="Name of the data set.")]
 
 
 @app.command("register")
-def register(
+def register_command(
     dataset: Dataset,
     epsilon: Annotated[float, typer.Option("--epsilon", help="Cap on ε over all runs, for good.")],
     delta: Delta = 1e-5,
@@ -43,7 +43,7 @@ def register(
 
 
 @app.command("show")
-def show(
+def show_command(
     dataset: Annotated[str | None, typer.Argument(help="Name of the data set; all when left out.")] = None,
     ledger: LedgerOption = None,
     as_json: Json = False,
@@ -52,7 +52,7 @@ def show(
     book = Ledger(ledger)
     accounts = book.show(dataset)
     if as_json:
-        print_json({"accounts": [_account(account) for account in accounts]})
+        print_json({"accounts": [asdict(account) | {"adjacency": account.adjacency.value} for account in accounts]})
         return
     rows = [
         [
@@ -73,23 +73,8 @@ def show(
     OUT.print("left ε: the most that one more run may cost; done, open and void: numbers of runs; open ones are spent.")
 
 
-def _account(account: Account) -> dict[str, object]:
-    return {
-        "dataset": account.dataset,
-        "epsilon": account.epsilon,
-        "delta": account.delta,
-        "adjacency": account.adjacency.value,
-        "unit": account.unit,
-        "spent": account.spent,
-        "remaining": account.remaining,
-        "committed": account.committed,
-        "reserved": account.reserved,
-        "voided": account.voided,
-    }
-
-
 @app.command("history")
-def history(dataset: Dataset, ledger: LedgerOption = None, as_json: Json = False) -> None:
+def history_command(dataset: Dataset, ledger: LedgerOption = None, as_json: Json = False) -> None:
     """Show every entry of a data set, in order."""
     entries = Ledger(ledger).history(dataset)
     if as_json:
@@ -119,7 +104,7 @@ def _entry(entry: Entry) -> dict[str, object]:
 
 
 @app.command("check")
-def check(ledger: LedgerOption = None, as_json: Json = False) -> None:
+def check_command(ledger: LedgerOption = None, as_json: Json = False) -> None:
     """Recompute the hash chain and every account; an edited, removed or reordered entry is found."""
     book = Ledger(ledger)
     rows = book.check()

@@ -10,8 +10,8 @@ import typer
 
 from noisegate._version import __version__
 from noisegate.cli import audit, demo, evaluate, explain, fit, ledger, plan, predict, pretrain, sample, schema, verify
+from noisegate.cli.arguments import Verbs
 from noisegate.cli.ending import end
-from noisegate.cli.verbs import Verbs
 
 VERBS = (
     *("demo", "schema", "plan", "fit", "sample", "evaluate", "explain", "predict"),
@@ -39,17 +39,17 @@ app = typer.Typer(
     "claimed.",
 )
 app.add_typer(schema.app, name="schema")
-app.command("plan")(plan.plan)
-app.command("fit")(fit.fit)
-app.command("sample")(sample.sample)
-app.command("evaluate")(evaluate.evaluate)
-app.command("explain")(explain.explain)
-app.command("predict")(predict.predict)
-app.command("verify")(verify.verify)
-app.command("audit")(audit.audit)
+app.command("plan")(plan.plan_command)
+app.command("fit")(fit.fit_command)
+app.command("sample")(sample.sample_command)
+app.command("evaluate")(evaluate.evaluate_command)
+app.command("explain")(explain.explain_command)
+app.command("predict")(predict.predict_command)
+app.command("verify")(verify.verify_command)
+app.command("audit")(audit.audit_command)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(pretrain.app, name="pretrain")
-app.command("demo")(demo.demo)
+app.command("demo")(demo.demo_command)
 
 
 def _version(show: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -35,20 +34,18 @@ from noisegate.cli.image_options import (
     described_schema,
 )
 from noisegate.errors import OptionError
-from noisegate.privacy.adjacency import Adjacency
-from noisegate.privacy.units import RECORD, unit_text, used
+from noisegate.privacy.sensitivity import RECORD, Adjacency, unit_text, used
 
 if TYPE_CHECKING:
-    from noisegate.methods.catalogue import AnyMethod
-    from noisegate.methods.method import MethodPlan
-    from noisegate.privacy.plan import PlannedRelease, Question
-    from noisegate.privacy.trade_off import ErrorBound
+    from noisegate.features.error_bounds import ErrorBound
+    from noisegate.methods.method import Method as MethodKind
+    from noisegate.privacy.plan import MethodPlan
     from noisegate.schema import Schema
 
 BOUNDED = "the expected absolute error of the noisy squared MMD by features against that by their kernel without noise"
 
 
-def plan(
+def plan_command(
     context: typer.Context,
     epsilon: Epsilon,
     schema: SchemaOption = None,
@@ -75,8 +72,7 @@ def plan(
 
     Images: `noisegate plan --size 28 --channels 1 --classes 10 --epsilon 1 --records 60000`
     """
-    from noisegate.methods.for_images import make_for
-    from noisegate.methods.method import ErrorBounded
+    from noisegate.methods.registry import make_for
     from noisegate.privacy.plan import Budget
 
     if records is not None and records < 1:
@@ -94,26 +90,23 @@ def plan(
     warn_about_delta(delta, records)
     warn_about_constraints(known)
     why = reason_of(method, chosen, known, epsilon)
-    bounds = chosen.error_bounds(known, budget, records) if records and isinstance(chosen, ErrorBounded) else ()
+    bounds = chosen.error_bounds(known, budget, records) if records else ()
     if as_json:
-        data = {"method": chosen.name, "reason": why, **describe(calibrated, records)}
+        data = {"method": chosen.name, "reason": why, **calibrated.describe(records)}
         print_json(data | {"error_bounds": [describe_bound(bound) for bound in bounds]})
         return
     if why:
         OUT.print(why)
-    show(calibrated, records)
+    show_plan(calibrated, records)
     for bound in bounds:
         OUT.print(bound_text(bound))
 
 
-def reason_of(asked: str, chosen: AnyMethod, schema: Schema, epsilon: float) -> str | None:
+def reason_of(asked: str, chosen: MethodKind, schema: Schema, epsilon: float) -> str | None:
     """Returns what `auto` does with a table or with images, and why; None for a method that was named."""
-    from noisegate.methods.automatic import AUTO, image_reason, reason
-    from noisegate.methods.pairwise.method import Pairwise
+    from noisegate.methods.registry import AUTO
 
-    if asked == AUTO and schema.images is not None:
-        return image_reason(chosen.name, schema)
-    return reason(chosen, schema, epsilon) if asked == AUTO and isinstance(chosen, Pairwise) else None
+    return chosen.why(schema, epsilon) if asked == AUTO else None
 
 
 def warn_about_delta(delta: float, records: float | None) -> None:
@@ -125,71 +118,9 @@ def warn_about_delta(delta: float, records: float | None) -> None:
         )
 
 
-def coordinates(plan: MethodPlan) -> int:
-    """Returns about how many numbers will be released."""
-    from noisegate.privacy.gradient_plan import CalibratedGradientPlan
-
-    if isinstance(plan, CalibratedGradientPlan):
-        sizes = (math.prod(shape) for shape in plan.plan.released.values())
-        return sum(sizes) + sum(release.question.coordinates for release in plan.releases)
-    return int(describe(plan, None)["coordinates"])
-
-
-def describe(plan: MethodPlan, records: int | None) -> dict[str, Any]:
-    """Returns a plan as a JSON object."""
-    from noisegate.privacy.gradient_plan import CalibratedGradientPlan
-    from noisegate.privacy.marginal_plan import MarginalPlan
-    from noisegate.privacy.plan import CalibratedPlan
-
-    if isinstance(plan, MarginalPlan):
-        return plan.describe(records)
-    if isinstance(plan, CalibratedGradientPlan):
-        return plan.describe(records) | {"releases": [_describe_release(one, records) for one in plan.releases]}
-    if not isinstance(plan, CalibratedPlan):
-        raise TypeError(f"no description of a {type(plan).__name__}")
-    numbers = sum(release.question.coordinates for release in plan.releases)
-    per_record = sum(_seconds_per_record(release.question) for release in plan.releases)
-    return {
-        "epsilon": plan.budget.epsilon,
-        "delta": plan.budget.delta,
-        "adjacency": plan.budget.adjacency.value,
-        "unit": plan.budget.unit,
-        "contributions": plan.budget.contributions,
-        "releases": [_describe_release(release, records) for release in plan.releases],
-        "coordinates": numbers,
-        # Rough: about 1e5 draws a second on one core, and two int64 sums a thread beside 300 MB of libraries.
-        "seconds_at_the_gate": None if records is None else records * per_record + numbers / 1e5,
-        "megabytes_at_the_gate": 300 + numbers * 8 * 8 / 1e6,
-    }
-
-
-def _describe_release(release: PlannedRelease, records: int | None) -> dict[str, Any]:
-    question = release.question
-    noise_norm = release.noise_std_natural * math.sqrt(question.coordinates)
-    return {
-        "name": question.name,
-        "dim": question.dim,
-        "columns": question.columns,
-        "adaptive": question.adaptive,
-        "norm": question.norm,
-        "sensitivity": release.sensitivity / question.grid.scale,
-        "sensitivity_grid": release.sensitivity,
-        "noise_std": release.noise_std_natural,
-        "noise_std_grid": release.noise_std,
-        "noise_multiplier": release.event.noise_multiplier,
-        "sampler": release.sampler.value,
-        "signal_to_noise": None if records is None else records * question.norm / noise_norm,
-    }
-
-
-def _seconds_per_record(question: Question) -> float:
-    """Returns what a core needs, roughly: reading a cell of each table, or computing every feature."""
-    return 5e-9 * question.tables if question.tables else question.dim / 4e8
-
-
-def show(plan: MethodPlan, records: int | None) -> None:
+def show_plan(plan: MethodPlan, records: int | None) -> None:
     """Prints a plan for people."""
-    data, budget = describe(plan, records), plan.budget
+    data, budget = plan.describe(records), plan.budget
     if "rho" in data:
         _show_marginals(data)
         return

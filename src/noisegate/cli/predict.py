@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
+from noisegate.atomic import check_outside
 from noisegate.cli.arguments import Json
-from noisegate.cli.asked import read_records
 from noisegate.cli.console import print_json, say, steps
-from noisegate.cli.reading import check_outside
 
 
-def predict(
+def predict_command(
     model: Annotated[Path, typer.Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote.")],
     data: Annotated[Path, typer.Argument(help="Records of your own, CSV or Parquet; the label may be left out.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .csv or .parquet.")],
@@ -29,8 +28,9 @@ def predict(
     import numpy as np
     import pyarrow as pa
 
-    from noisegate.classifiers.locally_linear import LocallyLinear
+    from noisegate.cli.explaining import read_records
     from noisegate.cli.writing import table_writer
+    from noisegate.models.locally_linear import LocallyLinear
     from noisegate.schema import Schema
 
     check_outside(out, data)

@@ -6,22 +6,21 @@ import hashlib
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisegate.cli.arguments import Json
+from noisegate.cli.arguments import Json, Verbs
 from noisegate.cli.console import OUT, print_json, say, warn
 from noisegate.cli.console import steps as progress_of
-from noisegate.cli.verbs import Verbs
 from noisegate.errors import OptionError
 from noisegate.seeds import MOST_EVALUATION_SEED
 
 if TYPE_CHECKING:
+    from noisegate.contrib.pretraining.encoder import EncoderFitting
+    from noisegate.contrib.pretraining.images import PublicImages
+    from noisegate.contrib.pretraining.training import Pretraining
     from noisegate.networks.named import FrozenNetwork
-    from noisegate.pretraining.encoder import EncoderFitting
-    from noisegate.pretraining.images import PublicImages
-    from noisegate.pretraining.kept import Interruptible
 
 CHECKPOINT_SECONDS = 30.0
 
@@ -34,7 +33,7 @@ app = typer.Typer(
 
 
 @app.callback()
-def pretrain() -> None:
+def pretrain_command() -> None:
     """Train a network on public images: an encoder of them, or a decoder of its features."""
 
 
@@ -61,16 +60,16 @@ def encoder(
     An interrupted training goes on where it was when the same command is given again. It runs on one thread: the same
     command makes the same file on a machine of the same kind.
     """
+    from noisegate.atomic import new_file
+    from noisegate.contrib.pretraining.encoder import EncoderFitting, EncoderTraining
+    from noisegate.contrib.pretraining.training import partial_of
     from noisegate.networks.encoder import SIDE
-    from noisegate.output.whole import new_file
-    from noisegate.pretraining.encoder import EncoderFitting, EncoderTraining
-    from noisegate.pretraining.kept import partial_of, take_up
 
     settings = EncoderTraining(epochs=epochs, seed=seed)
     if out.exists():
         raise OptionError(f"--out {out} exists; choose another name, or remove it first.")
     fitting = EncoderFitting(_public(images, SIDE, 3, label=label, on_error=on_error), settings)
-    if take_up(fitting, partial_of(out)):
+    if fitting.resume(partial_of(out)):
         say(f"Going on after {fitting.step} of {fitting.steps} steps.")
     loss = _train(fitting, partial_of(out))
     with new_file(out) as path:
@@ -113,12 +112,12 @@ def decoder(
     An interrupted training goes on where it was when the same command is given again. It runs on a GPU when there is
     one, else on one thread of the processor, where the same command makes the same file on a machine of the same kind.
     """
-    from noisegate.fitting.device import choose_device
+    from noisegate.atomic import new_file
+    from noisegate.contrib.pretraining.decoder import DecoderFitting, DecoderTraining
+    from noisegate.contrib.pretraining.decoder_grid import write_grid
+    from noisegate.contrib.pretraining.training import partial_of
+    from noisegate.devices import choose_device
     from noisegate.networks.decoder import decoder_bytes, default_channels
-    from noisegate.output.whole import new_file
-    from noisegate.pretraining.decoder import DecoderFitting, DecoderTraining
-    from noisegate.pretraining.decoder_grid import write_grid
-    from noisegate.pretraining.kept import partial_of, take_up
     from noisegate.schema.pixels import ImageShape
 
     settings, network = DecoderTraining(steps=steps, seed=seed), _encoder_of(encoder)
@@ -131,7 +130,7 @@ def decoder(
     public = _public(images, size, channels, label=None, on_error=on_error)
     say("Looking for the neighbours of each image.")
     fitting = DecoderFitting(public, network, settings, device=device)
-    if take_up(fitting, partial_of(out)):
+    if fitting.resume(partial_of(out)):
         say(f"Going on after {fitting.step} of {fitting.steps} steps.")
 
     def draw() -> None:
@@ -167,8 +166,8 @@ def _encoder_of(file: Path | None) -> FrozenNetwork:
 def _public(images: Path, size: int, channels: int, *, label: str | None, on_error: str) -> PublicImages:
     from dataclasses import replace
 
-    from noisegate.pretraining.images import read_public_images
-    from noisegate.pretraining.instances import grey
+    from noisegate.contrib.pretraining.images import read_public_images
+    from noisegate.contrib.pretraining.instances import grey
 
     say(f"Reading {images}.")
     public = read_public_images(images, size=size, label=label, on_error=on_error)
@@ -177,15 +176,14 @@ def _public(images: Path, size: int, channels: int, *, label: str | None, on_err
     return replace(public, pixels=grey(public.pixels)) if channels == 1 else public
 
 
-def _train(fitting: Interruptible, partial: Path, seen: Callable[[], None] = lambda: None) -> float:
+def _train(fitting: Pretraining[Any], partial: Path, seen: Callable[[], None] = lambda: None) -> float:
     """Runs the training, kept at `partial` every half minute and when it is stopped; returns the last steps' loss.
 
     `seen` is called whenever it was kept.
     """
     import torch
 
-    from noisegate.fitting.device import one_thread
-    from noisegate.pretraining.kept import keep
+    from noisegate.devices import one_thread
 
     saved, loss = time.monotonic(), float("nan")
     with progress_of("Training", fitting.steps) as progress:
@@ -195,7 +193,7 @@ def _train(fitting: Interruptible, partial: Path, seen: Callable[[], None] = lam
             loss = found if loss != loss else 0.98 * loss + 0.02 * found
             progress(done, f"loss {loss:.3f}")
             if time.monotonic() - saved > CHECKPOINT_SECONDS:
-                keep(fitting, partial)
+                fitting.save(partial)
                 seen()
                 saved = time.monotonic()
 
@@ -203,7 +201,7 @@ def _train(fitting: Interruptible, partial: Path, seen: Callable[[], None] = lam
             with one_thread(torch.device("cpu")):
                 fitting.run(report)
         except BaseException:
-            keep(fitting, partial)
+            fitting.save(partial)
             say(f"Stopped after {fitting.step} of {fitting.steps} steps; the same command goes on from there.")
             raise
     return loss

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,21 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisegate.cli.arguments import Json
-from noisegate.cli.conditions import read_conditions
 from noisegate.cli.console import print_json, say, steps
 from noisegate.errors import OptionError
 from noisegate.seeds import MOST_SEED
 
 if TYPE_CHECKING:
-    from noisegate.output.image_batch import ImageBatch
+    from noisegate.models.output.image_batch import ImageBatch
+    from noisegate.models.synthesizer import Synthesizer
     from noisegate.schema import Schema
-    from noisegate.synthesizer import Synthesizer
 
 # Cells from which the size of the file is estimated first, and cells of the file that it is estimated by.
 _MANY_NUMBERS, _PROBE_NUMBERS = 50_000_000, 100_000
 
 
-def sample(
+def sample_command(
     model: Annotated[Path, typer.Argument(help="Folder that `noisegate fit --out` wrote.")],
     n: Annotated[int, typer.Option("--records", "-n", help="Number of synthetic records.")],
     out: Annotated[
@@ -60,7 +60,7 @@ def sample(
 
     Images: `noisegate sample model -n 20000 -o synthetic.parquet --grid grid.png`
     """
-    from noisegate.synthesizer import MOST_ROWS, Synthesizer
+    from noisegate.models.synthesizer import MOST_ROWS, Synthesizer
 
     if n >= MOST_ROWS:
         raise OptionError(f"-n {n:,}: at most {MOST_ROWS - 1:,} records are made at once; ask for fewer.")
@@ -123,8 +123,8 @@ def _write_images(
     synthesizer: Synthesizer, n: int, out: Path, seed: int | None, where: Mapping[str, Any], grid: Path | None
 ) -> None:
     """Writes images, and a picture of some; both files appear, or neither."""
-    from noisegate.output.grid import MOST_CLASSES, SampleGrid
-    from noisegate.output.whole import new_file, unwritable
+    from noisegate.atomic import new_file, unwritable
+    from noisegate.models.output.grid import MOST_CLASSES, SampleGrid
 
     form = synthesizer.schema.images
     assert form is not None
@@ -154,8 +154,8 @@ def _write_images(
 def _writer(schema: Schema, n: int, out: Path) -> Iterator[Callable[[ImageBatch], None]]:
     """Yields a function that writes images in the form that the ending of `out` asks for."""
     from noisegate.cli.writing import table_writer
-    from noisegate.output.columns import pixel_table
-    from noisegate.output.formats import image_writer
+    from noisegate.models.output.formats import image_writer
+    from noisegate.models.output.image_batch import pixel_table
 
     if out.suffix == ".csv":
         with table_writer(out, schema) as append:
@@ -164,3 +164,25 @@ def _writer(schema: Schema, n: int, out: Path) -> Iterator[Callable[[ImageBatch]
     assert schema.images is not None
     with image_writer(out, schema.images, n) as write:
         yield write
+
+
+_CONDITION = re.compile(r"\s*(.+?)\s*(>=|<=|=)\s*(.*?)\s*", re.DOTALL)
+
+
+def read_conditions(texts: list[str] | None) -> dict[str, str | tuple[str | None, str | None]]:
+    """Returns what each column shall be by conditions such as `age>=18`, as `Synthesizer.sample` takes it.
+
+    Raises:
+        OptionError: if a text is no condition, or two of them say the same of one column.
+    """
+    said: dict[str, dict[str, str]] = {}
+    for text in texts or []:
+        match = _CONDITION.fullmatch(text)
+        if match is None or (match[2] != "=" and not match[3]):
+            raise OptionError(f"--where {text!r} must look like NAME=VALUE, NAME>=VALUE or NAME<=VALUE.")
+        name, sign, value = match.groups()
+        signs = said.setdefault(name, {})
+        if sign in signs or "=" in signs or (sign == "=" and signs):
+            raise OptionError(f"--where {text!r} speaks of column {name!r} once more; say it in one condition.")
+        signs[sign] = value
+    return {name: signs["="] if "=" in signs else (signs.get(">="), signs.get("<=")) for name, signs in said.items()}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisegate.cli.arguments import AdjacencyOption, Delta, Epsilon, Json, LedgerOption
-from noisegate.cli.console import OUT, print_json, say, steps, table, warn, warn_about_constraints
+from noisegate.cli.arguments import AdjacencyOption, Delta, Epsilon, Json, LedgerOption, Verbs
+from noisegate.cli.console import OUT, print_json, say, say_files, steps, table, warn, warn_about_constraints
 from noisegate.cli.image_options import (
     Channels,
     Classes,
@@ -20,18 +20,17 @@ from noisegate.cli.image_options import (
     image_schema,
     written,
 )
-from noisegate.cli.reading import say_files
-from noisegate.cli.verbs import Verbs
 from noisegate.cli.writing import new_file
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
-    from noisegate.gate.discovery import Discovery, SchemaGate
+    from noisegate.gate.queries.discovery import Discovery, SchemaGate
     from noisegate.schema import Schema
 
 # Bytes that the disk must have before anything is spent: a schema of thousands of columns needs fewer.
 _ROOM = 2**20
 _MOST_SHOWN = 500
+_MUCH = 2**29  # bytes of memory that are worth telling
 
 app = typer.Typer(
     cls=Verbs, no_args_is_help=True, help="Describe the columns: public knowledge only.", rich_markup_mode="markdown"
@@ -96,12 +95,16 @@ def _init_images(public: Path | None, out: Path, described: dict[str, Any]) -> N
 
 
 def _pictured(schema: Schema) -> str:
-    """Returns in words what a schema of images says."""
+    """Returns in words what a schema of images says, and the memory that reading large ones takes."""
+    from noisegate.schema.pixels import fit_bytes
+
     form = schema.images
     assert form is not None
     labels = f"with {len(form.labels)} labels in {form.label!r}" if form.label is not None else "without labels"
     converted = "; grey and colour are converted" if form.convert else ""
-    return f"images of {form.shape} pixels {labels}; those of another size: {form.resize}{converted}"
+    needed = fit_bytes(form.shape)
+    memory = f"; a fit to them takes about {needed / 1e9:,.1f} GB of memory" if needed > _MUCH else ""
+    return f"images of {form.shape} pixels {labels}; those of another size: {form.resize}{converted}{memory}"
 
 
 @app.command("discover")
@@ -142,9 +145,9 @@ def discover(
 
     Example: `noisegate schema discover private.csv --epsilon 0.1 --kinds "age=integer,job=categorical" -o schema.toml`
     """
-    from noisegate.cli.interrupts import held
-    from noisegate.gate.discovery import SchemaGate
-    from noisegate.privacy.ledger import Ledger
+    from noisegate.gate.queries.discovery import SchemaGate
+    from noisegate.ledger.ledger import Ledger
+    from noisegate.runs import held
     from noisegate.schema_certificate import certificate_path
 
     asked: dict[str, Any] = {

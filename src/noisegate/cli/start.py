@@ -10,15 +10,15 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STOPPED = 130
 
 
-def run() -> None:
+def start() -> None:
     """Runs the command line, and exits."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a shell's background job ignores it
         signal.signal(signal.SIGINT, _stop)
     signal.signal(signal.SIGTERM, _stop)
-    from noisegate.cli.main import run as run_verb
+    from noisegate.cli.main import run
 
     try:
-        run_verb()
+        run()
     finally:
         # What there was to say is said: nothing may interrupt the interpreter while it clears up.
         for number in _SIGNALS:
@@ -31,5 +31,8 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
     os._exit(_STOPPED)
 
 
+run = start  # what scripts that are installed already call
+
+
 if __name__ == "__main__":
-    run()
+    start()

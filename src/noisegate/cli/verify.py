@@ -10,10 +10,10 @@ from rich.markup import escape
 
 from noisegate.cli.arguments import Json
 from noisegate.cli.console import OUT, print_json
-from noisegate.privacy.units import used
+from noisegate.privacy.sensitivity import used
 
 
-def verify(
+def verify_command(
     model: Annotated[
         Path, typer.Argument(help="Folder that `noisegate fit --out` wrote, or SCHEMA.certificate.json of a discovery.")
     ],
@@ -28,8 +28,8 @@ def verify(
     if model.is_file():
         _verify_schema(model, as_json)
         return
-    from noisegate.model_folder import verify_model
-    from noisegate.privacy.certificate_page import schema_cost
+    from noisegate.models.folder import verify_model
+    from noisegate.privacy.certificate import schema_cost
 
     found = verify_model(model)
     certificate = found.certificate

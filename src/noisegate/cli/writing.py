@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from noisegate.atomic import new_file
 from noisegate.errors import OptionError
-from noisegate.output.whole import new_file
 
 if TYPE_CHECKING:
     import pyarrow as pa

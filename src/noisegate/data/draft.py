@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisegate.data.frames import read_table
-from noisegate.data.parse import Parsed, Parser, UnexpectedType, days, floats, integers, is_text, microseconds
 from noisegate.errors import DataError, SchemaError
 from noisegate.schema import (
     DEFAULT_MISSING_VALUES,
@@ -27,6 +26,7 @@ from noisegate.schema import (
     Schema,
 )
 from noisegate.schema.checks import MAX_STEPS, TEXT_PADDING
+from noisegate.schema.parse import Parsed, Parser, UnexpectedType, days, floats, integers, is_text, microseconds
 
 MAX_LEVELS = 200
 """Text with more distinct values than this is taken for free text or identifiers."""

@@ -11,8 +11,9 @@ import narwhals as nw
 import pyarrow as pa
 import pyarrow.compute
 
-from noisegate.data.files import check_alike, find_files
+from noisegate.data.problems import check_alike
 from noisegate.data.sources import open_source
+from noisegate.data.tables.files import find_files
 from noisegate.errors import DataError
 from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode
 
@@ -21,7 +22,7 @@ def read_table(path: str | Path, schema: Schema | None = None, *, show_values: b
     """Read all records of a CSV or Parquet file, or of a folder of either, into memory.
 
     With a schema, the table has its columns and types, and values outside the bounds are moved to the bound; with one
-    of images, the path may also hold images (`noisegate.data.images.ImageSource`).
+    of images, the path may also hold images (`noisegate.data.images.images.ImageSource`).
     Without one, it has the columns of the files, as text where the files are CSV.
 
     Raises:
@@ -31,9 +32,9 @@ def read_table(path: str | Path, schema: Schema | None = None, *, show_values: b
         source = open_source(path, schema, show_values=show_values)
         return decode(EncodedTable.concatenate(list(source.batches())), schema)
     tables, origins = [], find_files(Path(path))
-    check_alike([(origin.name, [name for name, _ in origin.columns().values()]) for origin in origins], show_names=True)
+    check_alike([(origin.name, [name for name, _ in origin.columns()]) for origin in origins], show_names=True)
     for origin in origins:
-        columns = dict(origin.columns().values())
+        columns = dict(origin.columns())
         if len(columns) < len(origin.columns()):
             raise DataError(f"{origin.name}: two columns have the same name; rename or remove one")
         batches = [pa.table(dict(arrays)) for arrays in origin.batches(list(columns), 1 << 16)]

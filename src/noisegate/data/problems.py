@@ -4,34 +4,68 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
-from noisegate.data.encode import CellProblem, TypeProblem
 from noisegate.errors import DataError
-from noisegate.schema import Boolean, Column, Continuous, Date, Datetime, Integer, Schema
+from noisegate.schema import Boolean, Categorical, Column, Continuous, Date, Datetime, Integer, Ordinal, Schema
+from noisegate.schema.encode import CellProblem, TypeProblem
 
-_NOT_SHOWN = "not shown; use --show-values (in Python: show_values=True) to see it"
+NOT_SHOWN = "not shown; use --show-values (in Python: show_values=True) to see it"
 
-
-def cell_error(problem: CellProblem, place: str, *, show_values: bool) -> DataError:
-    """Return the error for one cell; ``place`` says where it is, such as ``adult.csv, line 7``."""
-    column, where = problem.column, f"{place}, column {problem.column.name!r}"
-    if problem.missing:
-        return DataError(
-            f"{where}: the value is missing, and the schema allows none here; set missing = true for this column, "
-            "or fill the value in"
-        )
-    found = repr(problem.value) if show_values else f"another value ({_NOT_SHOWN})"
-    return DataError(f"{where}: expected {_expected(column)}, found {found}; {_cure(column)}")
+_T = TypeVar("_T")
+_EXPECTED: dict[type[Column], str] = {
+    Continuous: "a number",
+    Integer: "a whole number",
+    Date: "a date such as 2020-12-31",
+    Boolean: "true or false (or yes/no, 1/0)",
+}
 
 
-def type_error(problem: TypeProblem, name: str) -> DataError:
-    """Return the error for a column of the wrong type in the data called ``name``."""
-    column = problem.column
-    return DataError(
-        f"{name}, column {column.name!r}: expected {_expected(column)}, found a column of {problem.found}; "
-        f"convert the column, or describe it as another kind than {column.kind!r} in the schema"
-    )
+class Placed(Protocol):
+    """Something that holds records: a file, a folder, or a table in memory."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it: a file name or ``DataFrame``."""
+        ...
+
+    def place(self, row: int) -> str:
+        """Return where the record at position ``row`` stands, such as ``adult.csv, line 7``."""
+        ...
+
+
+class Problem(Exception):  # noqa: N818 - not an error for users; `told` adds the place, and makes it one
+    """What is wrong with one record of a batch, or with all of a column.
+
+    Attributes:
+        row: position in the batch; None for the whole column.
+        says: column and reason; ``{found}`` in it stands for the value.
+        value: what was found; private.
+    """
+
+    def __init__(self, row: int | None, says: str, value: Any = None) -> None:
+        super().__init__()
+        self.row, self.says, self.value = row, says, value
+
+
+def told(read: Callable[[], _T], origin: Placed, done: int = 0, *, show_values: bool) -> _T:
+    """Return what ``read`` does; ``done`` records of the origin stand before its batch.
+
+    Raises:
+        DataError: in place of a problem, with the place of the record.
+    """
+    try:
+        return read()
+    except CellProblem as problem:
+        row, text, value = problem.row, _of_cell(problem), problem.value
+    except TypeProblem as problem:
+        row, text, value = None, _of_type(problem), None
+    except Problem as problem:
+        row, text, value = problem.row, problem.says, problem.value
+    found = repr(value) if show_values else f"another value ({NOT_SHOWN})"
+    # Outside the handlers: a problem, which holds the cell, must not travel along as the context of the error.
+    raise DataError(f"{origin.name if row is None else origin.place(done + row)}, {text.replace('{found}', found)}")
 
 
 def check_header(found: Sequence[str], schema: Schema, name: str, *, show_names: bool) -> None:
@@ -56,34 +90,82 @@ def check_header(found: Sequence[str], schema: Schema, name: str, *, show_names:
     absent = [column for column in schema.names if column not in seen]
     extra = [column for column in found if column not in known]
     if absent:
+        near = difflib.get_close_matches(absent[0], extra, n=1)
         raise DataError(
-            f"{name}: column {_quoted(absent)} of the schema is not in the data{_near(absent[0], extra)}; "
+            f"{name}: column {', '.join(map(repr, absent))} of the schema is not in the data"
+            f"{f' (is it the one called {near[0]!r}?)' if near else ''}; "
             "add it to the data, or remove it from the schema"
         )
-    if extra and "" in extra:
+    check_titles(found if "" in extra else extra, name)
+    if extra:
+        quoted = ", ".join('"' + column.replace("\\", "\\\\").replace('"', '\\"') + '"' for column in extra)
+        raise DataError(
+            f"{name}: column {', '.join(map(repr, extra))} is not in the schema; describe it there, or set "
+            f"ignore = [{quoted}] at the top of the schema"
+        )
+
+
+def check_titles(found: Sequence[str], name: str) -> None:
+    """Require that every column has a name.
+
+    Raises:
+        DataError: by the number of the first that has none.
+    """
+    if "" in found:
         raise DataError(
             f"{name}: column {list(found).index('') + 1} has no name; remove it (pandas: write with index=False)"
         )
-    if extra:
-        raise DataError(
-            f"{name}: column {_quoted(extra)} is not in the schema; describe it there, or set "
-            f"ignore = [{', '.join(map(_toml_quoted, extra))}] at the top of the schema"
+
+
+def check_alike(headers: Sequence[tuple[str, Sequence[str]]], *, show_names: bool) -> None:
+    """Require the same columns in all files of a folder, in any order.
+
+    Args:
+        headers: name and columns of each file.
+        show_names: whether names of columns may be quoted; the first line of a text without a header is a record.
+
+    Raises:
+        DataError: naming the file and the column that another one has not.
+    """
+    first, expected = headers[0]
+    for name, found in headers[1:]:
+        for here, columns, there, others in ((name, found, first, expected), (first, expected, name, found)):
+            known = set(others)
+            place = next((place for place, column in enumerate(columns) if column not in known), None)
+            if place is not None:
+                shown = repr(columns[place]) if show_names else f"number {place + 1}"
+                raise DataError(
+                    f"{name}: the files of a folder are read as one table, and column {shown} of {here} is not in "
+                    f"{there}; make the files alike, or move away the one that does not belong there"
+                )
+
+
+def _of_cell(problem: CellProblem) -> str:
+    column = problem.column
+    where = f"column {column.name!r}"
+    if problem.missing:
+        return (
+            f"{where}: the value is missing, and the schema allows none here; set missing = true for this column, "
+            "or fill the value in"
         )
+    return f"{where}: expected {_expected(column)}, found {{found}}; {_cure(column)}"
+
+
+def _of_type(problem: TypeProblem) -> str:
+    column = problem.column
+    return (
+        f"column {column.name!r}: expected {_expected(column)}, found a column of {problem.found}; "
+        f"convert the column, or describe it as another kind than {column.kind!r} in the schema"
+    )
 
 
 def _expected(column: Column) -> str:
-    if isinstance(column, Continuous):
-        return "a number"
-    if isinstance(column, Integer):
-        return "a whole number"
-    if isinstance(column, Date):
-        return "a date such as 2020-12-31"
     if isinstance(column, Datetime):
         zone = "with a time zone, such as 2020-12-31T23:59:59Z" if column.aware else "such as 2020-12-31T23:59:59"
         return f"a moment {zone}"
-    if isinstance(column, Boolean):
-        return "true or false (or yes/no, 1/0)"
-    return f"one of the {len(column.levels)} levels in the schema"
+    if isinstance(column, Ordinal | Categorical):
+        return f"one of the {len(column.levels)} levels in the schema"
+    return _EXPECTED[type(column)]
 
 
 def _cure(column: Column) -> str:
@@ -92,16 +174,3 @@ def _cure(column: Column) -> str:
     if column.kind == "ordinal":
         return "add the level to the schema; levels must be public knowledge"
     return "correct the data, list the value in missing_values, or describe the column as another kind in the schema"
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names)
-
-
-def _toml_quoted(name: str) -> str:
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _near(name: str, others: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, others, n=1)
-    return f" (is it the one called {near[0]!r}?)" if near else ""

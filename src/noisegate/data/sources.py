@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from noisegate.data.tables import TableSource
+from noisegate.data.tables.tables import TableSource
 from noisegate.data.units import UnitLimit
 from noisegate.errors import OptionError
-from noisegate.schema import EncodedTable, Schema
+from noisegate.records import Rows
+from noisegate.schema import Schema
 
 
 class RecordSource(Protocol):
-    """Private records that the gate reads, as often as it has rounds.
+    """Private records that the gate reads, as often as it has rounds; `reading.Source` says what each method does.
 
     Attributes:
         schema: the schema that the records must fit.
@@ -24,28 +25,15 @@ class RecordSource(Protocol):
     name: str
 
     def check(self) -> None:
-        """Check all that can be checked without reading a record.
-
-        Raises:
-            DataError: if it does not fit the schema.
-        """
+        """Check all that can be checked without reading a record."""
         ...
 
-    def batches(self) -> Iterator[EncodedTable]:
-        """Yield the records in order, in batches, in constant memory.
-
-        Raises:
-            DataError: if a record does not fit the schema, the data cannot be read, or there are no records.
-        """
+    def batches(self) -> Iterator[Rows]:
+        """Yield the records in order, in batches, in constant memory."""
         ...
 
-    def unread(self) -> Iterator[Callable[[], EncodedTable]]:
-        """Yield functions that encode some records each, to be called in any thread.
-
-        Raises:
-            DataError: by a function, if a record does not fit the schema; here, if the data cannot be read or there are
-                no records.
-        """
+    def unread(self) -> Iterator[Callable[[], Rows]]:
+        """Yield functions that encode some records each, to be called in any thread."""
         ...
 
 
@@ -72,15 +60,15 @@ def open_source(
         OptionError: if ``on_error`` is unusable, or skips records of a table.
     """
     if schema.images is not None and isinstance(data, str | Path):
-        from noisegate.data.image_origins import Asked
-        from noisegate.data.image_paths import find_images
-        from noisegate.data.images import ImageSource
+        from noisegate.data.images.images import ImageSource
+        from noisegate.data.images.origins import ImageReadOptions
+        from noisegate.data.images.paths import find_images
 
         unit = None if units is None else units.column
-        found = find_images(Path(data), Asked(form=schema.images, unit_column=unit, show_values=show_values))
+        options = ImageReadOptions(form=schema.images, unit_column=unit, show_values=show_values)
+        found = find_images(Path(data), options)
         if found is not None:
-            settings: dict[str, Any] = {"show_values": show_values, "units": units, "on_error": on_error}
-            return ImageSource(data, schema, **settings, origins=found)
+            return ImageSource(data, schema, show_values=show_values, units=units, on_error=on_error, origins=found)
     if on_error != "refuse":
         raise OptionError(
             f"on_error={on_error!r}: only images can be skipped, and the data is a table; leave on_error out"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,28 +21,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from noisegate.data.parse import is_text
+from noisegate.data.problems import Problem
+from noisegate.errors import DataError, OptionError
+from noisegate.schema import Schema
 from noisegate.schema.checks import TEXT_PADDING
+from noisegate.schema.parse import Mask, is_text
 
-Mask = npt.NDArray[np.bool_]
 Keys = npt.NDArray[np.uint64]
 
-
-class UnitProblem(Exception):  # noqa: N818 - not an error for users; the caller adds file and line, and makes it one
-    """A record whose unit is missing, or cannot be told from others.
-
-    Attributes:
-        row: Position in the batch.
-        missing: Whether it is missing.
-    """
-
-    def __init__(self, row: int, *, missing: bool) -> None:
-        super().__init__()
-        self.row, self.missing = row, missing
+_MISSING = "it is missing whose record this is; fill it in, or leave such records out of the data"
+_CLAMPED = "numbers beyond 64 bits cannot be told from each other; write units as text"
 
 
-class UnitTypeProblem(Exception):  # noqa: N818 - as above
-    """A unit column of a type in which one unit may be written in several ways, such as decimal numbers."""
+class UnitProblem(Problem):
+    """A record whose unit is missing or cannot be told from others, or a column of a type that does not tell units."""
+
+    @property
+    def missing(self) -> bool:
+        """Whether the unit is missing."""
+        return self.says.endswith(_MISSING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +57,37 @@ class UnitLimit:
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
 
+def check_unit_name(units: UnitLimit | None, schema: Schema) -> None:
+    """Require that the schema does not describe the column of the units.
+
+    Raises:
+        OptionError: if it does.
+    """
+    if units is not None and units.column in schema.names:
+        raise OptionError(
+            f"unit_column={units.column!r} is described in the schema, so synthetic records would copy it; "
+            "take it out of the schema. The data may have it all the same."
+        )
+
+
+def check_unit_column(column: str, found: Sequence[tuple[str, pa.DataType]], name: str) -> None:
+    """Require the column once in the header of the data called ``name``, and of a type that tells units apart.
+
+    Raises:
+        DataError: if it is not so.
+    """
+    kinds = [kind for title, kind in found if title == column]
+    if len(kinds) != 1:
+        what = "is not in the data" if not kinds else "is in the data more than once"
+        raise DataError(
+            f"{name}: the unit column {column!r} {what}; name the column that says whose record each one is"
+        )
+    try:
+        _names(pa.array([], kinds[0]), column)
+    except UnitProblem as problem:
+        raise DataError(f"{name}, {problem.says}") from None
+
+
 class UnitCounter:
     """How many records of each unit were met, in one pass over the data.
 
@@ -72,24 +101,20 @@ class UnitCounter:
         self._table = HashTable()
 
     def used(self, units: pa.Array) -> Mask:
-        """Returns which of the next records are used, (rows,).
-
-        Args:
-            units: The unit of each record, in the order of the data.
+        """Returns which of the next records are used, (rows,), by the unit of each, in the order of the data.
 
         Raises:
-            UnitProblem: for the first record whose unit is missing, or a number beyond 64 bits.
-            UnitTypeProblem: if the units are neither text, bytes nor whole numbers.
+            UnitProblem: for the first record whose unit is missing, or a number beyond 64 bits; or for all, if they are
+                neither text, bytes nor whole numbers.
         """
-        names = unit_names(units)
-        clamped = _clamped(units)
-        if clamped.any():
-            raise UnitProblem(int(np.argmax(clamped)), missing=False)
+        column = self._limit.column
+        names = _names(units, column)
         absent = names.is_null()
         if pt.is_string(names.type):
             absent = pc.or_(absent, pc.is_in(names, value_set=self._missing))
-        if pc.any(absent).as_py():
-            raise UnitProblem(int(np.argmax(absent.to_numpy(zero_copy_only=False))), missing=True)
+        for wrong, says in ((_clamped(units), _CLAMPED), (absent.to_numpy(zero_copy_only=False), _MISSING)):
+            if wrong.any():
+                raise UnitProblem(int(np.argmax(wrong)), f"column {column!r}: {says}")
         coded = names.dictionary_encode()
         places = coded.indices.to_numpy(zero_copy_only=False).astype(np.intp)
         met = np.bincount(places, minlength=len(coded.dictionary))
@@ -104,22 +129,22 @@ class UnitCounter:
         return np.frombuffer(joined, dtype=np.uint64).reshape(-1, 2)
 
 
-def unit_names(units: pa.Array) -> pa.Array:
-    """Returns units as text (whole numbers in decimal, without surrounding blanks) or as bytes.
-
-    Raises:
-        UnitTypeProblem: if they are of another type.
-    """
-    kind = units.type.value_type if pt.is_dictionary(units.type) else units.type
+def _names(units: pa.Array, column: str) -> pa.Array:
+    """Returns units as text (whole numbers in decimal, without surrounding blanks) or as bytes."""
     if pt.is_dictionary(units.type):
         units = units.dictionary_decode()
+    kind = units.type
     if pt.is_integer(kind) or pt.is_null(kind):
         return units.cast(pa.string())
     if is_text(kind):
         return pc.utf8_trim(units.cast(pa.string()), characters=TEXT_PADDING)
     if pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_fixed_size_binary(kind):
         return units.cast(pa.binary())
-    raise UnitTypeProblem
+    raise UnitProblem(
+        None,
+        f"column {column!r}: expected text or whole numbers that name the units, found a column of {kind}, where one "
+        "unit may be written in several ways; convert the column",
+    )
 
 
 def _clamped(units: pa.Array) -> Mask:
@@ -151,13 +176,7 @@ class HashTable:
         return self._size
 
     def add(self, keys: Keys, amounts: npt.NDArray[np.intp], most: int) -> npt.NDArray[np.intp]:
-        """Adds to the number of each key, and returns what it was before; numbers stop at `most`.
-
-        Args:
-            keys: (n, 2), all different.
-            amounts: (n,), at least 0.
-            most: At most 65,535.
-        """
+        """Adds to the number of each key, (n, 2), all different, and returns it as it was; it stops at `most` < 2¹⁶."""
         while 3 * (self._size + len(keys)) > 2 * len(self._taken):
             self._grow()
         slots = self._slots(keys)

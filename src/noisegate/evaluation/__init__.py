@@ -5,68 +5,61 @@ Everything here is computed on real data, so it is outside the privacy guarantee
 
 from __future__ import annotations
 
-from noisegate.evaluation.bins import DifferentBins, different_bins
-from noisegate.evaluation.caveat import CAVEAT
-from noisegate.evaluation.codes import code_distances
-from noisegate.evaluation.downstream import DownstreamReport, downstream_scores
-from noisegate.evaluation.frechet import frechet_distance
-from noisegate.evaluation.image_classifiers import ImageClassifiers, read_classifiers
-from noisegate.evaluation.image_features import EncoderFeatures, ImageFeatures, Pixels, named_features
-from noisegate.evaluation.image_reading import ImageSet, images_of, images_of_arrays
-from noisegate.evaluation.image_report import ImageReport, evaluate_images
-from noisegate.evaluation.image_training import Training
-from noisegate.evaluation.kid import KernelDistance, kernel_distance
-from noisegate.evaluation.manifold import Manifold, manifold_figures
-from noisegate.evaluation.marginals import MarginalReport, OrderDistance, marginal_distances
-from noisegate.evaluation.mixture_likelihood import Coverage, LabelledMixture, coverage, negative_log_likelihood
-from noisegate.evaluation.networks import NETWORKS, NETWORKS_VERSION, build_network
-from noisegate.evaluation.networks_protocol import network_scores
-from noisegate.evaluation.networks_report import NetworkOptions, NetworksReport
-from noisegate.evaluation.prd import DistributionScores, distribution_scores
-from noisegate.evaluation.protocol import TwelveReport, twelve_scores
-from noisegate.evaluation.report import Report, evaluate
-from noisegate.evaluation.scores import Scores
-from noisegate.evaluation.seeds import SeedSummary, over_seeds
-from noisegate.evaluation.selection_report import SelectionReport
-from noisegate.evaluation.selection_training import SelectionRecipe
-from noisegate.evaluation.synthetic_selection import synthetic_selection_scores
-from noisegate.evaluation.training import LabelledRows
-from noisegate.evaluation.twelve import TWELVE_VERSION, Twelve, twelve
+import warnings
+from typing import Any
+
+from noisegate.evaluation.features import EncoderFeatures, ImageFeatures, Pixels, named_features
+from noisegate.evaluation.images import images_of, images_of_arrays
+from noisegate.evaluation.metrics.frechet import frechet_distance
+from noisegate.evaluation.metrics.kid import KernelDistance, kernel_distance
+from noisegate.evaluation.metrics.manifold import Manifold, manifold_figures
+from noisegate.evaluation.metrics.marginals import MarginalReport, OrderDistance, marginal_distances
+from noisegate.evaluation.metrics.ndb import DifferentBins, different_bins
+from noisegate.evaluation.metrics.prd import DistributionScores, distribution_scores
+from noisegate.evaluation.metrics.result import CAVEAT
+from noisegate.evaluation.report import ImageReport, Report, evaluate, evaluate_images
+from noisegate.evaluation.tables import downstream_scores
+from noisegate.evaluation.utility.network_settings import NetworkOptions, SelectionRecipe, Training
+from noisegate.evaluation.utility.networks import NETWORKS, NETWORKS_VERSION, build_network
+from noisegate.evaluation.utility.recipe import LabelledRows, Recipe, Suite
+from noisegate.evaluation.utility.runner import UtilityReport, utility_scores
+from noisegate.evaluation.utility.scores import Scores
+from noisegate.evaluation.utility.suites import (
+    THREE_VERSION,
+    TWELVE_VERSION,
+    networks,
+    read_classifiers,
+    selected_networks,
+    three,
+    twelve,
+)
 
 __all__ = [
     "CAVEAT",
     "NETWORKS",
     "NETWORKS_VERSION",
+    "THREE_VERSION",
     "TWELVE_VERSION",
-    "Coverage",
     "DifferentBins",
     "DistributionScores",
-    "DownstreamReport",
     "EncoderFeatures",
-    "ImageClassifiers",
     "ImageFeatures",
     "ImageReport",
-    "ImageSet",
     "KernelDistance",
-    "LabelledMixture",
     "LabelledRows",
     "Manifold",
     "MarginalReport",
     "NetworkOptions",
-    "NetworksReport",
     "OrderDistance",
     "Pixels",
+    "Recipe",
     "Report",
     "Scores",
-    "SeedSummary",
     "SelectionRecipe",
-    "SelectionReport",
+    "Suite",
     "Training",
-    "Twelve",
-    "TwelveReport",
+    "UtilityReport",
     "build_network",
-    "code_distances",
-    "coverage",
     "different_bins",
     "distribution_scores",
     "downstream_scores",
@@ -79,11 +72,21 @@ __all__ = [
     "manifold_figures",
     "marginal_distances",
     "named_features",
-    "negative_log_likelihood",
-    "network_scores",
-    "over_seeds",
+    "networks",
     "read_classifiers",
-    "synthetic_selection_scores",
+    "selected_networks",
+    "three",
     "twelve",
-    "twelve_scores",
+    "utility_scores",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Give what has another name since this version, with a warning."""
+    from noisegate.evaluation.renamed import RENAMED
+
+    if name not in RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found, now = RENAMED[name]
+    warnings.warn(f"noisegate.evaluation.{name} is now {now}", DeprecationWarning, stacklevel=2)
+    return found

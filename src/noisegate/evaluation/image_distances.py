@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from noisegate.evaluation.bins import PER_BIN, DifferentBins, bins_name, different_bins
-from noisegate.evaluation.frechet import frechet_distance, frechet_name
-from noisegate.evaluation.image_features import ImageFeatures, Pixels
-from noisegate.evaluation.image_reading import ImageSet
-from noisegate.evaluation.kid import KernelDistance, kernel_distance, kernel_name
-from noisegate.evaluation.manifold import NEIGHBOURS, Manifold, manifold_figures
-from noisegate.evaluation.prd import CLUSTERS, DistributionScores, distribution_scores, prd_name
+from noisegate.evaluation.features import ImageFeatures, Pixels
+from noisegate.evaluation.images import drawn
+from noisegate.evaluation.metrics.frechet import frechet_distance
+from noisegate.evaluation.metrics.kid import KernelDistance, kernel_distance
+from noisegate.evaluation.metrics.manifold import NEIGHBOURS, Manifold, manifold_figures
+from noisegate.evaluation.metrics.ndb import PER_BIN, DifferentBins, different_bins
+from noisegate.evaluation.metrics.prd import CLUSTERS, DistributionScores, distribution_scores
+from noisegate.records import Images
 
 IMAGES = 10_000
 """Of either set, unless more are asked for."""
@@ -46,16 +47,28 @@ class ImageDistances:
             "features": self.features,
             "synthetic_images": self.synthetic,
             "real_images": self.real,
-            frechet_name(self.features): self.frechet,
-            kernel_name(self.features): self.kernel.to_json(),
+            f"frechet({self.features})": self.frechet,
+            KernelDistance.named(self.features): self.kernel.to_json(),
             "manifold": self.manifold.to_json() if self.manifold else None,
-            prd_name(self.features): self.distribution.to_json() if self.distribution else None,
-            bins_name(Pixels.name): self.bins.to_json() if self.bins else None,
+            DistributionScores.named(self.features): self.distribution.to_json() if self.distribution else None,
+            DifferentBins.named(Pixels.name): self.bins.to_json() if self.bins else None,
         }
+
+    def page(self) -> dict[str, str]:
+        """The figures as they are printed, by name."""
+        found = {f"frechet({self.features})": f"{self.frechet:.3f}"}
+        for result, features in (
+            (self.kernel, self.features),
+            (self.manifold, self.features),
+            (self.distribution, self.features),
+            (self.bins, Pixels.name),
+        ):
+            found |= result.page(features) if result else {}
+        return {**found, "images": f"{self.synthetic:,} vs {self.real:,}"}
 
 
 def image_distances(
-    synthetic: ImageSet, real: ImageSet, features: ImageFeatures, *, images: int = IMAGES, seed: int = 0
+    synthetic: Images, real: Images, features: ImageFeatures, *, images: int = IMAGES, seed: int = 0
 ) -> ImageDistances:
     """Measure the distances on at most so many images of either set.
 
@@ -69,8 +82,8 @@ def image_distances(
     Raises:
         DataError: a set has fewer than two images, or the features are not finite.
     """
-    drawn = [several.first(images, seed=seed) for several in (synthetic, real)]
-    ours, theirs = map(features, drawn)
+    some = [drawn(several, images, seed=seed) for several in (synthetic, real)]
+    ours, theirs = map(features, some)
     fewer = min(len(ours), len(theirs))
     return ImageDistances(
         features=features.name,
@@ -80,5 +93,5 @@ def image_distances(
         kernel=kernel_distance(ours, theirs, seed=seed),
         manifold=manifold_figures(ours, theirs) if fewer > NEIGHBOURS else None,
         distribution=distribution_scores(ours, theirs, seed=seed) if 2 * fewer >= CLUSTERS else None,
-        bins=different_bins(*map(Pixels(), drawn), seed=seed) if len(theirs) >= 2 * PER_BIN else None,
+        bins=different_bins(*map(Pixels(), some), seed=seed) if len(theirs) >= 2 * PER_BIN else None,
     )

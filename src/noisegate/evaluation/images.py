@@ -1,25 +1,137 @@
-"""Rows of a table as images: which column is which pixel, and the intensities in [0, 1]."""
+"""Images that are compared: drawn, checked, and taken from encoded records, arrays or tables of pixels.
+
+Files of images are decoded in one place of the library, by the rules of the schema. What they are decoded to is
+public knowledge (:class:`~noisegate.records.Images`), so the evaluation takes that, or plain arrays, and never reaches
+for the reader itself.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from noisegate.errors import DataError, OptionError
+from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.evaluation.reading import read_numbers
-from noisegate.schema import Column, Continuous, Integer, Schema
+from noisegate.evaluation.utility.recipe import LabelledRows
+from noisegate.records import Images, Rows
+from noisegate.schema import Column, Continuous, ImageForm, Integer, Schema
+from noisegate.schema.decode import as_images
 from noisegate.schema.pixels import ImageShape
 
-_PIXEL = re.compile(r"pixel_(\d+)_(\d+)(?:_(\d+))?")
-_CURE = "describe the images with noisegate.schema.pixel_schema"
+
+def images_of(batches: Iterable[Rows], schema: Schema) -> Images:
+    """Gather encoded images, as the sources of the library and its generators give them.
+
+    Args:
+        batches: images; or intensities in [0, 1], and the label as the one coded column if there is one.
+        schema: of images.
+
+    Raises:
+        SchemaError: the schema is not one of images.
+        DataError: there are no images.
+    """
+    form = image_form(schema)
+    found = [as_images(batch, form) for batch in batches]
+    if not sum(map(len, found)):
+        raise DataError("there are no images; expected at least one")
+    images = Rows.concatenate(found)
+    assert isinstance(images, Images)  # as all of them are
+    return images
+
+
+def images_of_arrays(pixels: np.ndarray, labels: Sequence[str | int] | np.ndarray | None, form: ImageForm) -> Images:
+    """Take arrays, such as the ``images`` and ``labels`` of an ``.npz`` file.
+
+    Args:
+        pixels: uint8, (rows, height, width, channels), or (rows, height, width) with one channel.
+        labels: one of the labels of the form for each image; None without labels.
+        form: what images there may be.
+
+    Raises:
+        DataError: the arrays are no images of the form, or a label is none of its labels.
+    """
+    if pixels.ndim == 3:
+        pixels = pixels[..., None]
+    codes = None
+    if labels is not None:
+        places = {label: place for place, label in enumerate(form.labels)}
+        values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+        unknown = sum(value not in places for value in values)
+        if unknown:
+            raise DataError(
+                f"{unknown} of {len(values)} images have a label that is none of the {len(places)} labels of the "
+                "schema; correct one of them"
+            )
+        codes = np.array([places[value] for value in values], dtype=np.int32)
+    if codes is not None and len(codes) != len(pixels):
+        raise DataError(f"the given images have {len(codes)} labels; expected one for each of {len(pixels)}")
+    check_pixels(pixels)
+    images = Images(pixels, codes)
+    check_images(images, "given", form)
+    return images
+
+
+def image_form(schema: Schema) -> ImageForm:
+    """Give what the schema says of images.
+
+    Raises:
+        SchemaError: it describes a table.
+    """
+    if schema.images is None:
+        raise SchemaError("the schema describes a table; describe images with noisegate.schema.pixel_schema(...)")
+    return schema.images
+
+
+def check_images(images: Images, what: str, form: ImageForm) -> None:
+    """Make sure that these are images of a form; ``what`` names them in an error, for instance "synthetic".
+
+    Raises:
+        DataError: there is none, they are of another shape, or there are labels where there should be none.
+    """
+    shape = form.shape
+    if images.pixels.shape[1:] != shape.axes:
+        raise DataError(
+            f"the {what} images have the shape {images.pixels.shape} and the type uint8; expected uint8 of shape "
+            f"(rows, {shape.height}, {shape.width}, {shape.channels})"
+        )
+    if not len(images):
+        raise DataError(f"there are no {what} images; expected at least one")
+    if (images.labels is None) != (form.label is None):
+        raise DataError(f"the {what} images and the schema do not agree about labels; give both or neither")
+
+
+def check_pixels(pixels: np.ndarray) -> None:
+    """Make sure that an array holds images.
+
+    Raises:
+        DataError: it is not uint8 of shape (rows, height, width, channels), or has no rows.
+    """
+    if pixels.ndim != 4 or pixels.dtype != np.uint8 or not len(pixels):
+        raise DataError(
+            f"images have the shape {pixels.shape} and the type {pixels.dtype}; expected at least one, uint8 of shape "
+            "(rows, height, width, channels)"
+        )
+
+
+def drawn(images: Images, count: int, *, seed: int) -> np.ndarray:
+    """Give the pixels of at most ``count`` images, drawn without replacement by a public seed if there are more."""
+    if len(images) <= count:
+        return images.pixels
+    picked: np.ndarray = images.pixels[np.random.default_rng(seed).choice(len(images), count, replace=False)]
+    return picked
+
+
+def labelled(images: Images) -> LabelledRows:
+    """Give images that have labels as rows for classifiers."""
+    assert images.labels is not None
+    return LabelledRows(features=images.pixels, labels=images.labels)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pixels:
+class PixelColumns:
     """The columns of a table that are the intensities of an image.
 
     Attributes:
@@ -31,15 +143,10 @@ class Pixels:
     columns: tuple[Continuous | Integer, ...]
 
     def read(self, table: pa.Table, schema: Schema, what: str) -> np.ndarray:
-        """Read the intensities.
-
-        Args:
-            table: with a row for each image.
-            schema: its columns.
-            what: names the table in an error, for instance "test".
+        """Read the intensities; ``what`` names the table in an error, for instance "test".
 
         Returns:
-            float32 in [0, 1] of shape (rows, height · width · channels): 0 the lower bound of a column, 1 the upper.
+            float32 in [0, 1] of shape (rows, height, width, channels): 0 the lower bound of a column, 1 the upper.
 
         Raises:
             DataError: a column is not there, or one of its values is missing or no number.
@@ -52,10 +159,10 @@ class Pixels:
                     f"column {column.name!r} of the {what} table is missing or no number in {gaps} row(s); networks "
                     "need every pixel: fill them, or leave these rows out"
                 )
-        return images
+        return images.reshape(-1, self.shape.height, self.shape.width, self.shape.channels)
 
 
-def find_pixels(schema: Schema, image: ImageShape | None = None) -> Pixels:
+def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns:
     """Find the pixels among the columns of a schema: all columns but the label.
 
     Names as :func:`noisegate.schema.pixel_schema` gives them say where each pixel stands, in whatever order the columns
@@ -65,40 +172,34 @@ def find_pixels(schema: Schema, image: ImageShape | None = None) -> Pixels:
         schema: of the table.
         image: the shape; None to take it from the names.
 
-    Returns:
-        The columns in the order of the image, and its shape.
-
     Raises:
         OptionError: a column is no pixel, the shape cannot be told or does not fit the columns.
     """
     label = schema.label_column
     columns = [_intensity(column) for column in schema.columns if label is None or column.name != label.name]
-    named = _by_name(columns)
-    if image is None:
-        if named is None:
-            raise OptionError(
-                f"the names of the {len(columns)} columns do not tell the shape of an image; give it as --image "
-                f"HEIGHT,WIDTH,CHANNELS (in Python: image=ImageShape(...)), or {_CURE}"
-            )
-        return named
-    if image.size != len(columns):
+    by_name = {column.name: column for column in columns}
+    named = _named_shape(list(by_name))
+    if image is None and named is None:
+        raise OptionError(
+            f"the names of the {len(columns)} columns do not tell the shape of an image; give it as --image "
+            "HEIGHT,WIDTH,CHANNELS (in Python: image=ImageShape(...)), or describe the images with "
+            "noisegate.schema.pixel_schema"
+        )
+    if image is not None and image.size != len(columns):
         raise OptionError(
             f"image {image} has {image.size} intensities, the schema {len(columns)} columns besides the label; correct "
             "one of them"
         )
-    if named is not None and named.shape != image:
-        raise OptionError(f"image {image} does not fit the names of the columns, which are those of {named.shape}")
-    return named or Pixels(shape=image, columns=tuple(columns))
+    if named is None:
+        assert image is not None  # as said above
+        return PixelColumns(shape=image, columns=tuple(columns))
+    if image not in (None, named):
+        raise OptionError(f"image {image} does not fit the names of the columns, which are those of {named}")
+    return PixelColumns(shape=named, columns=tuple(by_name[named.pixel_name(place)] for place in range(named.size)))
 
 
 def read_image(text: str) -> ImageShape:
-    """Read a shape.
-
-    Args:
-        text: height, width and channels, separated by commas, for instance "28,28,1"; channels may be left out.
-
-    Returns:
-        The shape.
+    """Read a shape: height, width and channels, separated by commas, for instance "28,28,1"; channels may be left out.
 
     Raises:
         OptionError: it is none.
@@ -116,14 +217,13 @@ def _intensity(column: Column) -> Continuous | Integer:
     return column
 
 
-def _by_name(columns: Sequence[Continuous | Integer]) -> Pixels | None:
-    """The image whose pixels the names are; None unless they are all of them, each once."""
-    found = [_PIXEL.fullmatch(column.name) for column in columns]
-    places = [tuple(int(part or 0) for part in match.groups()) for match in found if match]
-    if not places or len(places) < len(columns):
+def _named_shape(names: Sequence[str]) -> ImageShape | None:
+    """The shape of the image whose pixels the names are; None unless they are all of them."""
+    numbers = [[int(part) for part in name.split("_")[1:] if part.isdecimal()] for name in names]
+    last = max(numbers, default=[])
+    if len(last) not in (2, 3):
         return None
-    height, width, channels = (max(along) + 1 for along in zip(*places, strict=True))
-    if len(set(places)) != len(places) or height * width * channels != len(places):
+    shape = ImageShape(**dict(zip(("height", "width", "channels"), (place + 1 for place in last), strict=False)))
+    if shape.size != len(names):
         return None
-    ordered = [column for _, column in sorted(zip(places, columns, strict=True), key=lambda pair: pair[0])]
-    return Pixels(shape=ImageShape(height=height, width=width, channels=channels), columns=tuple(ordered))
+    return shape if {shape.pixel_name(place) for place in range(shape.size)} == set(names) else None

@@ -1,23 +1,22 @@
 """Inception-v3 as published Fréchet distances use it, with weights from a file that is already on this machine.
 
-The network is the one of Heusel et al. (2017), in the PyTorch form of ``pytorch-fid``: torchvision's Inception-v3 with
-1,008 classes, average pooling that leaves padding out, and maximum pooling in the last block. Images are stretched to
-299 x 299 (bilinear) and scaled to [-1, 1]; the features are the 2,048 before the last layer.
+The network is the one of [Heusel et al., 2017](https://arxiv.org/abs/1706.08500), in the PyTorch form of
+``pytorch-fid``: torchvision's Inception-v3 with 1,008 classes, average pooling that leaves padding out, and maximum
+pooling in the last block. Images are stretched to 299 x 299 (bilinear) and scaled to [-1, 1]; the features are the
+2,048 before the last layer. torch is loaded when this module is.
 """
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
 
 from noisegate.errors import ModelError
-from noisegate.evaluation.feature_batches import in_batches
-
-if TYPE_CHECKING:
-    from torch import nn
 
 DIGEST = "6726825d"
 """What the SHA-256 of the weights starts with: the part that their publishers put into the name of the file."""
@@ -30,41 +29,33 @@ SIDE = 299
 _AVERAGING = tuple(f"Mixed_{block}" for block in ("5b", "5c", "5d", "6b", "6c", "6d", "6e", "7b"))
 
 
-class Inception:
-    """Features whose Fréchet distance is the "FID".
+def build_inception() -> nn.Module:
+    """Build the network with no weights worth anything.
 
-    Args:
-        weights: the file; None to look for :data:`FILES` in the cache of torch. Nothing is downloaded.
+    Returns:
+        A module from (rows, 1 or 3 channels, height, width), intensities in [0, 1], to (rows, 2048).
 
     Raises:
-        ModelError: the file is not there, is another one, or torchvision is not installed.
+        ModelError: torchvision is not installed.
     """
-
-    name = "inception-v3"
-
-    def __init__(self, weights: Path | None = None) -> None:
-        path = _found() if weights is None else weights
-        self._network = build_inception()
-        load(self._network, path)
-
-    def __call__(self, pixels: np.ndarray) -> np.ndarray:
-        """Give 2,048 features per image."""
-        return in_batches(self._network, pixels)
+    try:
+        from torchvision.models import inception_v3  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    except ImportError as error:
+        raise ModelError("Inception-v3 needs torchvision: pip install 'noisegate[vision]'") from error
+    network = inception_v3(weights=None, aux_logits=False, transform_input=False, init_weights=False)
+    network.fc = nn.Identity()
+    for name in _AVERAGING:
+        average_within(getattr(network, name).branch_pool)
+    network.Mixed_7c = _LastBlock(network.Mixed_7c)
+    return _Resized(network)
 
 
 def load(network: nn.Module, path: Path, digest: str = DIGEST) -> None:
-    """Put weights from a file into the network.
-
-    Args:
-        network: of :func:`build_inception`.
-        path: the file.
-        digest: what its SHA-256 must start with.
+    """Put weights from a file into the network of :func:`build_inception`; its SHA-256 must start with ``digest``.
 
     Raises:
         ModelError: the file cannot be read, has another digest, or holds other tensors.
     """
-    import torch
-
     try:
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -84,34 +75,12 @@ def load(network: nn.Module, path: Path, digest: str = DIGEST) -> None:
         raise ModelError(f"weights of Inception-v3: {str(path)!r} holds other tensors ({error})") from None
 
 
-def build_inception() -> nn.Module:
-    """Build the network with no weights worth anything.
-
-    Returns:
-        A module from (rows, 1 or 3 channels, height, width), intensities in [0, 1], to (rows, 2048).
+def cached_weights() -> Path:
+    """Find the weights in the cache of torch.
 
     Raises:
-        ModelError: torchvision is not installed.
+        ModelError: they are not there.
     """
-    try:
-        from torchvision.models import inception_v3  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    except ImportError as error:
-        raise ModelError("Inception-v3 needs torchvision: pip install 'noisegate[vision]'") from error
-    from torch import nn
-
-    from noisegate.evaluation.inception_blocks import Resized, average_within, with_maximum
-
-    network = inception_v3(weights=None, aux_logits=False, transform_input=False, init_weights=False)
-    network.fc = nn.Identity()
-    for name in _AVERAGING:
-        average_within(getattr(network, name).branch_pool)
-    network.Mixed_7c = with_maximum(network.Mixed_7c)
-    return Resized(network, SIDE)
-
-
-def _found() -> Path:
-    import torch
-
     folder = Path(torch.hub.get_dir()) / "checkpoints"
     for name in FILES:
         if (folder / name).is_file():
@@ -120,3 +89,54 @@ def _found() -> Path:
         f"weights of Inception-v3: neither {FILES[0]!r} nor {FILES[1]!r} is in {str(folder)!r}; put one there or give "
         "its path. Nothing is downloaded"
     )
+
+
+def average_within(behind: nn.Module) -> None:
+    """Let what stands behind a 3 x 3 average pooling see means over the pixels that are there, without the padding.
+
+    Args:
+        behind: the module that gets the pooled maps, which torchvision divides by 9 everywhere.
+    """
+
+    def corrected(_: nn.Module, given: Any) -> torch.Tensor:
+        (pooled,) = given
+        there = functional.avg_pool2d(torch.ones_like(pooled[:1, :1]), kernel_size=3, stride=1, padding=1)
+        result: torch.Tensor = pooled / there
+        return result
+
+    behind.register_forward_pre_hook(corrected)
+
+
+class _Resized(nn.Module):
+    """A network behind a bilinear resampling to a square, of intensities in [-1, 1] and three channels."""
+
+    def __init__(self, inception: nn.Module) -> None:
+        super().__init__()
+        self.inception = inception
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        colour = images.expand(-1, 3, -1, -1)
+        square = functional.interpolate(colour, (SIDE, SIDE), mode="bilinear", align_corners=False)
+        features: torch.Tensor = self.inception(2 * square - 1)
+        return features
+
+
+class _LastBlock(nn.Module):
+    """torchvision's last block with maximum instead of average pooling, its parts under the same names."""
+
+    def __init__(self, block: nn.Module) -> None:
+        super().__init__()
+        for name, part in block.named_children():
+            self.add_module(name, part)
+
+    def forward(self, maps: torch.Tensor) -> torch.Tensor:
+        parts = dict(self.named_children())
+        middle = parts["branch3x3_1"](maps)
+        double = parts["branch3x3dbl_2"](parts["branch3x3dbl_1"](maps))
+        after = (
+            parts["branch1x1"](maps),
+            *(parts[name](middle) for name in ("branch3x3_2a", "branch3x3_2b")),
+            *(parts[name](double) for name in ("branch3x3dbl_3a", "branch3x3dbl_3b")),
+            parts["branch_pool"](functional.max_pool2d(maps, kernel_size=3, stride=1, padding=1)),
+        )
+        return torch.cat(after, dim=1)

@@ -1,25 +1,15 @@
-"""One column of a table, as numbers or as level codes, whatever Arrow type the column arrived in.
-
-The tables that are compared come from anywhere: decoded samples, CSV files with inferred types, data frames. So reading
-is tolerant: a value that the schema cannot place is marked *outside*, it never stops the evaluation.
-"""
+"""One column of a table that is compared, as numbers, level codes or cells: the schema's encoder, tolerant."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 
 import numpy as np
 import pyarrow as pa
 
-from noisegate.errors import DataError
-from noisegate.evaluation.levels import level_finder, spelling
-from noisegate.schema import Categorical, CodedColumn, Continuous, Date, Datetime, Integer, NumericColumn, Schema
-
-_MICROSECONDS_PER_DAY = 86_400_000_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from noisegate.errors import DataError, OptionError
+from noisegate.schema import CodedColumn, Column, NumericColumn, Schema
+from noisegate.schema.encode import encode_column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +27,8 @@ class Numbers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Levels:
-    """The values of a column with levels, as codes.
+class ColumnLevels:
+    """The values of a column as codes: of levels, or of bins of numbers.
 
     Attributes:
         codes: int64; the position of the level, then ``count`` for missing and ``count + 1`` for outside.
@@ -49,6 +39,11 @@ class Levels:
     count: int
 
     @property
+    def size(self) -> int:
+        """Number of cells, missing and outside counted."""
+        return self.count + 2
+
+    @property
     def known(self) -> np.ndarray:
         """True where the value is one of the levels."""
         known: np.ndarray = self.codes < self.count
@@ -56,147 +51,53 @@ class Levels:
 
 
 def read_numbers(table: pa.Table, column: NumericColumn, schema: Schema) -> Numbers:
-    """Read a numeric or date column on the unit scale of its bounds.
-
-    Args:
-        table: the table that holds the column.
-        column: its description.
-        schema: tells which texts mean missing.
-
-    Returns:
-        Values in [0, 1] with NaN for none, and which of them are no number.
+    """Read a numeric or date column on the unit scale of its bounds; ``schema`` tells which texts mean missing.
 
     Raises:
         DataError: the table has no such column.
     """
-    array = _array(table, column.name)
-    values, outside = (_moments if isinstance(column, Date | Datetime) else _reals)(array, column, schema)
-    lower, upper = _bounds(column)
-    width = upper - lower
-    unit = np.clip((values - lower) / (width if width > 0 else 1.0), 0.0, 1.0)
+    unit, outside = _encoded(table, column, schema)
     return Numbers(unit=unit, outside=outside)
 
 
-def read_levels(table: pa.Table, column: CodedColumn, schema: Schema) -> Levels:
-    """Read a column with levels as codes.
-
-    Args:
-        table: the table that holds the column.
-        column: its description; an unknown level counts as ``other`` where the column declares one.
-        schema: tells which texts mean missing.
-
-    Returns:
-        A code per row; missing and outside have codes of their own.
+def read_levels(table: pa.Table, column: CodedColumn, schema: Schema) -> ColumnLevels:
+    """Read a column with levels as codes; an unknown level counts as ``other`` where the column declares one.
 
     Raises:
         DataError: the table has no such column.
     """
+    codes, outside = _encoded(table, column, schema)
     count = len(column.levels)
-    find = level_finder(column)
-    other = find(column.other) if isinstance(column, Categorical) and column.other is not None else None
-    unknown = count + 1 if other is None else other
-    missing = {text.strip() for text in schema.missing_values} | {"nan"}
-
-    def place(value: object) -> float:
-        code = find(value)
-        if code is None:
-            code = count if spelling(value) in missing else unknown
-        return code
-
-    codes = _by_distinct_value(_array(table, column.name), place, none=count)
-    return Levels(codes=codes.astype(np.int64), count=count)
+    return ColumnLevels(codes=np.where(outside, count + 1, codes).astype(np.int64), count=count)
 
 
-def _array(table: pa.Table, name: str) -> pa.Array:
-    """The column as one plain array; nested values become text, which no schema can place."""
-    if name not in table.column_names:
+def cells(table: pa.Table, column: Column, schema: Schema, *, bins: int = 20) -> ColumnLevels:
+    """Put each row of a column in a cell: its level, or one of equal-width bins between the bounds of a number or date.
+
+    Raises:
+        OptionError: ``bins`` is below 1.
+        DataError: the table has no such column.
+    """
+    if bins < 1:
+        raise OptionError(f"bins is {bins}; expected at least 1")
+    if not isinstance(column, NumericColumn):
+        return read_levels(table, column, schema)
+    numbers = read_numbers(table, column, schema)
+    absent = np.isnan(numbers.unit)
+    # The upper bound belongs to the last bin.
+    binned = np.minimum(np.where(absent, 0.0, numbers.unit) * bins, bins - 1).astype(np.int64)
+    codes = np.where(absent, np.where(numbers.outside, bins + 1, bins), binned)
+    return ColumnLevels(codes=codes, count=bins)
+
+
+def _encoded(table: pa.Table, column: Column, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
+    if column.name not in table.column_names:
         raise DataError(
-            f"column {name!r} of the schema is not in the table, which has {', '.join(map(repr, table.column_names))}; "
-            "evaluate tables that were made with this schema"
+            f"column {column.name!r} of the schema is not in the table, which has "
+            f"{', '.join(map(repr, table.column_names))}; evaluate tables that were made with this schema"
         )
-    chunks = table.column(name)
-    kind = chunks.type
-    if pa.types.is_dictionary(kind):
-        chunks = chunks.cast(kind.value_type)
-    if pa.types.is_nested(kind):
-        chunks = pa.chunked_array([pa.array([None if item is None else str(item) for item in chunks.to_pylist()])])
-    return pa.concat_arrays(chunks.chunks) if chunks.num_chunks else pa.array([], type=chunks.type)
-
-
-def _by_distinct_value(array: pa.Array, place: Callable[[object], float], *, none: float) -> np.ndarray:
-    """Apply ``place`` once per distinct value and spread the results over the rows."""
-    encoded = array.dictionary_encode()
-    placed = [none if value is None else place(value) for value in encoded.dictionary.to_pylist()]
-    # One more entry, for nulls: they are -1 in the filled indices and so pick the last.
-    table = np.array([*placed, none], dtype=np.float64)
-    picked: np.ndarray = table[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
-    return picked
-
-
-def _parsed(array: pa.Array, parse: Callable[[str], float], schema: Schema) -> tuple[np.ndarray, np.ndarray]:
-    """Values of a text column; what cannot be parsed is outside."""
-    missing = {text.strip() for text in schema.missing_values} | {""}
-
-    def place(value: object) -> float:
-        text = str(value).strip()
-        if text in missing:
-            return math.nan
-        try:
-            return parse(text)
-        except (ValueError, OverflowError):
-            return math.inf
-
-    # inf is free to mark what is outside only because a text "inf" is read as the largest float.
-    values = _by_distinct_value(array, place, none=math.nan)
-    outside = np.isposinf(values)
-    return np.where(outside, math.nan, values), outside
-
-
-def _reals(array: pa.Array, column: NumericColumn, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
-    kind = array.type
-    if _is_text(kind):
-        return _parsed(array, lambda text: float(np.nan_to_num(float(text), nan=math.nan)), schema)
-    if pa.types.is_null(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or _is_number(kind):
-        values = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64)
-        return values, np.zeros(len(values), dtype=bool)
-    return _nowhere(array)
-
-
-def _moments(array: pa.Array, column: NumericColumn, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
-    """Microseconds since 1970; a moment without a time zone is read as UTC, like the bounds."""
-    kind = array.type
-    if _is_text(kind):
-        return _parsed(array, lambda text: _microseconds(datetime.fromisoformat(text)), schema)
-    if pa.types.is_null(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        zone = kind.tz if pa.types.is_timestamp(kind) else None
-        counts = array.cast(pa.timestamp("us", tz=zone), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
-        values = counts.to_numpy(zero_copy_only=False).astype(np.float64)
-        return values, np.zeros(len(values), dtype=bool)
-    return _nowhere(array)
-
-
-def _nowhere(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """A type that this column cannot hold: everything present is outside."""
-    present = array.is_valid().to_numpy(zero_copy_only=False)
-    return np.full(len(array), math.nan), present
-
-
-def _bounds(column: NumericColumn) -> tuple[float, float]:
-    if isinstance(column, Continuous | Integer):
-        return float(column.lower), float(column.upper)
-    return _microseconds(column.lower), _microseconds(column.upper)
-
-
-def _microseconds(moment: date) -> float:
-    if not isinstance(moment, datetime):
-        return float((moment - _EPOCH.date()).days * _MICROSECONDS_PER_DAY)
-    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return (aware - _EPOCH).total_seconds() * 1e6
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+    chunks = table.column(column.name)
+    array = pa.concat_arrays(chunks.chunks) if chunks.num_chunks else pa.array([], type=chunks.type)
+    positions, outside = encode_column(column, array, pa.array(schema.missing_values, pa.string()), tolerant=True)
+    assert outside is not None  # the reading was tolerant
+    return positions, outside

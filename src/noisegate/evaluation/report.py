@@ -1,20 +1,26 @@
-"""The evaluation of a synthetic table against real ones, as figures, JSON and a terminal page."""
+"""The evaluation of synthetic records against real ones, as figures, JSON and a terminal page: of tables and images."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
-from noisegate.evaluation.caveat import CAVEAT
-from noisegate.evaluation.choice import read_choice
-from noisegate.evaluation.downstream import DownstreamReport, downstream_scores, unscorable
-from noisegate.evaluation.images import find_pixels
-from noisegate.evaluation.marginals import MarginalReport, marginal_distances
-from noisegate.evaluation.networks_report import NetworkOptions
-from noisegate.evaluation.protocol import Progress
-from noisegate.evaluation.scores import Scores
+from noisegate.evaluation.features import EncoderFeatures, ImageFeatures
+from noisegate.evaluation.image_distances import IMAGES, ImageDistances, image_distances
+from noisegate.evaluation.images import check_images, find_pixels, image_form, labelled
+from noisegate.evaluation.metrics.marginals import MarginalReport, marginal_distances
+from noisegate.evaluation.metrics.result import CAVEAT
+from noisegate.evaluation.tables import downstream_scores, unscorable
+from noisegate.evaluation.utility.network_settings import NetworkOptions
+from noisegate.evaluation.utility.recipe import Suite
+from noisegate.evaluation.utility.runner import Progress, UtilityReport, utility_scores
+from noisegate.evaluation.utility.scores import Scores
+from noisegate.evaluation.utility.suites import TWELVE_VERSION, read_classifiers, read_suite
+from noisegate.records import Images
 from noisegate.schema import Schema
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
@@ -22,71 +28,144 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
+_Records = TypeVar("_Records", pa.Table, Images)
+_Distances = TypeVar("_Distances", MarginalReport, ImageDistances)
+
+_ROLES = ("synthetic", "real train (ceiling)")
+
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
-    """What a synthetic table is worth, measured on real data.
+class _Comparison(Generic[_Distances]):
+    """What synthetic records are worth, measured on real ones.
 
     Attributes:
-        compared_with: the real table that the marginals were compared with, "train" or "test".
-        marginals: distances from the synthetic to that table.
-        floor: distances from the real training to the test table: what sampling alone does. None without ``train``.
-        downstream: scores on the test table after training on the synthetic one; None when there is no usable label.
-        ceiling: the same after training on the real training table; None without ``train`` or a usable label.
+        compared_with: the real records that the distances are to, "train" or "test".
+        downstream: scores on the test records after training on the synthetic ones; None when there is no usable label.
+        ceiling: the same after training on the real training records; None without ``train`` or a usable label.
         notes: what was unusual, in words.
+        floor: distances between the real training and test records: what sampling alone does. None without ``train``.
     """
 
     compared_with: str
-    marginals: MarginalReport
-    floor: MarginalReport | None
-    downstream: DownstreamReport | None
-    ceiling: DownstreamReport | None
+    downstream: UtilityReport | None
+    ceiling: UtilityReport | None
     notes: tuple[str, ...]
+    floor: _Distances | None
+
+    _KIND: ClassVar[str] = "marginals"
 
     def to_json(self) -> dict[str, object]:
         """The figures as JSON values, with the sentence that they are outside the guarantee."""
         return {
             "caveat": CAVEAT,
             "compared_with": self.compared_with,
-            "marginals": self.marginals.to_json(),
-            "marginals_floor": self.floor.to_json() if self.floor else None,
-            "downstream": self.downstream.to_json() if self.downstream else None,
-            "downstream_ceiling": self.ceiling.to_json() if self.ceiling else None,
+            self._KIND: getattr(self, self._KIND).to_json(),
+            f"{self._KIND}_floor": self.floor.to_json() if self.floor else None,
+            "downstream": self._scores_json(self.downstream) if self.downstream else None,
+            "downstream_ceiling": self._scores_json(self.ceiling) if self.ceiling else None,
             "notes": list(self.notes),
         }
 
+    @staticmethod
+    def _scores_json(scores: UtilityReport) -> dict[str, object]:
+        return scores.to_json()
+
     def render(self) -> RenderableType:
-        """The figures as a page for ``rich.console.Console.print``, with the same sentence."""
+        """The figures as a page for ``rich.console.Console.print``, with the sentence about the guarantee."""
         from rich.console import Group
         from rich.panel import Panel
         from rich.text import Text
 
-        parts: list[RenderableType] = [self._marginal_table()]
+        parts: list[RenderableType] = [self._distance_page()]
         if self.downstream is not None:
-            parts.append(_downstream_table(self.downstream, self.ceiling))
+            parts.append(self._score_page(self.downstream))
         parts += [Text(f"Note: {note}.") for note in self.notes]
         parts.append(Panel(Text(CAVEAT, style="bold"), border_style="yellow", title="Not private"))
         return Group(*parts)
 
-    def _marginal_table(self) -> Table:
-        from rich import box
-        from rich.table import Table
+    def _distance_page(self) -> Table:
+        raise NotImplementedError
+
+    def _score_page(self, downstream: UtilityReport) -> Table:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(_Comparison[MarginalReport]):
+    """What a synthetic table is worth, measured on real data.
+
+    Attributes:
+        marginals: distances from the synthetic table to that which it is compared with.
+    """
+
+    marginals: MarginalReport
+
+    def _distance_page(self) -> Table:
         from rich.text import Text
 
-        page = Table(
-            title="Marginals: mean total variation distance (0 = the same)", title_justify="left", box=box.SIMPLE_HEAD
-        )
-        page.add_column("order")
-        page.add_column("marginals", justify="right")
-        page.add_column(f"synthetic vs {self.compared_with}", justify="right")
-        if self.floor is not None:
-            page.add_column("train vs test", justify="right")
-        page.add_column("largest")
+        headings = ["order", ">marginals", f">synthetic vs {self.compared_with}"]
+        headings += [">train vs test"] if self.floor else []
+        page = _table("Marginals: mean total variation distance (0 = the same)", *headings, "largest")
         for entry in self.marginals.orders:
             floor = [] if self.floor is None else [f"{self.floor.order(entry.order).mean:.4f}"]
             used = str(entry.used) if entry.used == entry.total else f"{entry.used} of {entry.total}"
             largest = Text(f"{entry.largest:.4f}  {' × '.join(entry.largest_columns)}")
             page.add_row(f"{entry.order}-way", used, f"{entry.mean:.4f}", *floor, largest)
+        return page
+
+    def _score_page(self, downstream: UtilityReport) -> Table:
+        title = f"Models that predict {downstream.label!r} on the test table; {downstream.averaging}"
+        suite = downstream.suite
+        title += f"; list {suite.name!r}, version {suite.version}"
+        page = _table(title, "trained on", "model", ">ROC-AUC", ">avg. prec.", ">F1", ">accuracy")
+        for what, scored in zip(_ROLES, (downstream, self.ceiling), strict=True):
+            if scored is None:
+                continue
+            for model, scores in scored.models.items():
+                page.add_row(what, model, *_figures(scores))
+                if model in scored.spread:
+                    page.add_row(what, "± over its starts", *_figures(scored.spread[model]), style="dim")
+            if scored.deviation is not None:
+                page.add_row(what, "mean of the models", *_figures(scored.mean), style="bold")
+                page.add_row(what, "± over the models", *_figures(scored.deviation))
+            page.add_section()
+        return page
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageReport(_Comparison[ImageDistances]):
+    """What synthetic images are worth, measured on real ones.
+
+    Attributes:
+        distances: between the synthetic images and those which they are compared with.
+    """
+
+    distances: ImageDistances
+
+    _KIND = "distances"
+
+    @staticmethod
+    def _scores_json(scores: UtilityReport) -> dict[str, object]:
+        return {**scores.to_image_json(), "twelve_version": TWELVE_VERSION}
+
+    def _distance_page(self) -> Table:
+        from rich.text import Text
+
+        headings = [f">synthetic vs {self.compared_with}", *([">train vs test"] if self.floor else [])]
+        page = _table("Images in features of both, and bins of pixels", "figure", *headings)
+        columns = [one.page() for one in (self.distances, self.floor) if one]
+        for name in columns[0]:
+            page.add_row(Text(name), *(column.get(name, "") for column in columns))
+        return page
+
+    def _score_page(self, downstream: UtilityReport) -> Table:
+        title = "Classifiers tested on the test images; networks chosen by held-out images of their own source"
+        page = _table(title, "trained on", "model", ">accuracy", ">F1", ">ROC-AUC")
+        for what, scored in zip(_ROLES, (downstream, self.ceiling), strict=True):
+            for model, scores in (scored.models if scored else {}).items():
+                figures = (scores.accuracy, scores.f1, scores.roc_auc)
+                page.add_row(what, model, *(f"{figure:.4f}" for figure in figures))
+            page.add_section()
         return page
 
 
@@ -96,7 +175,7 @@ def evaluate(
     schema: Schema,
     train: pa.Table | None = None,
     seed: int = 0,
-    classifiers: str = "three",
+    classifiers: str | Suite = "three",
     networks: NetworkOptions | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
@@ -111,7 +190,7 @@ def evaluate(
             says how the real training table does: the ceiling of the scores and the floor of the distances.
         seed: of the models and of the draw of 3-way marginals.
         classifiers: "three", or the "twelve" of the papers, which take minutes on a large table; for tables of pixels
-            "networks", or some of them separated by commas, as in "convnet,mlp".
+            "networks", or some of them separated by commas, as in "convnet,mlp"; or a suite.
         networks: for networks: the shape of the images, fresh starts, epochs, device; None for the defaults.
         jobs: for "twelve" and networks: processes; default: the cores that may be used.
         progress: told after each classifier: its name, how many are done, and how many there will be with those of the
@@ -123,70 +202,139 @@ def evaluate(
     Raises:
         DataError: a table has no rows or lacks a column.
         OptionError: ``classifiers`` is no such choice, ``jobs`` is below 1, or the columns are no images.
+        MissingExtraError: a classifier needs a package that is not installed.
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)
-    choice, options = read_choice(classifiers), networks or NetworkOptions()
-    if choice.networks:
-        find_pixels(schema, options.image)
-    count = choice.count(options.repeats)
-    reference = test if train is None else train
-    reason = unscorable(test, schema)
-    trained = [None if reason else synthetic, None if reason else train]
-    downstream, ceiling = (
-        None
-        if table is None
-        else downstream_scores(
-            table,
-            test,
-            schema,
-            seed=seed,
-            classifiers=classifiers,
-            networks=options,
-            jobs=jobs,
-            progress=_offset(progress, turn * count, (2 - trained.count(None)) * count),
+    suite = read_suite(classifiers, networks) if isinstance(classifiers, str) else classifiers
+    if suite.name == "networks":
+        find_pixels(schema, networks.image if networks else None)
+
+    def scores(table: pa.Table, told: Progress | None) -> UtilityReport:
+        return downstream_scores(
+            table, test, schema, seed=seed, classifiers=suite, networks=networks, jobs=jobs, progress=told
         )
-        for turn, table in enumerate(trained)
-    )
-    notes: tuple[str, ...] = (f"no downstream scores, because {reason}",) if reason else ()
-    for what, scored in (("synthetic", downstream), ("real", ceiling)):
-        notes += tuple(f"trained on the {what} table: {note}" for note in (scored.notes if scored else ()))
+
+    scored = _scored((synthetic, train), unscorable(test, schema), suite, scores, progress, "table")
     return Report(
         compared_with="test" if train is None else "train",
-        marginals=marginal_distances(synthetic, reference, schema, seed=seed),
+        marginals=marginal_distances(synthetic, test if train is None else train, schema, seed=seed),
         floor=None if train is None else marginal_distances(train, test, schema, seed=seed),
-        downstream=downstream,
-        ceiling=ceiling,
-        notes=notes,
+        downstream=scored[0],
+        ceiling=scored[1],
+        notes=scored[2],
     )
 
 
-def _offset(progress: Progress | None, before: int, total: int) -> Progress | None:
-    """Count on from the classifiers of an earlier table."""
+def evaluate_images(
+    synthetic: Images,
+    test: Images,
+    schema: Schema,
+    train: Images | None = None,
+    *,
+    classifiers: Suite | None = None,
+    features: ImageFeatures | None = None,
+    images: int = IMAGES,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> ImageReport:
+    """Measure synthetic images against real ones.
+
+    Args:
+        synthetic: the synthetic images.
+        test: real images that the synthetic ones were not made from.
+        schema: of images.
+        train: the real images that they were made from. Given, distances are to them, and the report also says how the
+            real training images do: the ceiling of the scores and the floor of the distances.
+        classifiers: what is trained, of :func:`~noisegate.evaluation.utility.suites.read_classifiers`; None for the
+            CNN.
+        features: what distances are measured in; None for the encoder in the package.
+        images: the most images of each set that distances are measured on.
+        seed: of classifiers and draws; public.
+        progress: told after each epoch and each training, with those of the ceiling.
+
+    Returns:
+        The report. Its figures are computed on real data and are not covered by the guarantee.
+
+    Raises:
+        SchemaError: the schema is not one of images.
+        DataError: a set is empty or does not have the form of the schema.
+        ModelError: the encoder in the package cannot be read.
+        MissingExtraError: a classifier needs a package that is not installed.
+    """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
+    form, suite = image_form(schema), classifiers or read_classifiers("cnn")
+    for what, several in (("synthetic", synthetic), ("test", test), ("train", train)):
+        if several is not None:
+            check_images(several, what, form)
+    suite.check_installed()
+    space = features or EncoderFeatures()
+    distances = image_distances(synthetic, test if train is None else train, space, images=images, seed=seed)
+    floor = None if train is None else image_distances(train, test, space, images=images, seed=seed)
+
+    def scores(some: Images, told: Progress | None) -> UtilityReport:
+        rows, real = labelled(some), labelled(test)
+        return utility_scores(suite, rows, real, classes=len(form.labels), seed=seed, jobs=1, progress=told)
+
+    scored = _scored((synthetic, train), _unscorable(test), suite, scores, progress, "images")
+    return ImageReport(
+        compared_with="test" if train is None else "train",
+        distances=distances,
+        floor=floor,
+        downstream=scored[0],
+        ceiling=scored[1],
+        notes=scored[2],
+    )
+
+
+def _scored(
+    sets: tuple[_Records, _Records | None],
+    reason: str,
+    suite: Suite,
+    scores: Callable[[_Records, Progress | None], UtilityReport],
+    progress: Progress | None,
+    kind: str,
+) -> tuple[UtilityReport | None, UtilityReport | None, tuple[str, ...]]:
+    """Scores after training on the synthetic and on the real records, and notes; no scores where there is a reason."""
+    if reason:
+        return None, None, (f"no downstream scores, because {reason}",)
+    total = suite.count * (1 if sets[1] is None else 2)
+    first = scores(sets[0], _counted(progress, 0, total))
+    second = None if sets[1] is None else scores(sets[1], _counted(progress, suite.count, total))
+    notes = tuple(
+        f"trained on the {what} {kind}: {note}"
+        for what, report in (("synthetic", first), ("real", second))
+        for note in (report.notes if report else ())
+    )
+    return first, second, notes
+
+
+def _counted(progress: Progress | None, before: int, total: int) -> Progress | None:
+    """Count on from the classifiers of an earlier set."""
     return None if progress is None else lambda name, done, _: progress(name, before + done, total)
 
 
-def _downstream_table(downstream: DownstreamReport, ceiling: DownstreamReport | None) -> Table:
+def _unscorable(test: Images) -> str:
+    """Why no classifier can be scored; empty where one can."""
+    if test.labels is None:
+        return "the images have no labels"
+    found = len(np.unique(test.labels))
+    return f"the test images have {found} class(es); scores need at least 2" if found < 2 else ""
+
+
+def _table(title: str, *headings: str) -> Table:
+    """A page with a title and columns; those that start with ">" are figures."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    title = Text(f"Models that predict {downstream.label!r} on the test table; {downstream.averaging}", style="italic")
-    page = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    page.add_column("trained on", no_wrap=True)
-    page.add_column("model", no_wrap=True)
-    for name in ("ROC-AUC", "avg. prec.", "F1", "accuracy"):
-        page.add_column(name, justify="right")
-    for what, scored in (("synthetic", downstream), ("real train (ceiling)", ceiling)):
-        if scored is None:
-            continue
-        for model, scores in scored.models.items():
-            page.add_row(what, model, *_figures(scores))
-            if model in scored.spread:
-                page.add_row(what, "± over its starts", *_figures(scored.spread[model]), style="dim")
-        if scored.deviation is not None:
-            page.add_row(what, "mean of the models", *_figures(scored.mean), style="bold")
-            page.add_row(what, "± over the models", *_figures(scored.deviation))
-        page.add_section()
+    page = Table(title=Text(title, style="italic"), title_justify="left", box=box.SIMPLE_HEAD)
+    for heading in headings:
+        figures = heading.startswith(">")
+        page.add_column(
+            heading.removeprefix(">"),
+            justify="right" if figures else "left",
+            no_wrap=heading in ("trained on", "model"),
+        )
     return page
 
 

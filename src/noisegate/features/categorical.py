@@ -1,17 +1,23 @@
 """One-hot codes of all coded columns, scaled so that the block's norm is exactly bounded.
 
-The published DP-MERF code feeds integer codes divided by √(number of columns), whose norm has no bound. Here a record
-has exactly one level in each of the q columns, so its one-hot vector has norm √q; divided by √q it has norm 1.
+For DP-MERF, Harder, Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603, section 4.3. Its code feeds
+integer codes divided by √(number of columns), whose norm has no bound. Here a record has exactly one level in each of
+the q columns, so its one-hot vector has norm √q; divided by √q it has norm 1.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.schema import EncodedTable
+from noisegate.features.torch_form import Constants, Made, RowForm
+from noisegate.schema import EncodedTable, Layout
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,3 +53,13 @@ class Levels:
             result[rows, offset + records.codes[:, column]] = self.amplitude
             offset += size
         return result
+
+    def of_cells(self, layout: Layout) -> RowForm:
+        """Returns the expected features over the levels of each column."""
+        import torch
+
+        def features(constants: Constants, probabilities: Made) -> Tensor:
+            chosen = [probabilities[len(layout.numeric) + column] for column in self.columns]
+            return torch.cat(chosen) * self.amplitude
+
+        return RowForm(features)

@@ -13,7 +13,6 @@ adds to a norm is below 2⁻¹⁵ for up to 1024 entries and axes; the gate clip
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,28 +20,23 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.features.feature_map import SharingMap
-from noisegate.schema import EncodedTable
-
-Rows = npt.NDArray[np.float32]
+from noisegate.features.feature_map import AfterMap, Vectors
 
 _UNIT = 2.0**25
 _SKEW = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Compression:
+class Compression(AfterMap):
     """A map after which a public projection comes.
 
     Attributes:
-        of: The map, whose vectors have norm at most 1.
         axes: Orthonormal columns, (dim of the map, dim), float64; public.
 
     Raises:
         OptionError: if the columns are not orthonormal, or do not fit the map.
     """
 
-    of: SharingMap
     axes: npt.NDArray[np.float64]
 
     def __post_init__(self) -> None:
@@ -66,16 +60,7 @@ class Compression:
         """False: axes have both signs."""
         return False
 
-    def __call__(self, records: EncodedTable) -> Rows:
-        """Returns coordinates along the axes, (rows, dim)."""
-        return self.second_half(self.first_half(records))
-
-    @property
-    def first_half(self) -> Callable[[EncodedTable], Rows]:
-        """What the map shares; see `SharingMap`."""
-        return self.of.first_half
-
-    def second_half(self, values: Rows) -> Rows:
+    def second_half(self, values: Vectors) -> Vectors:
         """Returns coordinates along the axes, (rows, dim), of what the first half gave."""
         whole = np.rint(self.of.second_half(values).astype(np.float64) * _UNIT)
         return ((whole @ self._whole) / _UNIT**2).astype(np.float32)

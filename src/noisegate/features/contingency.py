@@ -3,11 +3,21 @@
 A record touches exactly one cell of each table, so its vector has the norm √(Σ weight²) whatever the record says:
 nothing is ever clipped, and a table with a larger weight gets less noise in proportion. With all pairs of columns as
 tables this is the second moment of the record's one-hot code; a table of no column is the number of records.
+
+Guarantee G-12 (counts). A record has, in grid units, ``integer_weights[t]`` at one cell of each table t, and zero
+elsewhere, and Σ weights² ≤ units² is checked exactly. So every record keeps the bound of the grid, and the sum over
+records is weight times count. It is what `Grid.quantise` makes of the vector that the map defines: that rounds each
+coordinate alone and toward zero, and keeps what is inside the ball.
+
+Counting each table by itself costs about 2 ns a record and table on one core, however many cells it has. A matrix
+product of one-hot codes (XᵀX in float32, exact below 2²⁴ records) costs 14 ns with 24 cells a column; it wins only
+below 8 cells, where both are fast. So there is one way.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,9 +27,15 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
+from noisegate.features.feature_map import ExactSum
+from noisegate.privacy.grid import Grid
 from noisegate.schema import EncodedTable
 
 MOST_COLUMNS = 4
+# Rounding toward zero takes at most 0.4 % from a larger one, and a table of so small a weight has far more noise.
+LEAST_WEIGHT = 256
+# NumPy holds the interpreter lock while it counts; threads that took turns at every table would lose half their time.
+_COUNTING_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,6 +136,56 @@ class Contingency:
             cells *= self.sizes[column]
             cells += codes[:, column]
         return cells
+
+    def integer_weights(self, grid: Grid) -> npt.NDArray[np.int64]:
+        """Returns the weight of each table in grid units, (tables,).
+
+        Raises:
+            OptionError: if a record's vector would leave the ball of the grid, or a weight is lost in rounding.
+        """
+        # The operations of `Grid.quantise` on each coordinate.
+        with np.errstate(over="ignore"):
+            scaled = np.asarray(self.weights, dtype=np.float32) * np.float32(grid.scale)
+        units = grid.bound.units
+        weights: npt.NDArray[np.int64] = np.minimum(scaled, np.float32(units + 1)).astype(np.int64)
+        if sum(weight * weight for weight in weights.tolist()) > units * units:
+            raise OptionError(
+                f"the vectors of the contingency tables have norm {self.norm:g}, the question was planned with "
+                f"norm={grid.norm:g}; plan it with the norm of its map, or a larger one."
+            )
+        least = int(weights.argmin())
+        if weights[least] < LEAST_WEIGHT:
+            raise OptionError(
+                f"table {self.tables[least]!r}: its weight {self.weights[least]:g} is too small beside the norm "
+                f"{grid.norm:g} of all, below {LEAST_WEIGHT / grid.scale:g}; give it more weight, or leave it out."
+            )
+        return weights
+
+    def exact_sum(self, grid: Grid) -> ExactSum | None:
+        """Returns the counts of cells, each times its weight in grid units; see `ExactMap`."""
+        if grid.centre is not None:
+            return None
+        weights = self.integer_weights(grid).tolist()
+
+        def add(sums: npt.NDArray[np.int64], records: EncodedTable) -> None:
+            codes = self.codes(records)
+            with _COUNTING_LOCK:
+                columns = codes.T.astype(np.intp)
+                work = base = np.empty(len(records), dtype=np.intp)
+                first: tuple[int, ...] | None = None
+                for place, table in enumerate(self.tables):
+                    cells = sums[self.starts[place] : self.starts[place + 1]]
+                    if not table:
+                        cells += weights[place] * len(records)
+                        continue
+                    if table[:-1] != first:
+                        first, base = table[:-1], self.cells(codes, table[:-1])
+                    np.multiply(base, self.sizes[table[-1]], out=work)
+                    work += columns[table[-1]]
+                    # A code that no column has would make this longer than the table, which NumPy refuses to add.
+                    cells += weights[place] * np.bincount(work, minlength=len(cells))
+
+        return ExactSum(squared_norm=sum(weight * weight for weight in weights), add=add)
 
     def counts(self, values: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
         """Returns each table of a (noisy) sum of vectors, in records, shaped by the table's columns.

@@ -6,7 +6,8 @@ A feature pair is (cos φ, sin φ)/√F of a phase φ that adds up over the colu
 * a coded column adds a random angle for its level: the kernel that is 1 for equal levels and 0 otherwise,
   since E exp(i(θ_a − θ_b)) is; so does a missing numeric value.
 
-With F frequencies the vector has norm 1 exactly, up to rounding (DP-MERF, section 3; Rahimi and Recht 2007).
+With F frequencies the vector has norm 1 exactly, up to rounding: Rahimi and Recht (NeurIPS 2007), and DP-MERF, Harder,
+Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603, section 3.
 
 Which columns a frequency looks at is public and random (`draw`). With ``kernel="numeric"`` each looks at all numeric
 columns, the paper's kernel. With ``kernel="pairs"`` each looks at one column or at two, with a length scale of its
@@ -18,6 +19,10 @@ float64 whatever the order in which a matrix product adds, and (cos φ, sin φ) 
 is what makes a record's vector a function of that record alone, bit for bit (docs/guarantees.md, G-06), and it is as
 fast as float32. Adding 1.5·2⁵² rounds an exact phase to a whole number, whose last 12 bits, the angle, are then the
 last 12 bits of the float64.
+
+The torch forms round nothing. Over the cells of a generator of tables, whose columns are independent draws given its
+noise, E exp(iφ) = Π over the columns of E exp(iφ_column), the product of the columns' characteristic functions: an
+interval [a, b] under frequency ω has exp(iω(a+b)/2)·sinc(ω(b−a)/2); an atom and a level are one complex number.
 """
 
 from __future__ import annotations
@@ -25,13 +30,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
+from noisegate.features.cells import Cells, numeric_cells
+from noisegate.features.feature_map import ExactSum
+from noisegate.features.torch_form import Constants, Made, RowForm
+from noisegate.privacy.grid import BLOCK_LIMIT, Grid
 from noisegate.schema import EncodedTable, Layout
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Kernel = Literal["pairs", "numeric"]
 
@@ -40,6 +52,9 @@ TURN = 4_096
 # Between 2⁵² and 2⁵³ float64 has the whole numbers only. A multiple of TURN.
 _WHOLE = 1.5 * 2.0**52
 _LARGEST_PHASE = 2**26
+# Looked-up vectors have the same bits in blocks of any size; this one stays in the cache of a core.
+TABLE_ROWS = 128
+assert TABLE_ROWS <= BLOCK_LIMIT
 _LARGEST_FREQUENCY = 2**19  # in 1/4096 turns per unit: 128 turns over the range of a column
 
 
@@ -116,6 +131,99 @@ class RandomFourier:
             angles &= TURN - 1
             yield angles
 
+    def exact_sum(self, grid: Grid) -> ExactSum | None:
+        """Returns the sum of pairs out of a table that is quantised once; see `ExactMap`.
+
+        The grid rounds each coordinate on its own, and F times the largest squared norm of a rounded pair bounds every
+        vector, whatever angles are looked up; inside the ball `Grid.quantise` gives the same integers (G-02).
+        """
+        if grid.centre is not None:
+            return None
+        table = grid.quantise(self.pairs)
+        # A pair of int32 moves as one int64.
+        pairs = np.ascontiguousarray(table).view(np.int64)[:, 0]
+
+        def add(sums: npt.NDArray[np.int64], records: EncodedTable) -> None:
+            # Memory is taken once: fresh pages for each block would cost more than sums.
+            work = np.empty((min(TABLE_ROWS, len(records)), len(self.members)), dtype=np.int64)
+            for angles in self.angle_blocks(records, TABLE_ROWS):
+                vectors = pairs.take(angles, out=work[: len(angles)], mode="clip").view(np.int32)
+                sums += vectors.sum(axis=0, dtype=np.int32)
+
+        largest = int(np.square(table, dtype=np.int64).sum(axis=1).max())
+        return ExactSum(squared_norm=len(self.members) * largest, add=add)
+
+    def of_points(self) -> RowForm:
+        """Returns the features of points, (rows, numeric columns); coded columns are not looked at."""
+        import torch
+
+        scale = float(len(self.members) ** -0.5)
+
+        def features(constants: Constants, points: Made) -> Tensor:
+            assert isinstance(points, torch.Tensor)
+            phase = constants["frequencies"] @ points.T
+            return torch.stack([phase.cos(), phase.sin()], dim=1).flatten(0, 1) * scale
+
+        return RowForm(features, {"frequencies": _radians(self.frequencies.T)})
+
+    def of_cells(self, layout: Layout) -> RowForm:
+        """Returns the expected features over the cells of each column; see the module."""
+        import torch
+
+        tables = [self._characteristic(j, numeric_cells(column)) for j, column in enumerate(layout.numeric)]
+        tables += [np.exp(1j * _radians(self.angles[j])) for j in range(len(layout.coded))]
+        constants: dict[str, npt.NDArray[np.generic]] = {}
+        # For each place in `members`: which columns stand there, with the table of the features that look at them.
+        places = []
+        for place, column_of in enumerate(self.members.T):
+            columns = np.unique(column_of).tolist()
+            chosen = {column: np.flatnonzero(column_of == column) for column in columns}
+            for column, pairs in chosen.items():
+                table = tables[column][:, pairs] if column >= 0 else np.ones((1, len(pairs)))
+                constants[f"{place}/{column}"] = np.hstack([table.real, table.imag]).T
+            constants[f"{place}/order"] = np.argsort(np.concatenate(list(chosen.values())))
+            places.append(columns)
+        scale = float(len(self.members) ** -0.5)
+
+        def characteristic(constants: Constants, place: int, probabilities: Made) -> tuple[Tensor, Tensor]:
+            """Returns the characteristic functions of the columns at one place of `members`, (F, rows) each."""
+            halves = []
+            for column in places[place]:
+                table = constants[f"{place}/{column}"]
+                rows = probabilities[0].shape[1]
+                halves.append((table @ probabilities[column] if column >= 0 else table.expand(-1, rows)).chunk(2))
+            # Features stand in rows so that this picks whole rows, which is fast forward and backward.
+            order = constants[f"{place}/order"]
+            real, imaginary = (torch.cat(parts).index_select(0, order) for parts in zip(*halves, strict=True))
+            return real, imaginary
+
+        def features(constants: Constants, probabilities: Made) -> Tensor:
+            real, imaginary = characteristic(constants, 0, probabilities)
+            for place in range(1, len(places)):
+                other_real, other_imaginary = characteristic(constants, place, probabilities)
+                real, imaginary = (
+                    real * other_real - imaginary * other_imaginary,
+                    real * other_imaginary + imaginary * other_real,
+                )
+            return torch.stack([real, imaginary], dim=1).flatten(0, 1) * scale
+
+        return RowForm(features, constants)
+
+    def _characteristic(self, column: int, cells: Cells) -> npt.NDArray[np.complex128]:
+        """Returns the characteristic function of each cell of a numeric column, (cells, F)."""
+        omega = _radians(self.frequencies[column])
+        middle, half = (cells.low + cells.high) / 2, (cells.high - cells.low) / 2
+        # numpy's sinc is sin(πx)/(πx)
+        table = np.exp(1j * np.outer(middle, omega)) * np.sinc(np.outer(half, omega) / math.pi)
+        if cells.missing:
+            table = np.vstack([table, np.exp(1j * _radians(self.missing_angles[column]))])
+        return np.asarray(table, dtype=np.complex128)
+
+
+def _radians(angles: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Returns angles in 1/4096 turns as radians."""
+    return np.asarray(angles * (2 * math.pi / TURN), dtype=np.float64)
+
 
 def draw(
     layout: Layout,
@@ -150,7 +258,8 @@ def draw(
     skipped = {layout.label} if exclude_label else set()
     usable = [*range(numeric), *(numeric + j for j in range(coded) if j not in skipped)]
     members = _members(usable, numeric, count, kernel, random)
-    scales = np.exp(random.uniform(size=(numeric, count)) * _spread(length_scales) + _log_low(length_scales))
+    lows, highs = np.asarray(length_scales, dtype=np.float64).reshape(numeric, 2, 1).transpose(1, 0, 2)
+    scales = np.exp(random.uniform(size=(numeric, count)) * np.log(highs / lows) + np.log(lows))
     omega = random.standard_normal((numeric, count)) / np.maximum(scales, 1e-9)
     looked = np.zeros((numeric + coded, count), dtype=bool)
     for place in range(members.shape[1]):
@@ -190,14 +299,6 @@ def draw_points(columns: int, *, count: int, length_scale: float, seed: int) -> 
         missing_angles=np.zeros((columns, count), dtype=np.int64),
         members=np.tile(np.arange(columns, dtype=np.int64), (count, 1)),
     )
-
-
-def _log_low(length_scales: Sequence[tuple[float, float]]) -> npt.NDArray[np.float64]:
-    return np.log([[low] for low, _ in length_scales] or np.ones((0, 1)))
-
-
-def _spread(length_scales: Sequence[tuple[float, float]]) -> npt.NDArray[np.float64]:
-    return np.log([[high / low] for low, high in length_scales] or np.ones((0, 1)))
 
 
 def _members(

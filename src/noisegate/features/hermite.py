@@ -1,11 +1,14 @@
-"""Hermite features of one number: the truncated Mehler series of the Gaussian kernel (DP-HP, sections 3.1 and E).
+"""Hermite features of one number: the truncated Mehler series of the Gaussian kernel.
+
+DP-HP, Vinaroz et al. (ICML 2022), https://arxiv.org/abs/2106.05042, sections 3.1 and E.
 
 For ρ in (0, 1), exp(−ρ/(1 − ρ²)·(x − y)²) = Σ_k φ_k(x)·φ_k(y), where ρ/(1 − ρ²) = 1/(2ℓ²) for the length scale ℓ, and
 
     φ_0(x) = (1 − ρ²)^¼ · exp(−ρ/(1 + ρ)·x²),    φ_{k+1} = √(2ρ/(k + 1))·x·φ_k − ρ·√(k/(k + 1))·φ_{k−1}.
 
 The feature vector of order C holds φ_0 … φ_C. Its squared norm is the kernel at (x, x), which is 1, less the tail of
-the series, so it is below 1; how far below is computed, not guessed (`squared_norms`, on the values that can occur).
+the series, so it is below 1; how far below is computed by
+`hermite_squared_norms` on the values that can occur.
 
 The recursion carries the eigenvalues in it, so nothing grows: |φ_k| ≤ 1. In float64 it is good to 10⁻¹² up to order
 2,000 on [−1, 1], checked against arithmetic of 50 digits by tests/features/test_hermite.py.
@@ -73,7 +76,7 @@ def hermite(values: npt.ArrayLike, *, order: int, rho: float) -> npt.NDArray[np.
     return features
 
 
-def squared_norms(values: npt.ArrayLike, *, order: int, rho: float) -> npt.NDArray[np.float64]:
+def hermite_squared_norms(values: npt.ArrayLike, *, order: int, rho: float) -> npt.NDArray[np.float64]:
     """Returns the squared norm of the features of each value, at most 1: the truncated kernel at (x, x)."""
     norms: npt.NDArray[np.float64] = np.square(hermite(values, order=order, rho=rho)).sum(axis=-1)
     return norms
@@ -91,7 +94,7 @@ def squared_norm_supremum(order: int, rho: float, *, low: float = 0.0, high: flo
     grid, step = np.linspace(low, high, min(points, 200_001), retstep=True)
     # In pieces: a long grid times many orders would not fit.
     largest = max(
-        float(squared_norms(part, order=order, rho=rho).max()) for part in np.array_split(grid, 64) if part.size
+        float(hermite_squared_norms(part, order=order, rho=rho).max()) for part in np.array_split(grid, 64) if part.size
     )
     return min(1.0, largest + 0.5 * float(step) * slope + 1e-12)
 

@@ -12,7 +12,16 @@ from noisegate.schema import EncodedTable
 
 @dataclass(frozen=True)
 class Counts:
-    """Maps every record to the number 1."""
+    """Maps every record to the number 1.
+
+    Examples:
+        >>> from noisegate import Schema
+        >>> from noisegate.features.labels import Counts
+        >>> from noisegate.schema import Boolean
+        >>> from noisegate.testing import made_up
+        >>> Counts()(made_up(Schema([Boolean(name="ill")]).layout, rows=2)).tolist()
+        [[1.0], [1.0]]
+    """
 
     dim: int = 1
     norm: float = 1.0

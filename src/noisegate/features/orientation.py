@@ -2,7 +2,8 @@
 
 Intensities differ from their neighbours by a gradient g at each pixel. In each of K directions u it counts
 max(0, ⟨g, u⟩ − |⟨g, u⟂⟩|), which is linear interpolation between neighbouring directions when K = 8, as in histograms
-of oriented gradients (Dalal and Triggs 2005), but without an angle, whose slope would be unbounded where g vanishes.
+of oriented gradients, Dalal and Triggs (CVPR 2005), https://doi.org/10.1109/CVPR.2005.177, but without an angle, whose
+slope would be unbounded where g vanishes.
 The values of a direction are added up over overlapping cells with weights that fall off linearly. Nothing is normalised
 by the image's own contrast.
 
@@ -14,14 +15,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.features.fourier import RandomFourier
+from noisegate.features.torch_form import Constants, Made, RowForm
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 INTENSITIES = 255
 _TURNS = 64  # directions are rounded to 1/64
@@ -135,3 +141,27 @@ class OrientedFourier:
         """Returns the vectors, (rows, dim)."""
         values = self.orientations(records.numeric)
         return self.fourier(EncodedTable(values, np.zeros((len(values), 0), dtype=np.int32)))
+
+    def of_points(self) -> RowForm:
+        """Returns the features of images in the order of `pixel_schema`, (rows, pixels), up to rounding."""
+        import torch
+
+        orientations, shape = self.orientations, self.orientations.image
+        scale = orientations.unit * INTENSITIES
+
+        def features(constants: Constants, points: Made) -> Tensor:
+            assert isinstance(points, torch.Tensor)
+            gray = points.reshape(-1, shape.height, shape.width, shape.channels).sum(dim=3)
+            wide = torch.nn.functional.pad(gray[:, None], (1, 1, 1, 1), mode="replicate")
+            down, right = wide[:, :, 2:, 1:-1] - wide[:, :, :-2, 1:-1], wide[:, :, 1:-1, 2:] - wide[:, :, 1:-1, :-2]
+            first, second = constants["vectors"][:, 0], constants["vectors"][:, 1]
+            along, across = down * first + right * second, (down * second - right * first).abs()
+            strength = torch.cat([along - across, -along - across], dim=1).relu()
+            pooled = constants["down"] @ strength @ constants["right"].T
+            result: Tensor = constants["fourier"](pooled.flatten(1) * scale)
+            return result
+
+        down, right = (orientations.pooling(cells) for cells in orientations.grid)
+        vectors = orientations.vectors[: orientations.directions // 2, :, None, None].astype(np.float64)
+        fourier = self.fourier.of_points()
+        return RowForm(features, {"down": down, "right": right, "vectors": vectors, "fourier": fourier})

@@ -15,29 +15,19 @@ and signs alone; so it is asked with the 2 of signed vectors there, which is mor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.features.feature_map import SharingMap
-from noisegate.schema import EncodedTable
-
-Rows = npt.NDArray[np.float32]
+from noisegate.features.feature_map import AfterMap, Vectors
 
 _ROOT = np.float32(math.sqrt(2))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OuterProducts:
-    """Upper triangles of the outer products of what another map gives.
-
-    Attributes:
-        of: The other map, whose vectors have norm at most 1; the gate computes what it shares once for both.
-    """
-
-    of: SharingMap
+class OuterProducts(AfterMap):
+    """Upper triangles of the outer products of what another map gives."""
 
     @property
     def dim(self) -> int:
@@ -54,16 +44,7 @@ class OuterProducts:
         """Whether the other map is."""
         return self.of.nonnegative
 
-    def __call__(self, records: EncodedTable) -> Rows:
-        """Returns triangles, (rows, dim)."""
-        return self.second_half(self.first_half(records))
-
-    @property
-    def first_half(self) -> Callable[[EncodedTable], Rows]:
-        """What the other map shares; see `SharingMap`."""
-        return self.of.first_half
-
-    def second_half(self, values: Rows) -> Rows:
+    def second_half(self, values: Vectors) -> Vectors:
         """Returns triangles, (rows, dim), of what the first half gave; each entry is one product, rounded once."""
         vectors = self.of.second_half(values)
         down, right = np.triu_indices(self.of.dim)

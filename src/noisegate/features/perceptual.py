@@ -1,8 +1,9 @@
-"""Perceptual features: what a frozen public network gives for an image (DP-MEPF, Harder et al., TMLR 2023, section 3).
+"""Perceptual features: what a frozen public network gives for an image.
 
-The activations f of all chosen layers beside each other, scaled to norm 1: φ₁ = f/‖f‖; and their squares on their own,
-φ₂ = f²/‖f²‖. Both have norm 1 for every image, and φ₂ is non-negative, so under replace-one a sum of φ₂ moves by at
-most √2 (docs/guarantees.md, G-01; the paper's code takes 1).
+DP-MEPF, Harder et al. (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P, section 3. The activations f of all
+chosen layers beside each other, scaled to norm 1: φ₁ = f/‖f‖; and their squares on their own, φ₂ = f²/‖f²‖. Both have
+norm 1 for every image, and φ₂ is non-negative, so under replace-one a sum of φ₂ moves by at most √2
+(docs/guarantees.md, G-01; the paper's code takes 1).
 
 What the network itself rounds may depend on its kernels; it is called with blocks of one shape, on one thread, and the
 gate probes it on the machine it runs on (G-06). All that follows is exact by construction: a row is divided by its
@@ -13,22 +14,64 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from noisegate.errors import OptionError
-from noisegate.features.layers import ChosenLayers
+from noisegate.features.torch_form import Constants, Made, RowForm
 from noisegate.privacy.grid import squared_norms
 from noisegate.schema import EncodedTable
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 Moment = Literal[1, 2]
 Rows = npt.NDArray[np.float32]
 
 _LEAST = 1e-30
+_TINY = 1e-20
+
+
+class Layers(Protocol):
+    """The chosen layers of a frozen network on the CPU, as `noisegate.networks.layers.ChosenLayers` is."""
+
+    @property
+    def layers(self) -> Sequence[str]:
+        """Their names."""
+        ...
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """Numbers of each, for one image."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Numbers of all layers together, for one image."""
+        ...
+
+    def each(self, rows: Tensor, take: Callable[[int, Tensor], None]) -> None:
+        """Calls `take` with each layer's place and its activations, (rows, numbers), as soon as they are there."""
+        ...
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Returns the activations of all layers beside each other, float32 (rows, dim); differentiable."""
+        ...
+
+    def copied(self) -> Self:
+        """Returns another one, which may be moved to another device; the memory of weights is shared."""
+        ...
+
+    def to(self, device: torch.device) -> Self:
+        """Moves it."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,7 +83,7 @@ class Activations:
         nonnegative: Whether no activation can be negative, as after a ReLU. The gate enforces it.
     """
 
-    layers: ChosenLayers
+    layers: Layers
     nonnegative: bool = False
 
     @property
@@ -50,17 +93,26 @@ class Activations:
 
     def __call__(self, records: EncodedTable) -> Rows:
         """Returns activations, (rows, dim): pixels of `records` as intensities in [0, 1], in `pixel_schema`'s order."""
+        import torch
+
+        from noisegate.devices import one_thread
+
         result = np.empty((len(records), self.dim), dtype=np.float32)
         target, ends = torch.from_numpy(result), np.cumsum((0, *self.layers.sizes)).tolist()
 
         # Layer by layer into place, so that no more than one layer is in memory twice.
-        def take(place: int, values: torch.Tensor) -> None:
+        def take(place: int, values: Tensor) -> None:
             target[:, ends[place] : ends[place + 1]] = values
 
-        with torch.inference_mode(), _ONE_THREAD:
+        with torch.inference_mode(), one_thread(torch.device("cpu")):
             # In memory of torch's, which is aligned: kernels may round by where an array begins.
             self.layers.each(torch.tensor(records.numeric, dtype=torch.float32), take)
         return result
+
+    @cached_property
+    def latest(self) -> LatestActivations:
+        """A copy of the network for generated images, which maps of both moments run once."""
+        return LatestActivations(self.layers.copied())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,6 +157,20 @@ class Perceptual:
         with np.errstate(all="ignore"):  # whether a warning comes must not depend on a record
             return _unit(values, self.moment)
 
+    def of_points(self) -> RowForm:
+        """Returns the features of intensities in [0, 1], (rows, pixels), up to rounding."""
+
+        def features(constants: Constants, points: Made) -> Tensor:
+            values: Tensor = constants["activations"](points)
+            # By the largest first, as squares of squares leave float32 soon.
+            values = values / values.detach().abs().amax(dim=1, keepdim=True).clamp_min(_TINY)
+            if self.moment == 2:
+                values = values.square()
+            unit: Tensor = values / values.norm(dim=1, keepdim=True).clamp_min(_TINY)
+            return unit.T
+
+        return _PerceptualForm(features, {"activations": self.activations.latest})
+
 
 def _unit(rows: Rows, moment: Moment) -> Rows:
     """Returns rows, or their squares, with norm 1; each is a function of that row alone, bit for bit."""
@@ -122,28 +188,35 @@ def _unit(rows: Rows, moment: Moment) -> Rows:
     return out
 
 
-class _OneThread:
-    """Keeps torch on one thread while anybody is inside: the gate has its own, and bits may depend on their number.
+class LatestActivations:
+    """The activations of the points that were last given, so that forms that share a network run it once.
 
-    Parts of the switch are those of the whole process, and several of the gate's threads are inside at once. So what
-    was there before the first one is put back by the last one, and by nobody before.
+    Args:
+        layers: The network and its layers.
     """
 
-    def __init__(self) -> None:
-        self._turn, self._inside, self._before = threading.Lock(), 0, 1
+    def __init__(self, layers: Layers) -> None:
+        self.layers = layers
+        self._latest = threading.local()  # halves of a batch come from two threads at once
 
-    def __enter__(self) -> None:
-        with self._turn:
-            if not self._inside:
-                self._before = torch.get_num_threads()
-            self._inside += 1
-            torch.set_num_threads(1)
+    def to(self, device: torch.device) -> Self:
+        """Moves the network."""
+        self.layers.to(device)
+        return self
 
-    def __exit__(self, *_: object) -> None:
-        with self._turn:
-            self._inside -= 1
-            if not self._inside:
-                torch.set_num_threads(self._before)
+    def __call__(self, points: Tensor) -> Tensor:
+        """Returns activations, (rows, dim), of intensities (rows, pixels)."""
+        import torch
+
+        latest, slope = self._latest, points.requires_grad and torch.is_grad_enabled()
+        known = getattr(latest, "points", None)
+        if known is None or known() is not points or latest.values.requires_grad != slope:
+            latest.points, latest.values = weakref.ref(points), self.layers(points)
+        values: Tensor = latest.values
+        return values
 
 
-_ONE_THREAD = _OneThread()
+class _PerceptualForm(RowForm):
+    def _mean_rows(self, constants: Constants, made: Made, sets: int) -> Tensor:
+        features = self._rows_fn(constants, made).T
+        return features.reshape(sets, -1, features.shape[1]).mean(dim=1).T

@@ -8,13 +8,18 @@ stands.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.features.products import Products
+from noisegate.features.torch_form import TorchForm
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,6 +55,16 @@ class PooledProducts:
         """Returns the vectors, (rows, dim)."""
         small = pooled(records.numeric, self.image, self.pool)
         return self.products(EncodedTable(small, np.zeros((len(small), 0), dtype=np.int32)))
+
+    def of_points(self) -> TorchForm:
+        """Returns the means of products at images of points, (rows, pixels)."""
+        import torch
+
+        def small(points: Tensor) -> Tensor:
+            images = points.reshape(-1, self.image.height, self.image.width, self.image.channels).permute(0, 3, 1, 2)
+            return torch.nn.functional.avg_pool2d(images, self.pool).permute(0, 2, 3, 1).flatten(1)
+
+        return self.products.of_points_after(small)
 
 
 def pooled(numeric: npt.NDArray[np.float64], image: ImageShape, pool: int) -> npt.NDArray[np.float64]:

@@ -1,4 +1,6 @@
-"""Products of looked-up column features: the sum kernel, the product kernel and their mixtures (DP-HP, section 3.2).
+"""Products of looked-up column features: the sum kernel, the product kernel and their mixtures.
+
+DP-HP, Vinaroz et al. (ICML 2022), https://arxiv.org/abs/2106.05042, section 3.2.
 
 Every column has a table with one row for each value that it can take. A numeric column is rounded to public steps and
 looks up its Hermite features there; a coded column looks up the one-hot vector of its level, whose kernel is exact. A
@@ -13,127 +15,42 @@ Guarantee G-22 (the truncated supremum). The squared norm of a group's vector is
 rows that were looked up, so Σ weight²·Π sup ‖row‖² bounds the squared norm of every record. Since a column has finitely
 many rows, each supremum is a maximum over them, found by looking at all; it is below 1 for a truncated series, where
 the papers use 1. `norm` is that bound, and 10⁻⁵ for the rounding of float32. The gate clips to it all the same.
+
+The torch form brings whatever a generator gives to the rows of all columns: expected rows over cells, as the columns of
+a record from a table generator are independent given its noise, or the rows at points. The mean over noise vectors of a
+group's vector is then one small matrix product: noise vectors are summed over, not stored.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.features.hermite import Series
+from noisegate.features.cells import numeric_cells
+from noisegate.features.column_tables import ColumnTable
+from noisegate.features.feature_map import ExactSum
+from noisegate.features.torch_form import Constants, Made, TorchForm
+from noisegate.features.value_counts import value_count_sum
+from noisegate.privacy.grid import Grid
 from noisegate.schema import EncodedTable, Layout
-from noisegate.schema.columns import Continuous, NumericColumn
 
-# A numeric column without steps of its own, or with more, is rounded to this many.
-MOST_STEPS = 4096
+if TYPE_CHECKING:
+    from torch import Tensor
+
 _MARGIN = 1e-5
+# With so many pairs for each column, one product of all columns with all columns is quicker than pair by pair.
+_DENSE = 4
 
 Group = tuple[int, ...]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ColumnTable:
-    """The features of one column.
-
-    Attributes:
-        rows: (values, width) float32, read-only.
-        steps: For a numeric column, how many steps its range is cut into: its values are 0 … steps, and then missing if
-            it may be. None for a coded column.
-    """
-
-    rows: npt.NDArray[np.float32]
-    steps: int | None
-
-    @cached_property
-    def squared_supremum(self) -> float:
-        """Largest squared norm of a row."""
-        return float(np.square(self.rows, dtype=np.float64).sum(axis=1).max())
-
-    @property
-    def width(self) -> int:
-        """Length of a row."""
-        return int(self.rows.shape[1])
-
-
-def numeric_table(series: Series, steps: int, *, missing: bool, reference: float | None = None) -> ColumnTable:
-    """Returns the Hermite features of a column whose range is cut into `steps`.
-
-    A missing value has a coordinate of its own, as long as the longest of the other rows.
-
-    Args:
-        series: Gives the features of a position.
-        steps: Of the column's range.
-        missing: Whether a value may be missing.
-        reference: A public position whose features are subtracted, so that columns that stand there add nothing.
-    """
-    rows = series(np.arange(steps + 1) / steps)
-    if reference is not None:
-        rows -= series(round(reference * steps) / steps)
-    if missing:
-        longest = math.sqrt(np.square(rows).sum(axis=1).max())
-        rows = np.pad(rows, ((0, 1), (0, 1)))
-        rows[-1, -1] = longest
-    return ColumnTable(rows=_frozen(rows), steps=steps)
-
-
-def compressed(table: ColumnTable, rank: int) -> ColumnTable:
-    """Returns a numeric column's table with its rows projected on their `rank` strongest directions.
-
-    The directions are those of the table itself, every value counting alike; they are public.
-    """
-    if rank >= table.width:
-        return table
-    directions = np.linalg.svd(table.rows.astype(np.float64), full_matrices=False)[2][:rank]
-    # Of two opposite directions, the one that more of the rows point along, so that machines agree.
-    directions *= np.where(directions.sum(axis=1) < 0, -1.0, 1.0)[:, None]
-    return ColumnTable(rows=_frozen(table.rows @ directions.T), steps=table.steps)
-
-
-def level_table(size: int) -> ColumnTable:
-    """Returns the one-hot vectors of `size` codes."""
-    return ColumnTable(rows=_frozen(np.eye(size)), steps=None)
-
-
-def column_tables(
-    layout: Layout, series: Sequence[Series], *, reference: float | None = None, rank: int | None = None
-) -> tuple[ColumnTable, ...]:
-    """Returns the table of each column of a layout, numeric ones first; equal columns share one.
-
-    Args:
-        layout: The columns.
-        series: For each numeric column.
-        reference: See `numeric_table`.
-        rank: See `compressed`; None keeps all.
-    """
-    made: dict[tuple[Series, int, bool], ColumnTable] = {}
-    tables = []
-    for column, one in zip(layout.numeric, series, strict=True):
-        key = (one, _steps(column), column.missing)
-        if key not in made:
-            table = numeric_table(one, key[1], missing=column.missing, reference=reference)
-            made[key] = table if rank is None else compressed(table, rank)
-        tables.append(made[key])
-    return (*tables, *(level_table(column.size) for column in layout.coded))
-
-
-def _steps(column: NumericColumn) -> int:
-    if isinstance(column, Continuous):
-        return MOST_STEPS
-    first, last = column.steps
-    return min(last - first, MOST_STEPS)
-
-
-def _frozen(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    frozen = np.ascontiguousarray(rows, dtype=np.float32)
-    frozen.setflags(write=False)
-    return frozen
+_Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -213,12 +130,16 @@ class Products:
         return places
 
     @cached_property
-    def _shelves(self) -> tuple[_Shelf, ...]:
+    def alike(self) -> dict[Group, list[int]]:
         """The groups by the widths of their columns, so that alike ones are multiplied at once."""
         alike: dict[Group, list[int]] = defaultdict(list)
         for place, group in enumerate(self.groups):
             alike[tuple(self.tables[column].width for column in group)].append(place)
-        return tuple(_Shelf.of(self, places) for places in alike.values())
+        return alike
+
+    @cached_property
+    def _shelves(self) -> tuple[_Shelf, ...]:
+        return tuple(_Shelf.of(self, places) for places in self.alike.values())
 
     def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
         """Returns the vectors, (rows, dim). A product is the same bits wherever its record stands."""
@@ -228,22 +149,55 @@ class Products:
             vectors[:, shelf.coordinates] = shelf.products(places)
         return vectors
 
+    def exact_sum(self, grid: Grid) -> ExactSum | None:
+        """Returns the sum by counts of values, where every group is one column; see `features.value_counts`."""
+        if not self.single or grid.centre is not None:
+            return None
+        groups = zip(self.groups, self.weights, self.starts[:-1], strict=True)
+        return value_count_sum(
+            [(column, weight, start) for (column,), weight, start in groups], self.tables, self.places, grid
+        )
+
+    def of_cells(self, layout: Layout) -> TorchForm:
+        """Returns the means of expected products: given its noise, a generated record's columns are independent."""
+        import torch
+
+        numeric = len(layout.numeric)
+        tables: list[npt.NDArray[np.floating]] = [
+            table.over_cells(numeric_cells(c)) for table, c in zip(self.tables, layout.numeric, strict=False)
+        ]
+        tables += [table.rows for table in self.tables[numeric:]]
+
+        def expected(constants: Constants, probabilities: Made) -> Tensor:
+            rows = [constants[f"rows/{place}"] @ probabilities[place] for place in range(len(tables))]
+            return torch.cat(rows)
+
+        return _mean_products(self, expected, {f"rows/{place}": rows.T for place, rows in enumerate(tables)})
+
+    def of_points(self) -> TorchForm:
+        """Returns the means of products at points of alike columns, such as pixels, with slopes between the steps."""
+        return self.of_points_after(lambda points: points)
+
+    def of_points_after(self, before: Callable[[Tensor], Tensor]) -> TorchForm:
+        """Returns `of_points` of what `before` makes of points."""
+        first, steps = self.tables[0], self.tables[0].steps
+        assert steps is not None
+        assert all(table is first for table in self.tables if table.steps is not None)
+
+        def looked_up(constants: Constants, points: Made) -> Tensor:
+            return _nearest_rows()(before(cast("Tensor", points)), constants["rows"], steps)
+
+        return _mean_products(self, looked_up, {"rows": first.rows})
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Place:
-    """The columns that stand at one place of the groups of a shelf, each looked up once.
+    """The columns that stand at one place of the groups of a shelf, each looked up once."""
 
-    Attributes:
-        columns: The different ones, (columns,).
-        offsets: Where the table of each begins in `rows`, (columns,).
-        rows: Their tables, one under the other.
-        of_group: Which of the columns stands in each group, (groups,).
-    """
-
-    columns: npt.NDArray[np.intp]
-    offsets: npt.NDArray[np.intp]
-    rows: npt.NDArray[np.float32]
-    of_group: npt.NDArray[np.intp]
+    columns: npt.NDArray[np.intp]  # the different ones
+    offsets: npt.NDArray[np.intp]  # where the table of each begins in `rows`
+    rows: npt.NDArray[np.float32]  # their tables, one under the other
+    of_group: npt.NDArray[np.intp]  # which of the columns stands in each group
 
     @classmethod
     def of(cls, tables: Sequence[ColumnTable], of_group: Sequence[int]) -> _Place:
@@ -265,17 +219,11 @@ class _Place:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Shelf:
-    """Groups of one shape.
+    """Groups of one shape."""
 
-    Attributes:
-        members: For each place in a group.
-        weights: (groups,).
-        coordinates: Where the products go, (groups · coordinates,); a slice where they are neighbours.
-    """
-
-    members: tuple[_Place, ...]
+    members: tuple[_Place, ...]  # for each place in a group
     weights: npt.NDArray[np.float32]
-    coordinates: npt.NDArray[np.intp] | slice
+    coordinates: npt.NDArray[np.intp] | slice  # where the products go; a slice where they are neighbours
 
     @classmethod
     def of(cls, features: Products, groups: Sequence[int]) -> _Shelf:
@@ -297,3 +245,110 @@ class _Shelf:
             factor = member.look_up(places)
             product = (factor[..., None] * product[:, :, None, :]).reshape(*product.shape[:2], -1)
         return product.reshape(len(places), -1)
+
+
+def _mean_products(
+    features: Products, rows_fn: Callable[[Constants, Made], Tensor], constants: Mapping[str, Any]
+) -> TorchForm:
+    """Returns the torch form of a map.
+
+    Args:
+        features: The map.
+        rows_fn: From constants and what the generator gave to the rows of all columns, (sum of widths, rows).
+        constants: For `rows_fn`.
+    """
+    import torch
+
+    offsets = np.cumsum([0, *(table.width for table in features.tables)])
+    shelves, order, indices = [], [], dict(constants)
+    for shelf, (widths, groups) in enumerate(features.alike.items()):
+        members = np.asarray([features.groups[group] for group in groups])
+        dense = len(widths) == 2 and len(groups) > _DENSE * len(np.unique(members))
+        weights = np.asarray([features.weights[group] for group in groups])
+        if dense:
+            indices[f"used/{shelf}"], indices[f"cells/{shelf}"] = _of_gram(members, offsets, widths)
+            indices[f"weights/{shelf}"] = weights.repeat(widths[0] * widths[1])
+        else:
+            for place, width in enumerate(widths):
+                indices[f"{place}/{shelf}"] = offsets[members[:, place]][:, None] + np.arange(width)
+            indices[f"weights/{shelf}"] = weights[:, None, None, None]
+        shelves.append((f"{shelf}", len(widths), dense))
+        order += [np.arange(features.starts[group], features.starts[group + 1]) for group in groups]
+    indices["order"] = np.argsort(np.concatenate(order))
+
+    def means(constants: Constants, made: Made, sets: int) -> Tensor:
+        rows = rows_fn(constants, made)
+        rows = rows.reshape(len(rows), sets, -1)
+        parts = [
+            _gram(constants, shelf, rows) if dense else _products(constants, shelf, size, rows)
+            for shelf, size, dense in shelves
+        ]
+        return torch.cat(parts).index_select(0, constants["order"])
+
+    return TorchForm(means, indices)
+
+
+def _products(constants: Constants, shelf: str, size: int, rows: Tensor) -> Tensor:
+    """Returns the means of groups of one shape, (groups · coordinates, sets), of rows (sum of widths, sets, rows)."""
+    indices = [constants[f"{place}/{shelf}"] for place in range(size)]
+    # (groups, width, sets, rows) each
+    looked = [rows.index_select(0, index.flatten()).reshape(*index.shape, *rows.shape[1:]) for index in indices]
+    product: Tensor = looked[0] * constants[f"weights/{shelf}"]
+    if size == 1:
+        return product.mean(dim=3).flatten(0, 1)
+    for factor in looked[1:-1]:
+        product = (product[:, :, None] * factor[:, None]).flatten(1, 2)
+    # (groups, sets, coordinates, rows) times (groups, sets, rows, width)
+    mean: Tensor = product.permute(0, 2, 1, 3) @ looked[-1].permute(0, 2, 3, 1) / rows.shape[2]
+    return mean.flatten(2).permute(0, 2, 1).flatten(0, 1)
+
+
+def _of_gram(members: _Indices, offsets: _Indices, widths: Sequence[int]) -> tuple[_Indices, _Indices]:
+    """Returns the rows of the columns of pairs, and where each pair's products stand in their flat Gram matrix."""
+    sizes = {column: width for pair in members.tolist() for column, width in zip(pair, widths, strict=True)}
+    columns = sorted(sizes)
+    rows = np.concatenate([offsets[column] + np.arange(sizes[column]) for column in columns])
+    start = dict(zip(columns, np.cumsum([0, *(sizes[column] for column in columns)])[:-1].tolist(), strict=True))
+    first, second = ((start[column] for column in side) for side in members.T.tolist())
+    spans = np.arange(widths[0])[:, None] * len(rows) + np.arange(widths[1])
+    cells = [(a * len(rows) + b + spans).ravel() for a, b in zip(first, second, strict=True)]
+    return rows, np.concatenate(cells)
+
+
+def _gram(constants: Constants, shelf: str, rows: Tensor) -> Tensor:
+    """Returns the means of pairs that are nearly all pairs: parts of one Gram matrix, (groups · coordinates, sets)."""
+    used = rows.index_select(0, constants[f"used/{shelf}"]).permute(1, 0, 2)
+    gram = (used @ used.transpose(1, 2)).flatten(1) / rows.shape[2]
+    means: Tensor = (gram.index_select(1, constants[f"cells/{shelf}"]) * constants[f"weights/{shelf}"]).T
+    return means
+
+
+@cache
+def _nearest_rows() -> Callable[[Tensor, Tensor, int], Tensor]:
+    """Returns a function of points, (rows, columns), a table, (steps + 1, width), and its steps.
+
+    It gives the nearest rows, which is what a rounded pixel gives at the gate, (columns · width, rows), with the slope
+    between the rows around.
+    """
+    import torch
+
+    class NearestRows(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, points: Tensor, rows: Tensor, steps: int) -> Tensor:
+            scaled = points.detach().T.clamp(0, 1) * steps
+            context.save_for_backward(scaled, rows)
+            context.steps = steps
+            nearest = rows[scaled.round().long()]  # (columns, rows, width)
+            return nearest.transpose(1, 2).reshape(-1, points.shape[0])
+
+        @staticmethod
+        def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+            scaled, rows = context.saved_tensors
+            slopes = rows[1:] - rows[:-1]
+            below = scaled.floor().long().clamp_(max=len(slopes) - 1)
+            columns, count = scaled.shape
+            upstream = gradient.reshape(columns, -1, count).transpose(1, 2)
+            return (slopes[below] * upstream).sum(dim=2).T * context.steps, None, None
+
+    apply: Callable[[Tensor, Tensor, int], Tensor] = NearestRows.apply
+    return apply

@@ -1,4 +1,6 @@
-"""The element-wise squares of vectors of norm at most 1: what a second moment is a sum of (DP-MGE, section 3.1).
+"""The element-wise squares of vectors of norm at most 1: what a second moment is a sum of.
+
+DP-MGE, Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 3.1.
 
 Sensitivity, proved. Let ‖z‖₂ ≤ 1 and v = z ⊙ z. Then
 
@@ -7,7 +9,7 @@ Sensitivity, proved. Let ‖z‖₂ ≤ 1 and v = z ⊙ z. Then
 * v ≥ 0 in every coordinate, whatever the signs of z. So ‖v − w‖² = ‖v‖² + ‖w‖² − 2⟨v, w⟩ ≤ 2, and under replace-one the
   sensitivity is exactly √2 (two vectors with their one entry at different places).
 
-The paper's Claim 1 has neither the second line nor exact composition: see `noisegate.methods.mge.method`.
+The paper's Claim 1 has neither the second line nor exact composition: see `noisegate.methods.mge`.
 
 These are not `Perceptual(moment=2)`, whose squares are scaled to norm 1 once more. That suits DP-MEPF, which only
 compares embeddings, but f²/‖f²‖ has no variance of f/‖f‖ in it. Here Σⱼ vⱼ = ‖z‖², which is 1 for every vector of
@@ -16,27 +18,16 @@ length 1, and known before any record is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from noisegate.features.feature_map import SharingMap
-from noisegate.schema import EncodedTable
-
-Rows = npt.NDArray[np.float32]
+from noisegate.features.feature_map import AfterMap, Vectors
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Squares:
-    """The squares of what another map gives, entry by entry.
-
-    Attributes:
-        of: The other map, whose vectors have norm at most 1; the gate computes what it gives once for both.
-    """
-
-    of: SharingMap
+class Squares(AfterMap):
+    """The squares of what another map gives, entry by entry."""
 
     @property
     def dim(self) -> int:
@@ -53,15 +44,6 @@ class Squares:
         """True, whatever the other map is."""
         return True
 
-    def __call__(self, records: EncodedTable) -> Rows:
-        """Returns the squares, (rows, dim)."""
-        return self.second_half(self.first_half(records))
-
-    @property
-    def first_half(self) -> Callable[[EncodedTable], Rows]:
-        """What the other map shares; see `SharingMap`."""
-        return self.of.first_half
-
-    def second_half(self, values: Rows) -> Rows:
+    def second_half(self, values: Vectors) -> Vectors:
         """Returns the squares, (rows, dim), of what the first half gave."""
         return np.square(self.of.second_half(values))

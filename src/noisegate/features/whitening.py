@@ -23,10 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.features.feature_map import FeatureMap
+from noisegate.features.feature_map import FeatureMap, Vectors
 from noisegate.schema import EncodedTable
-
-Rows = npt.NDArray[np.float32]
 
 # Vectors are rounded to multiples of 2⁻²⁵; they and the columns of the matrix share 52 bits.
 _BITS, _EXACT = 25, 52
@@ -58,24 +56,24 @@ class Whitened:
         """Number of axes."""
         return int(self.axes.shape[1])
 
-    def __call__(self, records: EncodedTable) -> Rows:
+    def __call__(self, records: EncodedTable) -> Vectors:
         """Returns vectors, float32 (rows, dim)."""
         return self.after(self.of(records))
 
-    def after(self, vectors: Rows) -> Rows:
+    def after(self, vectors: Vectors) -> Vectors:
         """Returns what becomes of vectors of the map, (rows, dim of the map)."""
         whole, bits, shift = self._whole
-        found = np.rint(vectors.astype(np.float64) * 2.0**_BITS) @ whole / 2.0 ** (_BITS + bits) - shift
-        lengths = np.sqrt(np.square(found).sum(axis=1, keepdims=True))
-        found *= np.minimum(1.0, self.norm / np.maximum(lengths, 1e-30))
-        return found.astype(np.float32)
+        turned = np.rint(vectors.astype(np.float64) * 2.0**_BITS) @ whole / 2.0 ** (_BITS + bits) - shift
+        lengths = np.sqrt(np.square(turned).sum(axis=1, keepdims=True))
+        turned *= np.minimum(1.0, self.norm / np.maximum(lengths, 1e-30))
+        return turned.astype(np.float32)
 
     def digest(self) -> str:
         """Returns the SHA-256 of centre, axes and norm, for certificates."""
-        told = hashlib.sha256(f"{self.axes.shape} {self.norm!r}".encode())
-        told.update(np.ascontiguousarray(self.centre, dtype="<f8").tobytes())
-        told.update(np.ascontiguousarray(self.axes, dtype="<f8").tobytes())
-        return told.hexdigest()
+        digest = hashlib.sha256(f"{self.axes.shape} {self.norm!r}".encode())
+        digest.update(np.ascontiguousarray(self.centre, dtype="<f8").tobytes())
+        digest.update(np.ascontiguousarray(self.axes, dtype="<f8").tobytes())
+        return digest.hexdigest()
 
     @cached_property
     def _whole(self) -> tuple[npt.NDArray[np.float64], int, npt.NDArray[np.float64]]:
@@ -86,7 +84,7 @@ class Whitened:
         return whole, bits, np.rint(self.centre * 2.0**_BITS) @ whole / 2.0 ** (_BITS + bits)
 
 
-def whitened(of: FeatureMap, public: Rows, *, dim: int, exponent: float, length: float) -> Whitened:
+def whitened(of: FeatureMap, public: Vectors, *, dim: int, exponent: float, length: float) -> Whitened:
     """Returns a map that is centred, turned and stretched by public vectors.
 
     Args:
@@ -104,7 +102,7 @@ def whitened(of: FeatureMap, public: Rows, *, dim: int, exponent: float, length:
     squares, turned = np.linalg.eigh((exact - centre).T @ (exact - centre) / len(exact))
     squares, turned = np.maximum(squares[::-1][:dim], 0.0), turned[:, ::-1][:, :dim]
     if not squares[0] > 1e-12:
-        raise OptionError("public: all public records have the same features, so that none can be told from another.")
+        raise OptionError("public: all public records have the same features, so that none can be digest from another.")
     # Programs differ in the signs of what they turn to.
     largest = turned[np.abs(turned).argmax(axis=0), np.arange(dim)]
     turned = turned * np.where(largest < 0, -1.0, 1.0)

@@ -1,6 +1,5 @@
 """The border: private records come up to it, noisy sums and counts leave it, and nothing else does.
 
-It has three doors, and no other module joins records with noise (`.importlinter` sees to it): `session` answers the
-questions of a plan, `discovery` finds bounds and levels before there is a schema, `marginals` hands codes to OpenDP's
-AIM and MST, whose noise is their own. Each reserves its whole cost before it reads a record.
+Every kind of query in `queries` runs on the one state machine of `session`, which reserves the whole cost before a
+record is read, and alone asks for noise (`.importlinter` sees to it); but OpenDP's AIM and MST draw their own.
 """

@@ -1,13 +1,13 @@
-"""What a method holds: private records behind, a budget in front, and three doors to ask through.
+"""A record source, a privacy budget and the kinds of query: what a method holds of private data.
 
-These are sessions, sessions of gradients, and marginals that OpenDP chooses. A schema is bought at a door of its own
-(`discovery`).
+A schema is bought at a gate of its own (`queries.discovery`).
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +17,24 @@ from noisegate.data.units import UnitLimit
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.feature_map import FeatureMap
-from noisegate.gate.booking import Booking, ledger_of
 from noisegate.gate.engines.engine import Engine, Progress
 from noisegate.gate.engines.local import LocalEngine
-from noisegate.gate.gradients import GradientSession
-from noisegate.gate.losses import FactoredLoss, RecordLoss
-from noisegate.gate.session import Session
-from noisegate.privacy.adjacency import Adjacency
+from noisegate.gate.per_example.losses import FactoredLoss, RecordLoss
+from noisegate.gate.queries.batches import BatchSession, SampleVector
+from noisegate.gate.queries.gradients import GradientSession
+from noisegate.gate.queries.sums import SumSession
+from noisegate.gate.reservation import Reservation, ledger_of
+from noisegate.gate.session import Access, check_public_records
+from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Event
-from noisegate.privacy.gradient_plan import CalibratedGradientPlan
-from noisegate.privacy.ledger import Ledger
+from noisegate.privacy.gradient_plan import BatchPlan, GradientPlan
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget, CalibratedPlan
 from noisegate.privacy.release import Release
-from noisegate.privacy.units import RECORD, unit_text
+from noisegate.privacy.sensitivity import RECORD, Adjacency, unit_text
+from noisegate.privacy.step_plan import CalibratedStepPlan, StepPlan
 from noisegate.schema import Schema
-from noisegate.schema_cost import KEY, check_fits, stated
+from noisegate.schema_certificate import KEY, check_fits, stated
 
 
 class Gate:
@@ -41,7 +42,7 @@ class Gate:
 
     Args:
         data: Path of a CSV or Parquet file or of a folder of them, or a pandas, Polars or PyArrow table. With a schema
-            of images, also the path of images: see `noisegate.data.images.ImageSource`.
+            of images, also the path of images: see `noisegate.data.images.images.ImageSource`.
         schema: Public knowledge about the table. Required: bounds and levels read off the data would leak.
         epsilon: ε of the guarantee, in [0.01, 1000].
         delta: δ of the guarantee.
@@ -65,6 +66,19 @@ class Gate:
 
     Raises:
         UserError: if any of these is unusable.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import Gate, Schema
+        >>> from noisegate.features.labels import Counts
+        >>> from noisegate.privacy.plan import Plan, Query
+        >>> from noisegate.schema import Boolean
+        >>> schema = Schema([Boolean(name="ill")], label="ill")
+        >>> gate = Gate(pa.table({"ill": [True, False, True]}), schema=schema, epsilon=1.0)
+        >>> plan = Plan(queries=(Query.of("counts", Counts(), columns=2, share=1.0),)).calibrate(gate.budget)
+        >>> release = gate.sum(plan, method="counts", public={})
+        >>> release.values["counts"].shape, round(release.certificate.check(), 6)
+        ((1, 2), 1.0)
     """
 
     def __init__(
@@ -100,28 +114,22 @@ class Gate:
             unit=unit_text(unit, unit_column, contributions),
             contributions=contributions,
         )
-        if records is not None and (isinstance(records, bool) or not isinstance(records, int) or records < 1):
-            raise OptionError(f"records={records!r} must be a positive whole number.")
-        if self.budget.adjacency is Adjacency.REPLACE_ONE and records is None:
-            raise OptionError("adjacency='replace-one' takes the number of records as public: give records=N.")
+        check_public_records(records, self.budget.adjacency)
         if self.budget.adjacency is Adjacency.REPLACE_ONE and on_error == "skip":
             raise OptionError(
                 "on_error='skip': adjacency='replace-one' takes the number of records as public, and that of the "
                 "images that can be used is not; use adjacency='add-remove'."
             )
-        if (ledger is None) != (dataset is None):
-            raise OptionError(f"ledger={ledger!r} and dataset={dataset!r} go together: give both, or neither.")
+        self._ledger, self._dataset = ledger_of(ledger, dataset), dataset
         self.records = records
         units = None
         if unit_column and contributions:
             units = UnitLimit(column=unit_column.strip(), contributions=contributions)
         self._source = open_source(data, schema, show_values=show_values, units=units, on_error=on_error)
         self._data = data
-        self._ledger = ledger_of(ledger)
-        self._dataset = dataset
         self._engine = engine or LocalEngine()
         self._progress = progress
-        self._once = threading.Lock()
+        self._single_use_lock = threading.Lock()
         self._discovery = discovery
         if discovery is not None:
             check_fits(discovery, schema)
@@ -145,12 +153,7 @@ class Gate:
         """
         check_apart(self._data, public)
 
-    def _known(self, events: tuple[Event, ...], public: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what a certificate lists as public, and what the schema cost if it was bought."""
-        cost = {} if self._discovery is None else {KEY: stated(self._discovery, self.budget, events)}
-        return {"schema": self.schema.to_json(), "records": self.records, **public, **cost}
-
-    def open(self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any]) -> Session:
+    def open(self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any]) -> SumSession:
         """Returns a session that answers `plan` in rounds; nothing is read or spent before its first question.
 
         Args:
@@ -161,26 +164,18 @@ class Gate:
         Raises:
             OptionError: if the plan is not calibrated for this gate's budget.
         """
-        if not isinstance(plan, CalibratedPlan):
-            raise OptionError(
-                f"plan={type(plan).__name__}: the gate takes a CalibratedPlan; call plan.calibrate(budget)."
-            )
-        if plan.budget != self.budget:
-            raise OptionError(f"the plan is calibrated for {plan.budget}, the gate has {self.budget}; use gate.budget.")
-        return Session(
-            plan,
-            self._source,
-            records=self.records,
-            method=method,
-            public={**self._known(plan.events, public), **_adaptive(plan)},
-            engine=self._engine,
-            progress=self._progress,
-            booking=Booking(self._ledger, self._dataset),
-            once=self._once,
-        )
+        access = self._access(plan, CalibratedPlan, method, public)
+        # Which questions are chosen after earlier answers: of those the certificate states the largest size.
+        adaptive = [release.query.name for release in plan.releases if release.query.adaptive]
+        return SumSession(replace(access, public={**access.public, "adaptive": adaptive}) if adaptive else access)
 
     def sum(
-        self, plan: CalibratedPlan, maps: Mapping[str, FeatureMap], *, method: str, public: Mapping[str, Any]
+        self,
+        plan: CalibratedPlan,
+        maps: Mapping[str, FeatureMap] | None = None,
+        *,
+        method: str,
+        public: Mapping[str, Any],
     ) -> Release:
         """Answers every question of `plan` in one pass over the records: a session of one round.
 
@@ -189,7 +184,7 @@ class Gate:
 
         Args:
             plan: Questions with their noise, within this gate's budget.
-            maps: For each question, the map from a record to its vector.
+            maps: For each question, the map from a record to its vector; None for those that the plan carries.
             method: Name of the method, for the certificate.
             public: What the method took as public, for the certificate.
 
@@ -198,6 +193,7 @@ class Gate:
             BudgetRefusedError: if the ledger refuses.
         """
         with self.open(plan, method=method, public=public) as session:
+            maps = plan.maps if maps is None else maps
             if set(session.open_questions) != set(maps):
                 raise OptionError(f"feature maps {sorted(maps)} do not match the plan's questions.")
             session.ask(maps)
@@ -205,7 +201,7 @@ class Gate:
 
     def gradients(
         self,
-        plan: CalibratedGradientPlan,
+        plan: CalibratedStepPlan,
         loss: RecordLoss | FactoredLoss,
         *,
         method: str,
@@ -232,23 +228,33 @@ class Gate:
         Raises:
             OptionError: if plan, loss or journal do not fit.
         """
-        if not isinstance(plan, CalibratedGradientPlan) or plan.budget != self.budget:
-            raise OptionError(f"the plan is not a calibrated plan of gradients for {self.budget}; use gate.budget.")
-        return GradientSession(
-            plan,
-            self._source,
-            loss,
-            records=self.records,
-            method=method,
-            public=self._known(plan.events, public),
-            engine=self._engine,
-            progress=self._progress,
-            booking=Booking(self._ledger, self._dataset),
-            once=self._once,
-            journal=journal,
-            device=device,
-            physical_batch=physical_batch,
-            represent=represent,
+        access = self._access(plan, CalibratedStepPlan, method, public, of=GradientPlan)
+        options: dict[str, Any] = {"device": device, "physical_batch": physical_batch, "represent": represent}
+        return GradientSession(access, loss, journal=journal, **options)
+
+    def batch(
+        self,
+        plan: CalibratedStepPlan,
+        vector: SampleVector,
+        *,
+        method: str,
+        public: Mapping[str, Any],
+        journal: Path | None = None,
+    ) -> BatchSession:
+        """Returns a session that hands out one noisy vector of a whole sample a step, from any function of it.
+
+        Args:
+            plan: A calibrated `BatchPlan`, within this gate's budget.
+            vector: Of public parameters and the numeric and coded columns of a sample: arrays of the planned shapes.
+            method: Name of the method, for the certificate.
+            public: What the method took as public, for the certificate.
+            journal: As for `gradients`.
+
+        Raises:
+            OptionError: if plan or journal do not fit.
+        """
+        return BatchSession(
+            self._access(plan, CalibratedStepPlan, method, public, of=BatchPlan), vector, journal=journal
         )
 
     def marginals(
@@ -266,24 +272,33 @@ class Gate:
             UserError: if the plan does not fit, the data does not fit the schema, or OpenDP's extra is not installed.
             BudgetRefusedError: if the ledger refuses.
         """
-        from noisegate.gate.marginals import release_marginals
+        from noisegate.gate.queries.marginals import MarginalSession
 
-        if not isinstance(plan, MarginalPlan) or plan.budget != self.budget:
-            raise OptionError(f"the plan is not a marginal plan for {self.budget}; use gate.budget.")
-        return release_marginals(
-            plan,
-            self._source,
-            bins,
+        return MarginalSession(self._access(plan, MarginalPlan, method, public), bins).release()
+
+    def _access(
+        self, plan: Any, kind: type[Any], method: str, public: Mapping[str, Any], of: type[StepPlan] | None = None
+    ) -> Access:
+        """Returns what one query is granted.
+
+        Raises:
+            OptionError: if its plan is of another kind, or calibrated for another budget.
+        """
+        if not isinstance(plan, kind) or (of is not None and not isinstance(plan.plan, of)):
+            wanted = kind.__name__ + (f" of a {of.__name__}" if of else "")
+            raise OptionError(f"plan={type(plan).__name__}: this query takes a {wanted}; call plan.calibrate(budget).")
+        if plan.budget != self.budget:
+            raise OptionError(f"the plan is calibrated for {plan.budget}, the gate has {self.budget}; use gate.budget.")
+        # What the schema cost, if it was bought.
+        cost = {} if self._discovery is None else {KEY: stated(self._discovery, self.budget, plan.events)}
+        return Access(
+            plan=plan,
+            source=self._source,
             records=self.records,
             method=method,
-            public=self._known(plan.events, public),
+            public={"schema": self.schema.to_json(), "records": self.records, **public, **cost},
+            reservation=Reservation(self._ledger, self._dataset),
+            single_use_lock=self._single_use_lock,
+            engine=self._engine,
             progress=self._progress,
-            booking=Booking(self._ledger, self._dataset),
-            once=self._once,
         )
-
-
-def _adaptive(plan: CalibratedPlan) -> dict[str, list[str]]:
-    """Returns which questions were chosen after earlier answers, for the certificate: those state the largest size."""
-    names = [release.question.name for release in plan.releases if release.question.adaptive]
-    return {"adaptive": names} if names else {}

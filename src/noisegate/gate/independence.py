@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError, SlowKernelsWarning
 from noisegate.features.feature_map import FeatureMap
-from noisegate.gate.execution import Execution, executions
-from noisegate.gate.vectors import vectors_of
+from noisegate.gate.execution import Execution, executions, vectors_of
 from noisegate.schema import EncodedTable, Layout
 
 # Rounding moves a vector by less than this part of its largest entry, but for single ones at a kink of a network.

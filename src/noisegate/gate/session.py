@@ -1,8 +1,14 @@
-"""Questions in rounds: the door for the questions of a plan.
+"""What all kinds of query share: paid once, confirmed before noise, released once, by one explicit state machine.
 
-A session answers the questions of one plan, each once, in one round or in several. Each round is one pass over the
-records. The maps of a later round may depend on the values that earlier rounds released; what they cost may not: norms,
-shares and noise of all questions are in the plan, and the whole cost is reserved before the first record is read.
+::
+
+    PLANNED ──► RESERVED ──► CONFIRMED ──► RELEASED
+       │          │  │           │            ▲
+       ▼          ▼  └───────► CLOSED ────────┘
+      VOID ◄──────┘
+
+The whole cost of a plan is reserved before the first record is read. The reservation is confirmed just before the first
+noise, and nothing is given back from there on (G-10). This is the only module of the gate that asks for noise.
 
 Guarantee G-13 (rounds). Whatever depends on what was released, the composed cost is that of the plan's events.
 """
@@ -10,71 +16,126 @@ Guarantee G-13 (rounds). Whatever depends on what was released, the composed cos
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.data.sources import RecordSource
 from noisegate.errors import DataError, OptionError
-from noisegate.features.contingency import Contingency
-from noisegate.features.feature_map import FeatureMap
-from noisegate.gate.booking import Booking
 from noisegate.gate.engines.engine import Engine, Progress
-from noisegate.gate.independence import map_execution
-from noisegate.gate.sums import SumTask, block_rows
+from noisegate.gate.reservation import Reservation
 from noisegate.privacy import noise
-from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.gradient_plan import CalibratedGradientPlan
-from noisegate.privacy.plan import CalibratedPlan, PlannedRelease
+from noisegate.privacy.events import GaussianEvent, SampledGaussianEvent, ThresholdedGaussianEvent
 from noisegate.privacy.release import Release, array_hashes, release_arrays
+from noisegate.privacy.sensitivity import Adjacency
 
 Values = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+class State(Enum):
+    """Where a session stands. Closed: another state or transition is a change of G-10 and G-13.
+
+    PLANNED
+        Nothing was read or spent.
+    RESERVED
+        The whole cost is reserved and records may be read. No noise was drawn: an error gives the cost back.
+    CONFIRMED
+        Noise may have been drawn: nothing is given back.
+    CLOSED
+        Nothing more is asked. What was answered may be released.
+    RELEASED
+        The release was handed out.
+    VOID
+        Ended before any noise: there is nothing to release.
+    """
+
+    PLANNED = "planned"
+    RESERVED = "reserved"
+    CONFIRMED = "confirmed"
+    CLOSED = "closed"
+    RELEASED = "released"
+    VOID = "void"
+
+    def to(self, following: State) -> State:
+        """Returns the state that follows.
+
+        Raises:
+            OptionError: if it cannot follow this one.
+        """
+        if following not in _FOLLOWING[self]:
+            raise OptionError(_REFUSALS[self])
+        return following
+
+
+_FOLLOWING: dict[State, tuple[State, ...]] = {
+    State.PLANNED: (State.RESERVED, State.VOID),
+    # Closed without noise of its own: another process with the same journal has drawn some.
+    State.RESERVED: (State.CONFIRMED, State.CLOSED, State.VOID),
+    State.CONFIRMED: (State.CLOSED, State.RELEASED),
+    State.CLOSED: (State.RELEASED,),
+    State.RELEASED: (),
+    State.VOID: (),
+}
+_REFUSALS = {
+    State.PLANNED: "nothing was asked, so there is nothing to release.",
+    State.RESERVED: "no noise was drawn, so there is nothing to release.",
+    State.CONFIRMED: "the cost of this session is reserved once, and is not given back.",
+    State.CLOSED: "this session has ended; open another gate, which costs again.",
+    State.RELEASED: "this session has answered and handed out its release; keep that one: a second would cost again.",
+    State.VOID: "this session has ended; open another gate, which costs again.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """What a gate grants to one query.
+
+    Attributes:
+        plan: What is asked, with its noise.
+        source: The private records.
+        records: Their number where it is public and exact, or a public guess, or None.
+        method: Name of the method, for the certificate.
+        public: What was taken as public, for the certificate.
+        reservation: Where the cost is reserved.
+        single_use_lock: Whoever holds it has the gate's one answer.
+        engine: Where sums run; None where none do.
+        progress: Called with the number of records read so far in a pass.
+    """
+
+    plan: Any
+    source: Any
+    records: int | None
+    method: str
+    public: Mapping[str, Any]
+    reservation: Reservation
+    single_use_lock: threading.Lock
+    engine: Engine | None = None
+    progress: Progress | None = None
 
 
 class Session:
-    """The rounds of one plan, to be had from `Gate.open`.
+    """The answers to one plan.
 
-    Use it in a ``with`` block, and call `release` once every question is answered, inside the block or behind it. An
-    error before any noise was drawn voids the reservation. Just before the first noise it is confirmed, and can only be
-    committed from there on: a session that is left before every question is answered counts as spent.
+    Use it in a ``with`` block. An error before any noise was drawn voids the reservation; a session that is left after
+    that, before everything is answered, counts as spent.
 
-    Args:
-        plan: Questions with their noise.
-        source: The private records.
-        records: The number of records where it is public and exact, or None.
-        method: Name of the method, for the certificate.
-        public: What was taken as public, for the certificate.
-        engine: Where sums run.
-        progress: Called with the number of records summed so far in a round.
-        booking: Where the cost is reserved.
-        once: Lock of the gate: whoever holds it has the gate's one answer.
+    Attributes:
+        state: Where it stands.
+        plan: What is asked, with its noise.
     """
 
-    def __init__(
-        self,
-        plan: CalibratedPlan | CalibratedGradientPlan,
-        source: RecordSource,
-        *,
-        records: int | None,
-        method: str,
-        public: Mapping[str, Any],
-        engine: Engine,
-        progress: Progress | None,
-        booking: Booking,
-        once: threading.Lock,
-    ) -> None:
-        self._plan, self._source, self._public_records = plan, source, records
-        self._method, self._public = method, public
-        self._engine, self._progress, self._booking, self._once = engine, progress, booking, once
-        self._turn = threading.Lock()
-        self._values: dict[str, Values] = {}
-        self._records: int | None = None
-        self._begun = self._drawn = self._ended = self._released = False
+    def __init__(self, access: Access) -> None:
+        self.state = State.PLANNED
+        self.plan, self._access = access.plan, access
+        self._lock = threading.RLock()
+        self._seen: int | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -82,150 +143,119 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ended = True
+        with self._lock:
+            self._end()
 
-    @property
-    def open_questions(self) -> tuple[str, ...]:
-        """Names of the questions that are not answered yet."""
-        names = (release.question.name for release in self._plan.releases)
-        return tuple(name for name in names if name not in self._values)
-
-    def ask(self, maps: Mapping[str, FeatureMap]) -> dict[str, Values]:
-        """Answers some of the plan's questions in one pass over the records.
-
-        Args:
-            maps: For each of these questions, the map from a record to its vector.
-
-        Returns:
-            For each, the noisy sum, (dim, columns), in the units of the vectors. The release will hold the same arrays.
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Around everything that may read records, after all that can be refused beforehand.
 
         Raises:
-            UserError: if a map does not fit its question (nothing is read then, and it may be asked with another map),
-                or the data does not fit the schema, or changed since the last round.
+            OptionError: if the session has ended, or the gate has answered another one.
             BudgetRefusedError: if the ledger refuses.
         """
-        with self._turn:
-            tasks = self._tasks(maps)
-            self._begin()
+        with self._lock:
+            if self.state is not State.CONFIRMED:
+                reserved = self.state.to(State.RESERVED)
+                if not self._access.single_use_lock.acquire(blocking=False):
+                    raise OptionError(
+                        "this gate has answered its plan; a second answer would cost again: open another gate."
+                    )
+                self.state = reserved
             try:
-                totals = self._engine.sum(self._source.unread(), tasks, self._progress)
-                self._check_records(totals.records)
-                self._booking.confirm()
-                self._drawn = True
-                values = {name: _noisy(totals.sums[name], self._plan.release(name)) for name in tasks}
+                if self.state is State.RESERVED:
+                    self._reserve()
+                yield
             except BaseException as error:
-                self._ended = True
-                if not self._drawn:
-                    # Nothing was released: in no round was any noise drawn.
-                    self._booking.void(error)
+                if self.state is State.RESERVED and self._may_give_back():
+                    self.state = self.state.to(State.VOID)
+                    self._access.reservation.void(error)
+                self._end()
                 raise
-            self._values |= values
-            return values
 
-    def release(self) -> Release:
-        """Returns everything that was answered, with its certificate, and commits the reservation.
+    def _reserve(self) -> None:
+        self._access.reservation.reserve(self.plan, self._access.method)
+
+    def _may_give_back(self) -> bool:
+        """Returns whether an error now may void the reservation: nobody else has drawn noise on it."""
+        return True
+
+    def _end(self) -> None:
+        ended = {State.PLANNED: State.VOID, State.RESERVED: State.CLOSED, State.CONFIRMED: State.CLOSED}
+        if self.state in ended:
+            self.state = self.state.to(ended[self.state])
+
+    def _confirm(self) -> None:
+        """Just before noise: makes sure that the reservation stands, and that it is never given back."""
+        self._access.reservation.confirm()
+        if self.state is not State.CONFIRMED:
+            self.state = self.state.to(State.CONFIRMED)
+
+    def _noisy(self, sums: Integers, event: GaussianEvent | SampledGaussianEvent) -> Integers:
+        """Returns exact sums with the noise of their event, in grid units."""
+        self._confirm()
+        return noise.add_noise(sums, noise_std=event.noise_std, sampler=event.sampler)
+
+    def _noisy_above(self, counts: Integers, event: ThresholdedGaussianEvent) -> tuple[Integers, Integers]:
+        """Returns which exact counts reach their event's threshold with noise, and these noisy counts."""
+        self._confirm()
+        return noise.noisy_counts_above(counts, noise_std=event.noise_std, threshold=event.threshold)
+
+    def _check_records(self, seen: int) -> None:
+        """Checks the number of records of a whole pass, before anything of it is used.
 
         Raises:
-            OptionError: if a question is open, or the release was handed out before.
+            DataError: if it is not the public one where that must be exact, is none, or is another than before.
         """
-        with self._turn:
-            if self.open_questions:
-                raise OptionError(
-                    f"questions {list(self.open_questions)} have no answer yet; ask all of the plan before release()."
-                )
-            if self._released:
-                raise OptionError("this session has handed out its release; keep that one.")
-            self._released = True
-            stds = self._stds()
-            values = {name: self._values[name] for name in stds}
-            budget = self._plan.budget
-            certificate = Certificate(
-                epsilon=budget.epsilon,
-                delta=budget.delta,
-                adjacency=budget.adjacency,
-                unit=budget.unit,
-                contributions=budget.contributions,
-                events=self._plan.events,
-                method=self._method,
-                public=self._public,
-                hashes=array_hashes(release_arrays(values, stds)),
-                ledger=self._booking.place,
-            )
-            self._booking.commit(certificate)
-            return Release(values=values, noise_std=stds, certificate=certificate)
-
-    def _stds(self) -> dict[str, float]:
-        """Returns, for each value of the release, the standard deviation of its noise."""
-        return {release.question.name: release.noise_std_natural for release in self._plan.releases}
-
-    def _begin(self) -> None:
-        """Before the first record is read: takes the gate's one answer, and reserves the cost of the whole plan."""
-        if self._ended:
-            raise OptionError("this session has ended; open another gate, which costs again.")
-        if self._begun:
-            return
-        if not self._once.acquire(blocking=False):
-            raise OptionError("this gate has answered its plan; a second answer would cost again: open another gate.")
-        self._begun = True
-        try:
-            self._booking.reserve(self._plan, self._method)
-        except BaseException:
-            # Or the next question would find the session begun, and be answered at no cost.
-            self._ended = True
-            raise
-
-    def _tasks(self, maps: Mapping[str, FeatureMap]) -> dict[str, SumTask]:
-        unknown = [name for name in maps if name not in self.open_questions]
-        if unknown or not maps:
-            raise OptionError(
-                f"feature maps {sorted(maps)} do not match the plan's open questions {list(self.open_questions)}; "
-                "each question is asked once."
-            )
-        return {name: self._task(name, feature_map) for name, feature_map in maps.items()}
-
-    def _task(self, name: str, feature_map: FeatureMap) -> SumTask:
-        question, layout = self._plan.release(name).question, self._source.schema.layout
-        label = layout.label if question.columns > 1 else None
-        columns = 1 if label is None else layout.coded[label].size
-        fits = feature_map.dim <= question.dim if question.adaptive else feature_map.dim == question.dim
-        if not fits or columns != question.columns:
-            raise OptionError(
-                f"question {name!r} was planned as {'at most ' * question.adaptive}{question.dim} x "
-                f"{question.columns}, its map and the schema give {feature_map.dim} x {columns}."
-            )
-        task = SumTask(feature_map=feature_map, grid=question.grid, columns=columns, label=label)
-        if isinstance(feature_map, Contingency):
-            sizes = tuple(column.size for column in layout.coded)
-            if len(feature_map.bins) != len(layout.numeric) or feature_map.coded != sizes:
-                raise OptionError(
-                    f"question {name!r}: its tables are of {len(feature_map.bins)} numeric columns and coded ones of "
-                    f"sizes {feature_map.coded}; the schema has {len(layout.numeric)} and {sizes}."
-                )
-        # What is counted is integers of the record alone (G-12, G-23); there is nothing to probe.
-        if task.weights is None and task.lookups is None:
-            return replace(task, chosen=map_execution(name, feature_map, layout, block_rows(feature_map)))
-        return task
-
-    def _check_records(self, records: int) -> None:
-        if self._plan.budget.adjacency is Adjacency.REPLACE_ONE and records != self._public_records:
+        name, public = self._access.source.name, self._access.records
+        if self.plan.budget.adjacency is Adjacency.REPLACE_ONE and seen != public:
             raise DataError(
-                f"records={self._public_records} was given as public knowledge, but the data has another number; "
+                f"records={public} was given as public knowledge, but the data has another number; "
                 "replace-one needs the exact number. Correct it, or use adjacency='add-remove'."
             )
-        if not records:
+        if not seen:
             raise DataError(
-                f"{self._source.name}: every image was skipped, so there is nothing to copy; without "
+                f"{name}: every image was skipped, so there is nothing to copy; without "
                 "on_error='skip' the first one is named."
             )
-        if self._records is not None and records != self._records:
+        if self._seen not in (None, seen):
             raise DataError(
-                f"{self._source.name}: the number of records changed between two rounds; the cost stays reserved. "
+                f"{name}: the number of records changed between two passes; the cost stays reserved. "
                 "Make sure that nothing writes to the data during a run."
             )
-        self._records = records
+        self._seen = seen
+
+    def _certify(self, hashes: Mapping[str, str]) -> Certificate:
+        """Hands out the session's one certificate, and commits the reservation."""
+        self.state = self.state.to(State.RELEASED)
+        budget, access = self.plan.budget, self._access
+        certificate = Certificate(
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            adjacency=budget.adjacency,
+            unit=budget.unit,
+            contributions=budget.contributions,
+            events=self.plan.events,
+            method=access.method,
+            public=access.public,
+            hashes=hashes,
+            ledger=access.reservation.place,
+        )
+        access.reservation.commit(certificate)
+        return certificate
+
+    def _release(self, values: Mapping[str, Values], noise_std: Mapping[str, float]) -> Release:
+        certificate = self._certify(array_hashes(release_arrays(values, noise_std)))
+        return Release(values=values, noise_std=noise_std, certificate=certificate)
 
 
-def _noisy(sums: npt.NDArray[np.int64], release: PlannedRelease) -> Values:
-    """Returns the noisy sum in the units of the vectors, (dim, columns)."""
-    noisy = noise.add_noise(sums, noise_std=release.noise_std, sampler=release.sampler)
-    return np.ascontiguousarray(release.question.grid.restore(noisy).T)
+def check_public_records(records: int | None, adjacency: Adjacency) -> None:
+    """Checks the number of records that a gate is told.
+
+    Raises:
+        OptionError: if it is no positive whole number, or missing where it must be public.
+    """
+    if records is not None and (isinstance(records, bool) or not isinstance(records, int) or records < 1):
+        raise OptionError(f"records={records!r} must be a positive whole number.")
+    if adjacency is Adjacency.REPLACE_ONE and records is None:
+        raise OptionError("adjacency='replace-one' takes the number of records as public: give records=N.")

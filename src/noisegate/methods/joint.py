@@ -13,192 +13,143 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import field
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
 
 from noisegate.errors import OptionError
-from noisegate.features.feature_map import FeatureMap
 from noisegate.features.fourier import draw_points
-from noisegate.features.labels import Counts
 from noisegate.features.orientation import Orientations, OrientedFourier
-from noisegate.generators.image_network import IMAGE_KINDS, ImageKind
-from noisegate.methods.activations import chosen_activations
-from noisegate.methods.generator_choice import check_image_schema, read_shape
-from noisegate.methods.joint_settings import (
-    FIT,
-    ORIENTATION_SCALE,
-    PIXEL_SCALE,
-    REFERENCE,
-    check_settings,
-    default_channels,
-)
-from noisegate.methods.matched import COUNTS, Matched
-from noisegate.privacy.adjacency import Adjacency
-from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Question
-from noisegate.privacy.release import Release
+from noisegate.methods.embedding import Embedding, NetworkMethod
+from noisegate.methods.images import check_image_schema
+from noisegate.methods.matched import IMAGE_FIT, MatchedMethod
+from noisegate.methods.registry import register
+from noisegate.models.image_network import ImageKind, sub_pixel_channels
 from noisegate.schema import Schema
+from noisegate.schema.pixels import ImageShape
+from noisegate.settings import Count, Share, Widths, settings
 
 if TYPE_CHECKING:
-    from noisegate.features.perceptual import Perceptual
-    from noisegate.gate.gate import Gate
     from noisegate.networks.named import FrozenNetwork
 
 PIXELS, ORIENTATIONS, PERCEPTUAL = "pixels", "orientations", "perceptual"
+Frequencies = Annotated[int, Field(ge=0, lt=2**62), "a whole number, 0 or more"]
+ShareOrNone = Annotated[float, Field(ge=0, le=1000), "a number, 0 or more, at most 1000"]
+
+REFERENCE = ImageShape(height=28, width=28)
+"""The images that the length scales below were chosen for: simulated digits (benchmarks/images says how)."""
+PIXEL_SCALE, ORIENTATION_SCALE = 5.0, 0.5
 
 
-@dataclass(frozen=True, kw_only=True)
-class JointEmbedding(Matched):
+@register("joint")
+@settings
+class JointEmbedding(NetworkMethod, MatchedMethod):
     """Settings of the joint embedding; none of them depends on private data.
 
-    Attributes:
-        image: Height, width and channels of the images.
-        pixels: Number of random frequencies of the pixels; 0 to leave them out.
-        orientations: Number of random frequencies of the gradient orientations; 0 to leave them out.
-        pixel_scale: Length scale of the pixels, as Euclidean distance of images with intensities in [0, 1]; None for
-            5 at 28 x 28 x 1 and in proportion to the root of the number of intensities.
-        orientation_scale: Length scale of the orientations; None for 0.5 at 28 x 28, in the same proportion to cells.
-        cell: Side of an orientation's cell in pixels.
-        directions: Number of directions.
-        pixels_share: Budget share of the pixels.
-        orientations_share: Budget share of the orientations.
-        perceptual_share: Budget share of the activations of a public network; 0 to leave them out.
-        network: That network; "encoder" is the one of the package, see `noisegate.methods.mepf.method.DPMEPF`.
-        weights: File of its weights; never downloaded.
-        sha256: What that file hashes to.
-        layers: Modules of it; empty for the encoder's four, or all convolutions of another network.
-        pool: Take the mean over the picture of each channel only.
-        counts_share: Budget share of the counts.
-        generator: "sub-pixel", "convolutional" or "fully-connected".
-        latent: Length of the noise vector.
-        hidden: Widths of fully connected layers before the picture.
-        channels: Of the generator's convolutions; empty for (32, 16), with a further doubling in front for every
-            doubling of the side beyond 56.
-        fit_options: Changes to `noisegate.fitting.loop.FitSettings`; they cannot change the privacy.
-        seed: Of the public randomness: features, initial weights, fitting. Never of the private noise.
+    Examples:
+        >>> from noisegate import Budget, JointEmbedding
+        >>> from noisegate.schema import pixel_schema
+        >>> schema = pixel_schema(8, 8, labels=("cat", "dog"))
+        >>> method = JointEmbedding.for_schema(schema, {"pixels": 50, "orientations": 50})
+        >>> plan = method.plan(schema, Budget(epsilon=1.0))
+        >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
+        {'pixels': (200, 5.29), 'orientations': (200, 5.29), 'counts': (2, 52.89)}
     """
 
-    image: tuple[int, int, int] | None = None
-    pixels: int = 750
-    orientations: int = 750
-    pixel_scale: float | None = None
-    orientation_scale: float | None = None
-    cell: int = 4
-    directions: int = 8
-    pixels_share: float = 1.0
-    orientations_share: float = 1.0
-    perceptual_share: float = 0.0
-    network: str = "encoder"
-    weights: str | None = None
-    sha256: str | None = None
-    layers: tuple[str, ...] = ()
+    pixels: Frequencies = 750
+    """Random frequencies of the pixels; 0 to leave them out."""
+    orientations: Frequencies = 750
+    """Random frequencies of the gradient orientations; 0 to leave them out."""
+    pixel_scale: Share | None = None
+    """Length scale of the pixels, as Euclidean distance of images with intensities in [0, 1]; None for 5 at 28 x 28 x 1
+    and in proportion to the root of the number of intensities."""
+    orientation_scale: Share | None = None
+    """Length scale of the orientations; None for 0.5 at 28 x 28, in the same proportion to cells."""
+    cell: Count = 4
+    """Side of an orientation's cell in pixels."""
+    directions: Count = 8
+    """Number of directions."""
+    pixels_share: Share = 1.0
+    """Budget share of the pixels."""
+    orientations_share: Share = 1.0
+    """Budget share of the orientations."""
+    perceptual_share: ShareOrNone = 0.0
+    """Budget share of the activations of a public network; 0 to leave them out."""
     pool: bool = True
-    counts_share: float = 0.01
+    """Take the mean over the picture of each channel only."""
+    counts_share: Share = 0.01
+    """Budget share of the counts."""
     generator: ImageKind = "sub-pixel"
-    latent: int = 32
-    hidden: tuple[int, ...] = ()
-    channels: tuple[int, ...] = ()
-    fit_options: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = 0
-
-    name: Literal["joint"] = field(default="joint", init=False)
+    """"sub-pixel", "convolutional", "fully-connected" or "residual"."""
+    hidden: Widths = ()
+    """Widths of fully connected layers before the picture."""
+    channels: Widths = ()
+    """Of the generator's convolutions; empty for (32, 16), with a further doubling in front for every doubling of the
+    side beyond 56."""
     components: int = field(default=1, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        shape = read_shape(self.image)
-        if self.generator not in IMAGE_KINDS:
-            raise OptionError(f"generator={self.generator!r} makes no images; choose one of {', '.join(IMAGE_KINDS)}.")
-        object.__setattr__(self, "image", (shape.height, shape.width, shape.channels))
-        check_settings(vars(self))
-        object.__setattr__(self, "hidden", tuple(self.hidden))
-        object.__setattr__(self, "layers", tuple(self.layers))
-        object.__setattr__(self, "channels", tuple(self.channels) or default_channels(shape, self.generator))
+        if not (self.pixels or self.orientations or self.perceptual_share):
+            raise OptionError(
+                "pixels=0, orientations=0 and perceptual_share=0: there is nothing to ask; give one of them."
+            )
+        default = sub_pixel_channels(self.shape) if self.generator == "sub-pixel" else (16, 8)
+        object.__setattr__(self, "channels", self.channels or default)
         if self.orientations:
             self._orientations()
-        self.generator_network()
+        super().__post_init__()
 
-    def maps(self, schema: Schema) -> dict[str, FeatureMap]:
-        """Returns the feature map of each question; the same for the same schema, settings and seed."""
-        shape = read_shape(self.image)
+    @classmethod
+    def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the shape, and a generator and cells that divide it."""
+        found = super().for_images(shape, given)
+        cell = next((cell for cell in (4, 6, 2, 8) if not (shape.height % cell or shape.width % cell)), None)
+        return found | ({"orientations": 0} if cell is None else {"cell": cell})
+
+    @classmethod
+    def usual_channels(cls, shape: ImageShape) -> tuple[int, ...]:
+        """Returns the channels of the sub-pixel generator."""
+        return sub_pixel_channels(shape)
+
+    def why(self, schema: Schema, epsilon: float) -> str:
+        """Returns in one sentence what "auto" does with images."""
+        form = schema.images
+        assert form is not None
+        labels = f"with {len(form.labels)} labels" if form.labels else "without labels"
+        return f"{self.name}: the records are images of {form.shape} pixels {labels}."
+
+    @property
+    def fit_defaults(self) -> Mapping[str, Any]:
+        """What the fit has otherwise."""
+        return {"steps": 6000, "batch": 200, "learning_rate": 1e-2, "independent_halves": True, **IMAGE_FIT}
+
+    def embeddings(self, schema: Schema) -> dict[str, Embedding]:
+        """Returns the sums of pixels, of orientations and of activations, as far as they are asked for."""
+        shape = self.shape
         check_image_schema(schema, shape, labelled=False)
-        maps: dict[str, FeatureMap] = {}
+        found: dict[str, Embedding] = {}
         if self.pixels:
             scale = self.pixel_scale or PIXEL_SCALE * math.sqrt(shape.size / REFERENCE.size)
-            maps[PIXELS] = draw_points(shape.size, count=self.pixels, length_scale=scale, seed=self.seed)
+            pixels = draw_points(shape.size, count=self.pixels, length_scale=scale, seed=self.seed)
+            found[PIXELS] = Embedding(pixels, self.pixels_share)
         if self.orientations:
             of = self._orientations()
             cells = math.prod(of.grid) / math.prod(Orientations(image=REFERENCE).grid)
             scale = self.orientation_scale or ORIENTATION_SCALE * math.sqrt(cells)
             # Another stream than the pixels': the next seed of a run would draw the same frequencies.
             fourier = draw_points(of.size, count=self.orientations, length_scale=scale, seed=self.seed + 2**62)
-            maps[ORIENTATIONS] = OrientedFourier(orientations=of, fourier=fourier)
+            found[ORIENTATIONS] = Embedding(OrientedFourier(orientations=of, fourier=fourier), self.orientations_share)
         if self.perceptual_share:
-            maps[PERCEPTUAL] = self._perceptual()
-        return maps | {COUNTS: Counts()}
+            from noisegate.features.perceptual import Perceptual
 
-    def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
-        """Returns the calibrated plan: what will be asked, and with what noise. Reads no data."""
-        label = schema.layout.label
-        columns = 1 if label is None else schema.layout.coded[label].size
-        shares = {PIXELS: self.pixels_share, ORIENTATIONS: self.orientations_share, COUNTS: self.counts_share}
-        shares[PERCEPTUAL] = self.perceptual_share
-        questions = [
-            Question(
-                name=name,
-                dim=feature_map.dim,
-                columns=columns,
-                norm=feature_map.norm,
-                share=shares[name],
-                nonnegative=feature_map.nonnegative,
-            )
-            for name, feature_map in self._asked(schema, budget).items()
-        ]
-        return Plan(questions=tuple(questions)).calibrate(budget)
+            perceptual = Perceptual(activations=self.activations(pool=self.pool))
+            found[PERCEPTUAL] = Embedding(perceptual, self.perceptual_share)
+        return found
 
-    def ask(self, gate: Gate) -> Release:
-        """Returns the release: the one time that private records are used."""
-        plan = self.plan(gate.schema, gate.budget)
-        maps = self._asked(gate.schema, gate.budget)
-        settings = self.to_json()
-        if self.perceptual_share:
-            # Whichever they are: a certificate names the network that was used.
-            settings["sha256"] = self._network().sha256
-        return gate.sum(plan, maps, method=self.name, public={"settings": settings})
-
-    @property
-    def fit_defaults(self) -> Mapping[str, Any]:
-        """What the generator's fit has otherwise than `noisegate.fitting.loop.FitSettings`."""
-        return FIT
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the settings as a JSON object."""
-        settings = {name: value for name, value in asdict(self).items() if name not in ("name", "components")}
-        assert self.image is not None
-        lists = {name: list(getattr(self, name)) for name in ("image", "layers", "hidden", "channels")}
-        return settings | lists | {"fit_options": dict(self.fit_options)}
-
-    def check_fit(self, device: str) -> None:
-        """Finds what would stop the fit, before any budget is spent; see `Matched`."""
-        super().check_fit(device)
-        if self.perceptual_share:
-            self._network()
-
-    def _network(self) -> FrozenNetwork:
-        from noisegate.networks.named import load_network
-
-        return load_network(self.network, self.weights, self.sha256)
-
-    def _perceptual(self) -> Perceptual:
-        from noisegate.features.perceptual import Perceptual
-
-        activations = chosen_activations(self._network(), self.layers, read_shape(self.image), pool=self.pool)
-        return Perceptual(activations=activations)
+    def public_network(self) -> FrozenNetwork | None:
+        """Returns the public network, or None if no activations are asked for."""
+        return super().public_network() if self.perceptual_share else None
 
     def _orientations(self) -> Orientations:
-        return Orientations(image=read_shape(self.image), cell=self.cell, directions=self.directions)
-
-    def _asked(self, schema: Schema, budget: Budget) -> dict[str, FeatureMap]:
-        maps = self.maps(schema)
-        # Under replace-one the number of records is public; without a label there is nothing else to count.
-        if schema.layout.label is None and budget.adjacency is Adjacency.REPLACE_ONE:
-            maps.pop(COUNTS)
-        return maps
+        return Orientations(image=self.shape, cell=self.cell, directions=self.directions)

@@ -1,141 +1,140 @@
-"""What methods share that match a generator's expected embedding to noisy class-wise sums."""
+"""Methods that fit a generator, of tables or of images, whose expected embedding matches what was released."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import astuple, field
+from typing import TYPE_CHECKING, Any, cast
 
 from noisegate.errors import OptionError
-from noisegate.features.feature_map import FeatureMap
-from noisegate.generators.image_network import ImageNetwork
-from noisegate.methods.fitted import Fitted
-from noisegate.methods.from_json import method_from_json
-from noisegate.methods.generator_choice import Generator as Choice
-from noisegate.methods.generator_choice import read_shape
+from noisegate.methods.embedding import COUNTS, MeanEmbeddingMethod
+from noisegate.methods.fit import Fit
+from noisegate.methods.images import TABLES, Generator, doubles
+from noisegate.models.image_network import IMAGE_KINDS, ImageKind, ImageNetwork
 from noisegate.privacy.release import Release
-from noisegate.schema import Schema
+from noisegate.schema.pixels import ImageShape
+from noisegate.settings import Count, Options, Widths, derived, settings
 
 if TYPE_CHECKING:
-    from noisegate.fitting.loop import FitSettings, Fitting
-    from noisegate.generators.generator import Generator
-    from noisegate.synthesizer import Synthesizer
+    from noisegate.models.generator import Generator as Network
+    from noisegate.models.neural import NeuralTable
+    from noisegate.models.neural_image import NeuralImage
+    from noisegate.training.fit import FitOptions
 
-COUNTS = "counts"
-"""The question that asks for the number of records of each label."""
+IMAGE_FIT: Mapping[str, Any] = {"ema_decay": 0.998, "stop_at_noise": False, "check_every": 500}
+"""What fits to images have in common."""
 
 
-class Matched(Fitted, ABC):
-    """Mixed into a method that asks for mean embeddings and counts: its generator, its fit and its synthesizer.
+def by_generator(*, table: Any, images: Any, **kinds: Any) -> Any:
+    """Returns a field whose default depends on the generator: of tables, of images, or one kind of these."""
+    defaults = {**dict.fromkeys(TABLES, table), **dict.fromkeys(IMAGE_KINDS, images)}
+    defaults |= {name.replace("_", "-"): value for name, value in kinds.items()}
+    return derived(lambda given: defaults.get(given["generator"], table))
 
-    The attributes are fields of the methods; see there.
+
+@settings
+class MatchedMethod(MeanEmbeddingMethod):
+    """Base of methods that fit a generator, of tables or of images, by its expected embedding.
+
+    Examples:
+        >>> from noisegate import Schema
+        >>> from noisegate.features.categorical import Levels
+        >>> from noisegate.methods.embedding import Embedding
+        >>> from noisegate.methods.matched import MatchedMethod
+        >>> from noisegate.schema import Boolean
+        >>> from noisegate.testing import FakeGate
+        >>> class Shares(MatchedMethod):
+        ...     def embeddings(self, schema):
+        ...         return {"levels": Embedding(Levels(columns=(0,), sizes=(2,)), share=1.0)}
+        >>> model = Shares(hidden=(8,), fit_options={"steps": 5}).fit(FakeGate(Schema([Boolean(name="ill")])))
+        >>> model.sample(3).shape
+        (3, 1)
     """
 
-    name: str
-    generator: Choice
-    image: tuple[int, int, int] | None
-    components: int
-    latent: int
-    hidden: tuple[int, ...]
-    channels: tuple[int, ...]
-    fit_options: Mapping[str, Any]
-    seed: int
+    generator: Generator = "table"
+    """For tables "table" (a network) or "mixture" (of products); for images "convolutional", "fully-connected",
+    "sub-pixel" or "residual"."""
+    components: Count = 100
+    """Of a mixture, for each label value."""
+    latent: Count = 32
+    """Length of the noise vector of a network."""
+    hidden: Widths = by_generator(table=(256, 256), images=(200,))
+    """Widths of its hidden layers."""
+    channels: Widths = (16, 8)
+    """Of its convolutions; see `noisegate.models.image_network.ImageNetwork`."""
+    fit_options: Options = field(default_factory=dict)
+    """Changes to `noisegate.training.fit.FitSettings`; they cannot change the privacy."""
 
-    @abstractmethod
-    def maps(self, schema: Schema) -> dict[str, FeatureMap]:
-        """Returns the feature map of each question."""
+    def __post_init__(self) -> None:
+        if self.generator not in TABLES:
+            object.__setattr__(self, "image", astuple(self.shape))
+        elif self.image is not None:
+            raise OptionError(f"image={self.image!r} needs a generator of images; add generator='convolutional'.")
+        self.generator_network()
 
-    @property
-    @abstractmethod
-    def fit_defaults(self) -> Mapping[str, Any]:
-        """What the generator's fit has otherwise than `noisegate.fitting.loop.FitSettings`."""
+    @classmethod
+    def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the shape, and a generator that can make such images; nothing if one of tables is asked for."""
+        if given.get("generator") in TABLES:
+            return {}
+        found: dict[str, Any] = {"image": astuple(shape)}
+        if not doubles(shape, given.get("channels") or cls.usual_channels(shape)):
+            return found | {"generator": "fully-connected"}
+        return found | ({"generator": "convolutional"} if cls.generator in TABLES else {})
+
+    @classmethod
+    def usual_channels(cls, shape: ImageShape) -> tuple[int, ...]:
+        """Returns the channels of the generator of images that the method has by default."""
+        return (16, 8)
 
     def generator_network(self) -> ImageNetwork | None:
         """Returns the design of the image generator; None for a table."""
-        if self.generator == "mixture" or self.generator == "table":
+        if self.generator in TABLES:
             return None
         return ImageNetwork(
-            shape=read_shape(self.image),
-            kind=self.generator,
+            shape=self.shape,
+            kind=cast(ImageKind, self.generator),
             latent=self.latent,
             hidden=self.hidden,
             channels=self.channels,
         )
 
-    def check_fit(self, device: str) -> None:
-        """Finds what would stop the fit, before any budget is spent.
+    def default_fit(self) -> type[FitOptions]:
+        """Returns the class of the settings of a fit."""
+        from noisegate.training.fit import FitSettings
 
-        Raises:
-            OptionError: if the device is not here or a fit option is unusable.
-        """
-        from noisegate.fitting.device import choose_device
+        return FitSettings
 
-        choose_device(device)
-        self.fit_settings()
-
-    def fit_settings(self) -> FitSettings:
-        """Returns how to fit: the defaults of the generator with `fit_options` on top."""
-        from noisegate.fitting.loop import FitSettings
-
-        try:
-            return replace(FitSettings(), **{**self.fit_defaults, **self.fit_options})
-        except TypeError as error:
-            raise OptionError(f"fit_options={dict(self.fit_options)!r}: {error}") from None
-
-    def fitting(self, release: Release, *, device: str = "auto") -> Fitting:
+    def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> Fit:
         """Returns the fit of a release, ready to run, to save and to restore."""
-        from noisegate.fitting.device import choose_device
-        from noisegate.fitting.loop import Fitting
-        from noisegate.fitting.matching import expected_embeddings, point_embeddings
-        from noisegate.fitting.target import read_target
-        from noisegate.generators.components import build_component_generator
-        from noisegate.generators.image import build_image_generator
-        from noisegate.generators.table import build_table_generator
+        from noisegate.devices import choose_device
+        from noisegate.features.feature_map import torch_forms
+        from noisegate.models.image import build_image_generator
+        from noisegate.models.table import build_component_generator, build_table_generator
+        from noisegate.training.moment_matching import HalvesMatching
+        from noisegate.training.target import read_target
 
-        layout, maps, network = release.schema.layout, self.maps(release.schema), self.generator_network()
-        target = read_target(release, counts=COUNTS)
-        generator: Generator
+        layout, network, target = release.schema.layout, self.generator_network(), read_target(release, counts=COUNTS)
+        maps = self.maps(release.schema) if plan is None else plan.maps
+        generator: Network
         if network:
             generator = build_image_generator(network, len(target.weights), seed=self.seed)
-            embeddings = point_embeddings(maps)
         elif self.generator == "mixture":
             generator = build_component_generator(layout, components=self.components, seed=self.seed)
-            embeddings = expected_embeddings(maps, layout)
         else:
             generator = build_table_generator(layout, latent=self.latent, hidden=self.hidden, seed=self.seed)
-            embeddings = expected_embeddings(maps, layout)
-        return Fitting(generator, target, embeddings, self.fit_settings(), seed=self.seed, device=choose_device(device))
+        forms, settings = torch_forms(maps, None if network else layout), self.fit_settings()
+        return HalvesMatching(generator, target, forms, settings, seed=self.seed, device=choose_device(device))
 
-    def synthesizer(self, release: Release, fitting: Fitting) -> Synthesizer:
-        """Returns the synthesizer that a fit, made by `fitting`, has reached."""
-        from noisegate.fitting.target import read_target
-        from noisegate.generators.components import ComponentGenerator
-        from noisegate.generators.image import ImageGenerator
-        from noisegate.generators.neural import NeuralTable
-        from noisegate.generators.neural_image import NeuralImage
-        from noisegate.generators.table import TableGenerator
-        from noisegate.synthesizer import FitSummary, Synthesizer
+    def model(self, release: Release, fitting: Any) -> NeuralImage | NeuralTable:
+        """Returns the generator, averaged over steps, with the released shares of the labels."""
+        from noisegate.models.image import ImageGenerator
+        from noisegate.models.neural import NeuralTable
+        from noisegate.models.neural_image import NeuralImage
+        from noisegate.training.target import read_target
 
         generator, weights = fitting.average.cpu().eval(), read_target(release, counts=COUNTS).weights
-        model: NeuralImage | NeuralTable
+        layout = release.schema.layout
         if isinstance(generator, ImageGenerator):
-            labelled = release.schema.layout.label is not None
-            model = NeuralImage(generator=generator, weights=weights, labelled=labelled)
-        else:
-            assert isinstance(generator, TableGenerator | ComponentGenerator)
-            model = NeuralTable(generator=generator, weights=weights, layout=release.schema.layout)
-        return Synthesizer(
-            release=release,
-            model=model,
-            summary=FitSummary(step=fitting.step, steps=fitting.settings.steps, discrepancy=fitting.discrepancy),
-        )
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Returns the settings in a JSON object.
-
-        Raises:
-            ModelError: if a setting is missing or not known.
-        """
-        return method_from_json(cls, data)
+            return NeuralImage(generator=generator, weights=weights, labelled=layout.label is not None)
+        return NeuralTable(generator=generator, weights=weights, layout=layout)

@@ -1,92 +1,130 @@
-"""What every method can do, whatever it asks of the private records."""
+"""What every method can do: plan, query once, fit what was released."""
 
 from __future__ import annotations
 
+import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import Field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
+from dataclasses import astuple, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from noisegate.privacy.events import Event
-from noisegate.privacy.plan import Budget
+from noisegate.errors import OptionError
+from noisegate.features.error_bounds import ErrorBound
+from noisegate.methods.fit import FinishedFit, Fit
+from noisegate.privacy.plan import Budget, MethodPlan
 from noisegate.privacy.release import Release
-from noisegate.privacy.trade_off import ErrorBound
 from noisegate.schema import Schema
+from noisegate.schema.pixels import ImageShape
+from noisegate.settings import Settings
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from noisegate.fitting.loop import FitState
     from noisegate.gate.gate import Gate
-    from noisegate.synthesizer import Synthesizer
+    from noisegate.models.record_model import RecordModel
+    from noisegate.models.synthesizer import Synthesizer
+    from noisegate.training.fit import FitOptions, FitState
 
 
-class MethodPlan(Protocol):
-    """What a method will ask, priced before the first record is read."""
+class Method(Settings, ABC):
+    """Base of all methods: each chooses queries, a model and defaults; it cannot clip, add noise or account.
 
-    @property
-    def budget(self) -> Budget:
-        """The guarantee that was asked for."""
-        ...
+    A method is a class of settings (`noisegate.settings.settings`) under a name (`noisegate.methods.registry.register`)
+    with a plan, a query and a model.
 
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """What will be run."""
-        ...
-
-    @property
-    def epsilon(self) -> float:
-        """ε of the whole plan at the budget's δ, recomputed from its events."""
-        ...
-
-
-class Fit(Protocol):
-    """One fit of a model to a release; post-processing, which may be stopped and taken up again."""
-
-    @property
-    def step(self) -> int:
-        """Steps done."""
-        ...
-
-    @property
-    def steps(self) -> int:
-        """Most steps that there will be."""
-        ...
-
-    def run(self, report: Callable[[FitState], None] | None = None) -> None:
-        """Runs the remaining steps."""
-        ...
-
-    def state(self) -> dict[str, Tensor]:
-        """Returns what `restore` needs."""
-        ...
-
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Takes up the fit where `state` was called."""
-        ...
-
-
-class Method(Protocol):
-    """Chooses questions, a model and defaults; it cannot clip, add noise or account.
-
-    Implementations are frozen dataclasses whose fields are the settings.
-
-    Attributes:
-        name: What the method is called, in certificates too.
+    Examples:
+        >>> from noisegate import DPMERF, Schema
+        >>> from noisegate.schema import Boolean
+        >>> from noisegate.testing import FakeGate
+        >>> gate = FakeGate(Schema([Boolean(name="ill")]), epsilon=1.0)
+        >>> method = DPMERF(frequencies=5)
+        >>> plan = method.plan(gate.schema, gate.budget)  # reads nothing
+        >>> release = method.query(gate, plan)  # the one time that records are used
+        >>> round(release.certificate.check(), 6)
+        1.0
     """
 
-    # What makes a class a dataclass to a type checker.
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    makes: ClassVar[Literal["records", "classifier"]] = "records"
+    """What comes out: a model to draw records from, or a classifier."""
+    seeded_fit: ClassVar[bool] = False
+    """Whether queries do not depend on the seed, so that a release may be fitted again with another one."""
 
-    @property
-    def name(self) -> str: ...  # noqa: D102 - documented above
+    @classmethod
+    def for_schema(cls, schema: Schema, settings: Mapping[str, Any] | None = None) -> Self:
+        """Returns the method for the records of a schema.
 
+        Args:
+            schema: Of the records.
+            settings: By name. Where records are images, what follows from these need not be given.
+
+        Raises:
+            OptionError: if there is no such setting, or a value is unusable.
+        """
+        given = dict(settings or {})
+        if schema.images is not None and "image" in cls.setting_names():
+            given = {**cls.for_images(schema.images.shape, given), **given}
+        return cls(**given)
+
+    @classmethod
+    def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the settings that follow from the shape of images, beside those that are given."""
+        return {"image": astuple(shape)}
+
+    @abstractmethod
     def plan(self, schema: Schema, budget: Budget) -> MethodPlan:
-        """Returns what will be asked, and with what noise. Reads no data."""
-        ...
+        """Returns the calibrated plan: what will be asked, and with what noise. Reads no data."""
 
-    def ask(self, gate: Gate) -> Release:
-        """Returns the release: the one time that private records are used."""
-        ...
+    @abstractmethod
+    def query(self, gate: Gate, plan: Any = None) -> Release:
+        """Returns the release: the one time that private records are used.
+
+        Args:
+            gate: Private records and a budget.
+            plan: What `plan` gave for them; None to make it.
+        """
+
+    def model(self, release: Release, fitting: Any) -> RecordModel:
+        """Returns the model of records that a fit, made by `fitting`, has reached."""
+        raise NotImplementedError
+
+    def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
+        """Returns the synthesizer that a fit, made by `fitting`, has reached."""
+        from noisegate.models.synthesizer import FitSummary, Synthesizer
+
+        model = self.model(release, fitting)
+        summary = FitSummary(step=fitting.step, steps=fitting.steps, discrepancy=fitting.discrepancy)
+        return Synthesizer(release=release, model=model, summary=summary)
+
+    def ask(self, gate: Gate, **options: Any) -> Release:
+        """Deprecated name of `query`."""
+        warnings.warn("ask(gate) is called query(gate) now.", DeprecationWarning, stacklevel=2)
+        return self.query(gate, **options)
+
+    def why(self, schema: Schema, epsilon: float) -> str | None:
+        """Returns in one sentence what the method does with such records, and why; "auto" says it."""
+        return None
+
+    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[ErrorBound, ...]:
+        """Returns, before any data is read, how far queries are from the kernels that they stand for.
+
+        One bound for each query whose dimension is a trade-off; see `noisegate.features.error_bounds`.
+
+        Args:
+            schema: The columns.
+            budget: The guarantee that is asked for.
+            records: How many records there are, as far as the public knows.
+        """
+        return ()
+
+    def check_gate(self, gate: Gate) -> None:
+        """Finds what would stop the query at a gate, before anything is spent.
+
+        Raises:
+            OptionError: if it is something else than a gate, where a table may have been meant.
+        """
+        if not hasattr(gate, "budget"):
+            raise OptionError(
+                f"gate={type(gate).__name__}: a method asks through a gate; give "
+                "noisegate.Gate(data, schema=schema, epsilon=1.0), or call noisegate.synthesize(data, ...)."
+            )
 
     def check_fit(self, device: str) -> None:
         """Finds what would stop the fit, before any budget is spent.
@@ -94,21 +132,51 @@ class Method(Protocol):
         Raises:
             UserError: if the device is not here, a fit option is unusable or an optional dependency is missing.
         """
-        ...
+        from noisegate.devices import choose_device
 
-    def fitting(self, release: Release, *, device: str = "auto") -> Fit:
-        """Returns the fit of a release, ready to run, to save and to restore."""
-        ...
+        choose_device(device, f"the fit of {self.name}")
+        self.fit_settings()
 
-    def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
-        """Returns the synthesizer that a fit, made by `fitting`, has reached."""
-        ...
+    def default_fit(self) -> type[FitOptions] | None:
+        """Returns the class of the settings of a fit; None for methods without `fit_options`."""
+        return None
+
+    @property
+    def fit_defaults(self) -> Mapping[str, Any]:
+        """What the method has otherwise."""
+        return {}
+
+    def fit_settings(self) -> Any:
+        """Returns how to fit: the defaults with `fit_options` on top.
+
+        Raises:
+            OptionError: if there is no such option, or its value is unusable.
+        """
+        options = self.default_fit()
+        return options and options.of(self.fit_defaults, getattr(self, "fit_options", {}))
+
+    def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> Fit:
+        """Returns the fit of a release, ready to run, to save and to restore; here, one that is done.
+
+        Args:
+            release: What has left the gate.
+            device: "auto", "cpu", "cuda" or "mps".
+            plan: That the release was made with, which holds the feature maps; None to make them anew.
+        """
+        return FinishedFit()
 
     def fit_release(
-        self, release: Release, *, device: str = "auto", report: Callable[[FitState], None] | None = None
+        self,
+        release: Release,
+        *,
+        device: str = "auto",
+        report: Callable[[FitState], None] | None = None,
+        plan: Any = None,
     ) -> Synthesizer:
         """Returns a synthesizer fitted to a release; post-processing, which costs no privacy."""
-        ...
+        fitting = self.fitting(release, device=device, plan=plan)
+        fitting.run(report)
+        return self.synthesizer(release, fitting)
 
     def fit(
         self,
@@ -118,33 +186,16 @@ class Method(Protocol):
         report: Callable[[FitState], None] | None = None,
         convert: Callable[[Any], Any] | None = None,
     ) -> Synthesizer:
-        """Returns a synthesizer for the records behind `gate`."""
-        ...
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the settings as a JSON object."""
-        ...
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Returns the settings in a JSON object.
-
-        Raises:
-            ModelError: if a setting is missing or not known.
-        """
-        ...
-
-
-@runtime_checkable
-class ErrorBounded(Protocol):
-    """A method that can say before any data is read how far its questions are from the kernels that they stand for."""
-
-    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[ErrorBound, ...]:
-        """Returns a bound for each question whose dimension is a trade-off; see `noisegate.privacy.trade_off`.
+        """Returns a synthesizer for the records behind `gate`.
 
         Args:
-            schema: The columns.
-            budget: The guarantee that is asked for.
-            records: How many records there are, as far as the public knows.
+            gate: Private records and a budget.
+            device: "auto", "cpu", "cuda" or "mps"; methods that compute on the CPU alone only check it.
+            report: Called after every step of the fit.
+            convert: Applied to the Arrow tables that `Synthesizer.sample` returns.
         """
-        ...
+        self.check_gate(gate)
+        self.check_fit(device)
+        plan = self.plan(gate.schema, gate.budget)
+        release = self.query(gate, plan)
+        return replace(self.fit_release(release, device=device, report=report, plan=plan), convert=convert)

@@ -6,15 +6,16 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import DataError, OptionError
 from noisegate.features.feature_map import FeatureMap
-from noisegate.generators.compact_records import CompactRecords
-from noisegate.schema import EncodedTable, Schema
+from noisegate.models.weighted_reference import tensors_of
+from noisegate.records import Images, Rows
+from noisegate.schema import Schema
 
 # Rows of a block that a map is called with on the public side; a network there may be run on more than at the gate.
 _ROWS = 256
@@ -32,7 +33,7 @@ class PublicReference:
         source_sha256: Of the file or folder that they came from; None for a table in memory.
     """
 
-    records: CompactRecords
+    records: Rows
     of: int
     labelled: bool
     sha256: str
@@ -70,23 +71,57 @@ def read_reference(source: Any, schema: Schema, *, most: int, labelled: bool, se
         )
     read = schema if labelled else without_label(schema)
     try:
-        records, total = _drawn(open_source(source, read, show_values=True).batches(), read, most, seed)
+        records, total = _drawn(open_source(source, read, show_values=True).batches(), most, seed)
         whole = digest_of(Path(source)) if isinstance(source, str | Path) else None
     except DataError as error:
         cure = " If the public records have no such label, set public_labels=false." if _labels(read) else ""
         raise DataError(f"public: {error}{cure}") from None
     if read is not schema:
         assert schema.layout.label is not None
-        records = replace(records, codes=np.insert(records.codes, schema.layout.label, 0, axis=1))
+        records = _with_label(records, schema.layout.label)
     return PublicReference(
         records=records, of=total, labelled=_labels(read), sha256=_digest(records), source_sha256=whole
     )
 
 
-def features_of(records: CompactRecords, feature_map: FeatureMap) -> npt.NDArray[np.float32]:
+def features_of(records: Rows, feature_map: FeatureMap) -> npt.NDArray[np.float32]:
     """Returns the features of public records, (records, dim), in small memory."""
     blocks = [feature_map(records.rows(slice(start, start + _ROWS))) for start in range(0, len(records), _ROWS)]
     return np.concatenate(blocks)
+
+
+class Axes(NamedTuple):
+    """Public directions along which features are looked at."""
+
+    values: npt.NDArray[np.float64]
+    """Orthonormal columns, (features, axes)."""
+    facts: dict[str, Any]
+    """What a certificate says of them."""
+
+
+def public_axes(source: Any, schema: Schema, feature_map: FeatureMap, count: int, *, most: int, seed: int) -> Axes:
+    """Returns the principal axes of public records, or random ones if there are no such records.
+
+    Args:
+        source: A path of public records, or a table in memory; None for random axes.
+        schema: Of the private records, which public ones must fit.
+        feature_map: From a record to the vector whose axes they are.
+        count: Number of axes.
+        most: Records that are looked at, at most.
+        seed: Of random axes, and of which records; public.
+
+    Raises:
+        UserError: if the public records cannot be read, do not fit, or are fewer than axes.
+    """
+    from noisegate.features.compression import axes_digest, principal_axes, random_axes
+
+    if source is None:
+        values = random_axes(feature_map.dim, count, seed=seed)
+        return Axes(values, {"from": "random directions", "sha256": axes_digest(values)})
+    reference = read_reference(source, schema, most=most, labelled=False, seed=seed)
+    values = principal_axes(features_of(reference.records, feature_map), count)
+    facts = {"from": "principal axes of public images", "public": reference.to_json()}
+    return Axes(values, {**facts, "sha256": axes_digest(values)})
 
 
 def without_label(schema: Schema) -> Schema:
@@ -103,24 +138,31 @@ def _labels(schema: Schema) -> bool:
     return schema.layout.label is not None
 
 
-def _drawn(batches: Iterator[EncodedTable], schema: Schema, most: int, seed: int) -> tuple[CompactRecords, int]:
+def _drawn(batches: Iterator[Rows], most: int, seed: int) -> tuple[Rows, int]:
     """Returns the `most` records with the smallest random numbers, of all, and how many there are; in small memory."""
     random = np.random.Generator(np.random.Philox(seed))
-    held: list[CompactRecords] = []
+    held: list[Rows] = []
     numbers: npt.NDArray[np.float64] = np.zeros(0)
     total = 0
     for batch in batches:
         total += len(batch)
-        held.append(CompactRecords.of(batch, schema))
+        held.append(batch)
         numbers = np.concatenate([numbers, random.random(len(batch))])
         if len(numbers) > most:
             chosen = np.sort(np.argpartition(numbers, most)[:most])
-            held, numbers = [CompactRecords.concatenate(held).kept(chosen)], numbers[chosen]
-    return CompactRecords.concatenate(held), total
+            held, numbers = [Rows.concatenate(held).rows(chosen)], numbers[chosen]
+    return Rows.concatenate(held), total
 
 
-def _digest(records: CompactRecords) -> str:
-    found = hashlib.sha256(repr((records.numeric.shape, records.codes.shape, str(records.numeric.dtype))).encode())
-    found.update(np.ascontiguousarray(records.numeric).tobytes())
-    found.update(np.ascontiguousarray(records.codes).tobytes())
+def _with_label(records: Rows, place: int) -> Rows:
+    """Returns records with codes of 0 in place of the label that they came without."""
+    codes = np.insert(records.codes, place, 0, axis=1)
+    return Images(records.pixels, codes[:, 0]) if isinstance(records, Images) else Rows(records.numeric, codes)
+
+
+def _digest(records: Rows) -> str:
+    numeric, codes = tensors_of(records).values()
+    found = hashlib.sha256(repr((numeric.shape, codes.shape, str(numeric.dtype))).encode())
+    found.update(np.ascontiguousarray(numeric).tobytes())
+    found.update(np.ascontiguousarray(codes).tobytes())
     return found.hexdigest()

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from torch import nn
 
+from noisegate.networks.named import FrozenNetwork
+from noisegate.networks.rows import RowsToImages
 from noisegate.networks.weights import check_sizes, seeded
 from noisegate.schema.pixels import ImageShape
 
@@ -41,6 +43,20 @@ def build_convnet(shape: ImageShape, classes: int, *, width: int = 128, depth: i
         left = ((shape.height + 2 * height) >> depth) * ((shape.width + 2 * breadth) >> depth)
         layers += [nn.Flatten(), nn.Linear(width * left, classes)]
     return nn.Sequential(*layers)
+
+
+def build_row_convnet(shape: ImageShape, classes: int, *, width: int, depth: int, seed: int) -> nn.Sequential:
+    """Returns `build_convnet` behind rows of pixels, (rows, pixels)."""
+    return nn.Sequential(RowsToImages(shape), build_convnet(shape, classes, width=width, depth=depth, seed=seed))
+
+
+def frozen_convnet(
+    module: nn.Module, *, mean: tuple[float, float, float], std: tuple[float, float, float]
+) -> FrozenNetwork:
+    """Returns a trained ConvNet of colour images as a frozen network, whose layers are what comes after each ReLU."""
+    names = tuple(name for name, part in module.named_modules() if isinstance(part, nn.ReLU))
+    module = module.requires_grad_(False).eval()
+    return FrozenNetwork(module=module, layers=names, nonnegative=frozenset(names), mean=mean, std=std, sha256="")
 
 
 def _padding(side: int, depth: int) -> int:

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from noisegate.errors import ModelError, OptionError
+from noisegate.networks.digests import check_digest
 from noisegate.networks.weights import check_sizes, seeded
 from noisegate.schema.pixels import ImageShape
 
@@ -249,15 +250,10 @@ def read_decoder(path: Path | None = None, *, sha256: str | None = None) -> tupl
         content = (path or resources.files("noisegate.networks").joinpath(SHIPPED)).read_bytes()
     except OSError as error:
         raise ModelError(f"decoder {name}: the file cannot be read ({error.strerror}).") from None
-    found = hashlib.sha256(content).hexdigest()
-    if sha256 is not None and found != sha256:
-        raise ModelError(
-            f"decoder {name}: SHA-256 {found} is not {sha256}, the one that was given; take the file that it belongs "
-            "to, or correct the digest."
-        )
+    digest = check_digest(hashlib.sha256(content).hexdigest(), sha256, f"decoder {name}", required=False)
     try:
         tensors, described = safetensors.torch.load(content), _described(content)
-        return decoder_from(DecoderDesign.from_json(described), tensors), found
+        return decoder_from(DecoderDesign.from_json(described), tensors), digest
     except (safetensors.SafetensorError, RuntimeError, KeyError, TypeError, ValueError, OptionError) as error:
         raise ModelError(f"decoder {name}: no file of `noisegate pretrain decoder` ({error}).") from None
 

@@ -40,6 +40,22 @@ class Discriminator(nn.Module):
         scores: Tensor = self.scores(self.body(rows[:, :inputs]))
         return scores[:, 0] + (scores[:, 1:] * rows[:, inputs:]).sum(dim=1)
 
+    def label_scores(self, inputs: Tensor, labels: Tensor | None) -> Tensor:
+        """Returns scores s = log D/(1 − D) of records with a label, or with every one.
+
+        Args:
+            inputs: (rows, inputs).
+            labels: (rows,) int64; None for the scores with every label.
+
+        Returns:
+            (labels, rows): one row where each record has its own label, or there are none.
+        """
+        found: Tensor = self.scores(self.body(inputs)).T
+        if not self.classes:
+            return found
+        every = found[:1] + found[1:]
+        return every if labels is None else every.gather(0, labels[None])
+
 
 def build_image_discriminator(shape: ImageShape, classes: int, *, channels: Sequence[int], seed: int) -> Discriminator:
     """Returns a discriminator of images with fresh weights, in float32 on the CPU: that of DCGAN, normalised nowhere.

@@ -1,8 +1,8 @@
 """A small convolutional encoder of images, grey or colour: what perceptual features are made of by default.
 
 Seven convolutions, each with its ReLU, a stride and two poolings: an eighth of the height and width is left. It is
-trained to tell public images apart (`noisegate.pretraining.encoder`) with batch normalisation, which is then folded
-into the convolutions: what is used has no layer that could mix the rows of a batch, in whatever mode.
+trained to tell public images apart (`noisegate.contrib.pretraining.encoder`) with batch normalisation, which is then
+folded into the convolutions: what is used has no layer that could mix the rows of a batch, in whatever mode.
 
 The weights in the package were trained on CIFAR-10 (Krizhevsky 2009). On one thread, with the images as Parquet files
 in a folder, this makes the same file again::
@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from noisegate.errors import ModelError
+from noisegate.networks.digests import check_digest
 from noisegate.networks.weights import seeded
 
 FORMAT = "noisegate-encoder-1"
@@ -199,12 +200,8 @@ def _tensors(path: Path | None, sha256: str | None) -> dict[str, Tensor]:
             content = path.read_bytes()
         except OSError as error:
             raise ModelError(f"encoder {path}: the file cannot be read ({error.strerror}).") from None
-    found = hashlib.sha256(content).hexdigest()
-    if sha256 is not None and found != sha256:
-        raise ModelError(
-            f"encoder {path or SHIPPED}: SHA-256 {found} is not {sha256}, the one that was given; take the file that "
-            "it belongs to, or correct the digest."
-        )
+    name = f"encoder {path or SHIPPED}"
+    check_digest(hashlib.sha256(content).hexdigest(), sha256, name, required=False)
     try:
         tensors = safetensors.torch.load(content)
     except safetensors.SafetensorError as error:

@@ -6,10 +6,10 @@ between two runs would change what was released.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,12 +17,15 @@ from urllib.parse import urlsplit
 import torch
 from torch import nn
 
-from noisegate.errors import MissingExtraError, ModelError, OptionError
+from noisegate.errors import ModelError, OptionError, require
+from noisegate.networks.digests import check_digest, file_digest
 from noisegate.networks.encoder import LAYERS, SHIPPED_SHA256, load_encoder
 from noisegate.networks.weights import seeded
 
 ENCODER = "encoder"
-_IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+Channels = tuple[float, float, float]
+IMAGENET: tuple[Channels, Channels] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _PLAIN = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 _SHORT_DIGEST = 8  # hexadecimal digits of SHA-256 at the end of torchvision's file names
 
@@ -43,8 +46,8 @@ class FrozenNetwork:
     module: nn.Module
     layers: tuple[str, ...]
     nonnegative: frozenset[str]
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: Channels
+    std: Channels
     sha256: str
 
 
@@ -67,12 +70,16 @@ def load_network(name: str, weights: str | None = None, sha256: str | None = Non
     source, _, model = name.partition(":")
     if name == ENCODER:
         return _encoder(weights, sha256)
-    if not model or source not in _SOURCES:
+    if not model or source not in {*_SOURCES, *_ELSEWHERE}:
         raise OptionError(
             f"network={name!r} is not known; give 'encoder', 'torchvision:NAME' or 'timm:NAME', as in "
             "'torchvision:vgg19'."
         )
-    return _SOURCES[source](model, weights, sha256)
+    if source in _SOURCES:
+        return _SOURCES[source](model, weights, sha256)
+    module, _, function = _ELSEWHERE[source].partition(":")
+    network: FrozenNetwork = getattr(import_module(module), function)(model, weights, sha256)
+    return network
 
 
 def _encoder(weights: str | None, sha256: str | None) -> FrozenNetwork:
@@ -96,25 +103,23 @@ def _encoder(weights: str | None, sha256: str | None) -> FrozenNetwork:
 
 
 def _torchvision(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
-    try:
-        from torchvision import models
-    except ImportError:
-        raise _missing("torchvision") from None
+    require("torchvision", "network='torchvision:…'")
+    from torchvision import models
+
     if model not in models.list_models(module=models):
         raise OptionError(f"network='torchvision:{model}': torchvision has no such model for classifying images.")
     path = _downloaded(model, models.get_model_weights(model).DEFAULT.url) if weights is None else Path(weights)
     found = _check_short_digest(path) if weights is None and sha256 is None else _check_digest(path, sha256)
     with seeded(0):
         module = models.get_model(model, weights=None, **_whole(model))
-    mean, std = _IMAGENET
+    mean, std = IMAGENET
     return _loaded(module, path, found, mean, std)
 
 
 def _timm(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
-    try:
-        import timm
-    except ImportError:
-        raise _missing("timm") from None
+    require("timm", "network='timm:…'")
+    import timm
+
     if not timm.is_model(model):
         raise OptionError(f"network='timm:{model}': timm has no such model.")
     if weights is None:
@@ -129,49 +134,15 @@ def _timm(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
     return _loaded(module, Path(weights), found, tuple(public["mean"]), tuple(public["std"]))
 
 
-def _clip(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
-    from noisegate.networks.clip import LAYER, load_clip
-
-    if weights is not None:
-        raise OptionError(
-            f"weights={weights!r}: network='clip:FOLDER' is read from the folder of a pipeline; leave it out."
-        )
-    found = load_clip(Path(model))
-    if found.sha256 != sha256:
-        raise (OptionError if sha256 is None else ModelError)(
-            f"network='clip:{model}' with sha256={sha256!r}: that of the image encoder in this folder is "
-            f"{found.sha256}; give it, so that a certificate says which one it was."
-        )
-    return _public(found.module, LAYER, sha256, found.mean, found.std)
-
-
-def _icgan(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
-    from noisegate.networks.resnet_feature import LAYER, resnet_feature
-
-    if model != "resnet50" or weights is None:
-        raise OptionError(
-            f"network='ic-gan:{model}': the encoder of IC-GAN is 'ic-gan:resnet50', with weights=FILE and "
-            "sha256=DIGEST."
-        )
-    found = _check_digest(Path(weights), sha256)
-    try:
-        module = resnet_feature(_state(Path(weights)))
-    except ImportError:
-        raise _missing("torchvision") from None
-    except Exception as error:  # torch raises whatever it likes for a file that is no state dict
-        raise ModelError(f"weights={weights!r} do not fit a ResNet-50: {str(error).splitlines()[0]}") from None
-    return _public(module, LAYER, found, *_IMAGENET)
-
-
-def _public(module: nn.Module, layer: str, sha256: str, mean: Any, std: Any) -> FrozenNetwork:
-    return FrozenNetwork(module=module, layers=(layer,), nonnegative=frozenset(), mean=mean, std=std, sha256=sha256)
-
-
 _SOURCES: dict[str, Callable[[str, str | None, str | None], FrozenNetwork]] = {
     "torchvision": _torchvision,
     "timm": _timm,
-    "clip": _clip,
-    "ic-gan": _icgan,
+}
+
+# By name, so that nothing of other libraries is imported before it is needed.
+_ELSEWHERE = {
+    "clip": "noisegate.contrib.encoders:load_clip",
+    "ic-gan": "noisegate.contrib.encoders:load_icgan_encoder",
 }
 
 
@@ -183,7 +154,7 @@ def _whole(model: str) -> dict[str, Any]:
 def _loaded(module: nn.Module, path: Path, sha256: str, mean: Any, std: Any) -> FrozenNetwork:
     try:
         # Assigned and not copied: the large ones are in memory once.
-        module.load_state_dict(_state(path), assign=True)
+        module.load_state_dict(load_state(path), assign=True)
     except Exception as error:  # torch raises whatever it likes for a file that is no state dict
         raise ModelError(f"weights={str(path)!r} do not fit the network: {str(error).splitlines()[0]}") from None
     return FrozenNetwork(
@@ -197,7 +168,8 @@ def _loaded(module: nn.Module, path: Path, sha256: str, mean: Any, std: Any) -> 
     )
 
 
-def _state(path: Path) -> dict[str, torch.Tensor]:
+def load_state(path: Path) -> dict[str, torch.Tensor]:
+    """Returns the state dict in a .pth or .safetensors file."""
     if path.suffix == ".safetensors":
         from safetensors.torch import load_file
 
@@ -217,36 +189,14 @@ def _downloaded(model: str, url: str) -> Path:
     return path
 
 
-def _digest(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise ModelError(f"weights={str(path)!r} cannot be read: {error.strerror}.") from None
-
-
 def _check_digest(path: Path, sha256: str | None) -> str:
-    found = _digest(path)
-    if sha256 is None:
-        raise OptionError(
-            f"weights={str(path)!r} need sha256=DIGEST, so that a certificate says which ones they were; those of this "
-            f"file are {found}."
-        )
-    if found != sha256:
-        raise ModelError(
-            f"weights={str(path)!r}: SHA-256 {found} is not {sha256}, the one that was given; take the file that it "
-            "belongs to, or correct the digest."
-        )
-    return found
+    what = f"weights={str(path)!r}"
+    return check_digest(file_digest(path, what), sha256, what)
 
 
 def _check_short_digest(path: Path) -> str:
     """Checks a file of torchvision against the digest in its name."""
-    found, named = _digest(path), path.stem.rpartition("-")[2]
+    found, named = file_digest(path, f"weights={str(path)!r}"), path.stem.rpartition("-")[2]
     if len(named) != _SHORT_DIGEST or not found.startswith(named):
         raise ModelError(f"weights={str(path)!r}: SHA-256 {found} is not the one in its name; get the file again.")
     return found
-
-
-def _missing(package: str) -> MissingExtraError:
-    return MissingExtraError(f"network='{package}:…' needs {package}; install it with: pip install 'noisegate[vision]'")

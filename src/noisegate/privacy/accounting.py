@@ -2,11 +2,13 @@
 
 Guarantee G-03 (accounting). `epsilon(events, delta)` is an upper bound: the composition of `events` is (ε, δ)-DP.
 
-* Gaussian events compose exactly, by `privacy.gaussian`; so do events on samples that hold every record (rate 1).
+* Gaussian events compose exactly, by the closed form below; so do events on samples that hold every record (rate 1).
 * Other Poisson-sampled events, together with any Gaussian ones, go through `privacy.composition`, whose numerical error
   is proved and charged. Nothing falls back to a looser accountant: what cannot be accounted is refused.
-* ρ-zCDP events add up, Gaussian events being ρ-zCDP too, and go through `privacy.zero_concentrated`. Together with
+* ρ-zCDP events add up, Gaussian events being ρ-zCDP too, and go through `zcdp_epsilon`. Together with
   Poisson-sampled events they are refused.
+* Vectors of whole Poisson samples are accounted as sums over them are, with their diameter for the norm of a record;
+  those of disjoint shards compose in parallel, a record being in one shard (G-24).
 * Each sampler's distance from the ideal Gaussian is charged, as proved in docs/guarantees.md:
   a *discrete* Gaussian of standard deviation s (grid units) is charged as a continuous one of √(s² − 4), and a factor
   e^κ on probabilities with κ = coordinates·ln((1+η)/(1−η)), η = 2·exp(−8π²)/(1−exp(−8π²)) (G-04);
@@ -15,18 +17,30 @@ Guarantee G-03 (accounting). `epsilon(events, delta)` is an upper bound: the com
   a *convolved* Gaussian is charged like a discrete one, with a larger κ and a distance of 2⁻²⁷⁷ a coordinate (G-18).
 * A threshold on counts of unlisted keys composes like the Gaussian noise on them; the chance q that it lets through a
   key of one record alone adds q to δ and −ln(1 − q) to ε (G-15).
+
+In closed form, and without SciPy, so that the command line starts at once: a Gaussian release with sensitivity Δ and
+standard deviation σ is μ-GDP with μ = Δ/σ, and k of them compose to √(Σ μᵢ²)-GDP: Dong, Roth and Su (2019),
+https://arxiv.org/abs/1905.02383, Theorem 2.7 and Corollary 3.3. μ-GDP is (ε, δ)-DP exactly when δ ≥ Φ(μ/2 − ε/μ) −
+e^ε Φ(−μ/2 − ε/μ): Balle and Wang (ICML 2018), https://arxiv.org/abs/1805.06530, Theorem 8. A mechanism is ρ-zCDP when
+its Rényi divergence of every order α > 1 between neighbours is at most αρ: Bun and Steinke (TCC 2016),
+https://arxiv.org/abs/1605.02065; any α then gives a valid ε: Canonne, Kamath and Steinke (NeurIPS 2020),
+https://arxiv.org/abs/2004.00010, Proposition 12; and where the search for the best one stops costs tightness, never
+validity:
+
+    ε(α) = αρ + (log(1/δ) + (α − 1)·log(1 − 1/α) − log α) / (α − 1).
+
+`dp_accounting`, the oracle of the tests, computes the same curves, and takes over two seconds to import.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from noisegate.errors import CalibrationError
-from noisegate.privacy import gaussian, zero_concentrated
-from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.events import (
+    BatchGaussianEvent,
     Event,
     GaussianEvent,
     SampledGaussianEvent,
@@ -34,6 +48,7 @@ from noisegate.privacy.events import (
     ThresholdedGaussianEvent,
     ZeroConcentratedEvent,
 )
+from noisegate.privacy.sensitivity import Adjacency
 
 # Variance, in squared grid units, given up in the proof that the discrete Gaussian is post-processing of a continuous
 # one.
@@ -47,6 +62,13 @@ _CONVOLVED_DISTANCE, _CONVOLVED_KAPPAS = 2.0**-277, 8
 # Grid units: below, the proofs of both samplers say nothing; above, 64-bit sums could overflow.
 MINIMUM_STD, MAXIMUM_STD = 16.0, 2.0**50
 _MOST_STEPS = 10**9
+# ε, μ and ρ are moved to the safe side by this relative amount, far above the rounding error of the formulas: no term
+# of that for ρ-zCDP exceeds 1e11 on the orders that are tried.
+_SAFETY = 1e-9
+_SMALLEST_MU = 1e-5
+_LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
+_LOWEST, _HIGHEST = math.log(1e-4), math.log(1e10)  # of α − 1
+_GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def effective_multiplier(event: GaussianEvent | SampledGaussianEvent | ThresholdedGaussianEvent) -> float:
@@ -110,6 +132,14 @@ def epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency = Adjace
 
     Returns:
         ε ≥ 0; infinity when the samplers alone cost more than `delta`.
+
+    Examples:
+        >>> from noisegate.privacy.accounting import epsilon
+        >>> from noisegate.privacy.events import GaussianEvent, Sampler
+        >>> noise = {"noise_std": 20.0, "sampler": Sampler.DISCRETE_GAUSSIAN}
+        >>> sums = GaussianEvent(name="sums", sensitivity=1, coordinates=4, **noise)
+        >>> [round(epsilon([sums] * times, delta=1e-5), 4) for times in (1, 4)]
+        [0.1609, 0.3425]
     """
     if not events:
         return 0.0
@@ -142,9 +172,9 @@ def _ideal_epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency) 
     if sampled:
         return _sampled_epsilon(mu, tuple(sampled), delta, adjacency)
     if not concentrated:
-        return gaussian.epsilon_of(mu, delta)
-    rho = math.fsum(event.rho for event in concentrated) + zero_concentrated.rho_of_gaussian(mu)
-    return zero_concentrated.epsilon_of(rho * (1 + 1e-14), delta)
+        return gaussian_epsilon(mu, delta)
+    rho = math.fsum(event.rho for event in concentrated) + rho_of_gaussian(mu)
+    return zcdp_epsilon(rho * (1 + 1e-14), delta)
 
 
 def total_mu(events: Sequence[GaussianEvent | ThresholdedGaussianEvent]) -> float:
@@ -164,7 +194,9 @@ def _sensitivities(events: Sequence[GaussianEvent | ThresholdedGaussianEvent]) -
 def _norms(events: Sequence[SampledGaussianEvent], adjacency: Adjacency) -> list[float]:
     """Returns μ² of each event whose samples hold every record: a replaced record moves a sum by twice its norm."""
     moved = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-    return [event.steps * (moved / effective_multiplier(event)) ** 2 for event in events]
+    # The vector of a whole sample moves by its diameter at most, whatever becomes of a record (G-24).
+    moves = [1 if isinstance(event, BatchGaussianEvent) else moved for event in events]
+    return [event.uses * (move / effective_multiplier(event)) ** 2 for event, move in zip(events, moves, strict=True)]
 
 
 @lru_cache(maxsize=4)
@@ -188,4 +220,120 @@ def _sampled_epsilon(mu: float, events: tuple[SampledGaussianEvent, ...], delta:
     # What a record may do to a sample: be in it or not, in one of the neighbours; or be another one in the other.
     present, absent, replaced = (Pair(upper=u, lower=v) for u, v in ((True, False), (False, True), (True, True)))
     pairs = (replaced,) if adjacency is Adjacency.REPLACE_ONE else (present, absent)
-    return composition.epsilon_of(steps, pairs, delta)
+    return composition.composed_epsilon(steps, pairs, delta)
+
+
+def _log_normal_cdf(x: float) -> float:
+    """Returns log Φ(x) for any finite x."""
+    if x > 0:
+        return math.log1p(-0.5 * math.erfc(x / math.sqrt(2)))
+    if x > -25:
+        return math.log(0.5 * math.erfc(-x / math.sqrt(2)))
+    # Asymptotic expansion of the Mills ratio; below −25 the first dropped term is under 1e-13.
+    square = x * x
+    term, total = 1.0, 1.0
+    for k in range(1, 9):
+        term *= -(2 * k - 1) / square
+        total += term
+    return -0.5 * square - math.log(-x) - _LOG_ROOT_2PI + math.log(total)
+
+
+def log_delta(mu: float, epsilon: float) -> float:
+    """Returns log δ such that the μ-GDP mechanism is exactly (ε, δ)-DP; −inf when δ is 0 in float64."""
+    if mu <= 0:
+        return -math.inf
+    first = _log_normal_cdf(mu / 2 - epsilon / mu)
+    second = epsilon + _log_normal_cdf(-mu / 2 - epsilon / mu)
+    gap = second - first
+    return first + math.log(-math.expm1(gap)) if gap < 0 else -math.inf
+
+
+def _crossing(below: Callable[[float], bool]) -> tuple[float, float]:
+    """Returns two neighbouring floats above 0: the last that is `below` a monotone curve, and the first that is not."""
+    low, high = 0.0, 1.0
+    while below(high):
+        low, high = high, 2 * high
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if below(middle) else (low, middle)
+    return low, high
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Returns an upper bound on the smallest ε ≥ 0 for which the μ-GDP mechanism is (ε, δ)-DP.
+
+    Args:
+        mu: The Gaussian-DP parameter, at least 0.
+        delta: In (0, 1).
+    """
+    # Below 1e-5 the two terms of the curve cancel to rounding error; the curve grows with μ, so this is the safe side.
+    mu = max(mu, _SMALLEST_MU)
+    target = math.log(delta)
+    if log_delta(mu, 0.0) <= target - _SAFETY:
+        return 0.0
+    return _crossing(lambda epsilon: log_delta(mu, epsilon) > target)[1] * (1 + _SAFETY)
+
+
+def mu_for(epsilon: float, delta: float) -> float:
+    """Returns a lower bound on the largest μ for which the μ-GDP mechanism is (ε, δ)-DP.
+
+    Args:
+        epsilon: Positive.
+        delta: In (0, 1).
+
+    Examples:
+        >>> from noisegate.privacy.accounting import gaussian_epsilon, mu_for
+        >>> mu = mu_for(1.0, 1e-5)
+        >>> round(1 / mu, 2), round(gaussian_epsilon(mu, 1e-5), 6)
+        (3.73, 1.0)
+    """
+    target = math.log(delta)
+    # Twice the safety of `gaussian_epsilon`, so that an event calibrated here is found to cost no more than was asked.
+    return _crossing(lambda mu: log_delta(mu, epsilon) <= target)[0] * (1 - 4 * _SAFETY)
+
+
+def rho_of_gaussian(mu: float) -> float:
+    """Returns the least ρ for which every μ-GDP mechanism is ρ-zCDP (Dong, Roth and Su 2019, Corollary B.6)."""
+    return mu * mu / 2
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """Returns an ε ≥ 0 for which every ρ-zCDP mechanism is (ε, δ)-DP.
+
+    Args:
+        rho: At least 0.
+        delta: In (0, 1).
+    """
+    low, high = _LOWEST, _HIGHEST
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = _epsilon_at(left, rho, delta), _epsilon_at(right, rho, delta)
+    for _ in range(100):
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = _epsilon_at(left, rho, delta)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = _epsilon_at(right, rho, delta)
+    return max(min(at_left, at_right) * (1 + _SAFETY), 0.0)
+
+
+def rho_for(epsilon: float, delta: float) -> float:
+    """Returns a lower bound on the largest ρ for which `zcdp_epsilon(ρ, delta)` is at most `epsilon`.
+
+    Args:
+        epsilon: Positive.
+        delta: In (0, 1).
+    """
+    # Twice the safety of `zcdp_epsilon`, so that an event calibrated here is found to cost no more than was asked.
+    return _crossing(lambda rho: zcdp_epsilon(rho, delta) <= epsilon)[0] * (1 - 4 * _SAFETY)
+
+
+def _epsilon_at(log_excess: float, rho: float, delta: float) -> float:
+    """Returns ε(α) for α = 1 + exp(log_excess)."""
+    excess = math.exp(log_excess)
+    alpha = 1 + excess
+    return alpha * rho + math.log1p(-1 / alpha) - (math.log(delta) + math.log(alpha)) / excess

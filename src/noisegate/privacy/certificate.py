@@ -1,4 +1,4 @@
-"""The statement that is handed out with every result, and its verification without the data."""
+"""The statement that is handed out with every result, its verification without the data, and its page."""
 
 from __future__ import annotations
 
@@ -7,26 +7,32 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from noisegate._version import __version__
 from noisegate.errors import ModelError, UserError
 from noisegate.privacy import accounting
-from noisegate.privacy.adjacency import Adjacency
 from noisegate.privacy.events import (
+    BatchGaussianEvent,
     Event,
+    SampledGaussianEvent,
+    Sampler,
     ThresholdedGaussianEvent,
     ZeroConcentratedEvent,
     event_to_json,
     events_from_json,
 )
-from noisegate.privacy.units import check_unit, several, used
+from noisegate.privacy.sensitivity import Adjacency, check_unit, several, used
 
 FORMAT = 1
 # There is no way to seed private noise in this library, so this is a constant.
 NOISE_SOURCE = "operating system, unseeded"
 _LONGEST_TEXT = 1000
+_SAMPLERS = {
+    Sampler.DISCRETE_GAUSSIAN: "exact discrete Gaussian (OpenDP)",
+    Sampler.ROUNDED_GAUSSIAN: "float64 Gaussian from ChaCha20, rounded to a grid",
+    Sampler.CONVOLVED_GAUSSIAN: "discrete Gaussian from ChaCha20 and a table",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +51,18 @@ class Certificate:
         ledger: Data set and reservation in the ledger that the cost was booked on, or None.
         contributions: How many records of one unit were used at most; None when every record is a unit.
         version: Version of noisegate that wrote it.
+
+    Examples:
+        >>> from noisegate import Adjacency, Certificate
+        >>> from noisegate.privacy.events import GaussianEvent, Sampler
+        >>> noise = {"noise_std": 20.0, "sampler": Sampler.DISCRETE_GAUSSIAN}
+        >>> counts = GaussianEvent(name="counts", sensitivity=1, coordinates=4, **noise)
+        >>> guarantee = {"epsilon": 0.25, "delta": 1e-5, "adjacency": Adjacency.ADD_REMOVE, "unit": "record"}
+        >>> certificate = Certificate(events=(counts,), method="counts", **guarantee)
+        >>> round(certificate.check(), 4)
+        0.1609
+        >>> Certificate.from_json(certificate.to_json()) == certificate
+        True
     """
 
     epsilon: float
@@ -215,48 +233,108 @@ def canonical_json(data: Any) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
-def read_json(path: Path) -> Any:
-    """Returns what a JSON file says, if it says it once and in numbers.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ModelError: if it cannot be read, is no JSON, names something twice, or holds NaN or infinity.
-    """
-    try:
-        if path.is_symlink() or (path.exists() and not path.is_file()):
-            raise ModelError(f"{path} is a link or no file; what is verified must lie in the folder itself.")
-        text = path.read_text(encoding="utf-8")
-        return json.loads(text, object_pairs_hook=_table, parse_constant=_no_number, parse_float=_finite)
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path} is no JSON that can be relied on: {error}.") from None
-
-
-def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        raise ValueError("a name stands in a table twice")
-    return table
-
-
-def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no number")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    return value if math.isfinite(value) else _no_number(text)
+def render(certificate: Certificate) -> str:
+    """Returns the certificate as a page that a person can read and sign for, Markdown."""
+    unit = certificate.unit
+    somebody, them = (f"any one {unit}", f"that {unit}") if certificate.contributions is None else (unit, "them")
+    lines = [
+        "# Privacy certificate",
+        "",
+        f"What was made from the private records satisfies {headline(certificate)}: {_relation(certificate)}",
+        "",
+        "In words: whoever sees the synthetic records, the model and this page, and knows everything about all other "
+        f"records, can hardly tell whether {somebody} took part. For every conclusion that could be drawn, its "
+        f"probability with and without {them} differs by a factor of at most exp({certificate.epsilon:g}) = "
+        f"{_factor(certificate.epsilon)}, except for a chance of {certificate.delta:g}.",
+        "",
+        f"Method: {certificate.method}. Written by noisegate {certificate.version}.",
+        "",
+        "## What was computed from private records",
+        "",
+        "Nothing else was. All numbers are sums over records of vectors of bounded norm, with noise added once.",
+        "",
+        "| question | numbers released | sensitivity (grid) | noise (grid) | noise / sensitivity | noise drawn by |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    lines += [_row(event) for event in certificate.events]
+    lines += ["", "The noise has no seed: its randomness came from the operating system.", "", *_public(certificate)]
+    return "\n".join(lines) + "\n"
 
 
-def read_certificate(path: Path) -> Certificate:
-    """Returns the certificate in the file `path`.
+def _row(event: Event) -> str:
+    if isinstance(event, ZeroConcentratedEvent):
+        return f"| {event.name} | marginals chosen on the way | - | rho = {event.rho:.6g} | - | {event.mechanism} |"
+    times = f" x {event.steps} steps at rate {event.rate:g}" if isinstance(event, SampledGaussianEvent) else ""
+    if isinstance(event, BatchGaussianEvent):
+        samples = f"on {event.shards} disjoint shards in turn" if event.shards > 1 else f"at rate {event.rate:g}"
+        times = f" x {event.steps} steps {samples}, each of a sample as a whole"
+    released = f"{event.coordinates}{times}"
+    if isinstance(event, ThresholdedGaussianEvent):
+        released = f"those of at least {event.threshold}"
+    return (
+        f"| {event.name} | {released} | {event.sensitivity:g} | {event.noise_std:.1f} "
+        f"| {event.noise_multiplier:.4g} | {_SAMPLERS[event.sampler]} |"
+    )
 
-    Raises:
-        ModelError: if the file is missing or no certificate.
-    """
-    try:
-        stored = read_json(path)
-    except FileNotFoundError:
-        raise ModelError(f"{path} does not exist; give the folder that `noisegate fit --out` wrote.") from None
-    return Certificate.from_json(stored)
+
+def _relation(certificate: Certificate) -> str:
+    if certificate.contributions is None:
+        return f"{certificate.adjacency.sentence()}. One record stands for one {certificate.unit}."
+    limit = used(certificate.unit, certificate.contributions)
+    return f"{certificate.adjacency.sentence(certificate.unit)}. One unit is {limit}."
+
+
+def headline(certificate: Certificate) -> str:
+    """Returns the claim, as it stands on the page of every version."""
+    return f"**({certificate.epsilon:g}, {certificate.delta:g})-differential privacy**"
+
+
+def _factor(epsilon: float) -> str:
+    return f"{math.exp(epsilon):.4g}" if epsilon < 700 else "beyond any meaning"
+
+
+def schema_cost(certificate: Certificate) -> str | None:
+    """Returns what the schema cost, if it was bought from private records, and what that makes together."""
+    discovery = certificate.public.get("discovery")
+    if not isinstance(discovery, Mapping):
+        return None
+    together = discovery.get("together")
+    both = (
+        f"both together satisfy ({together['epsilon']:.6g}, {together['delta']:.6g})-differential privacy"
+        if isinstance(together, Mapping)
+        else "its cost comes on top, and cannot be added up, as it is for other neighbours or another privacy unit"
+    )
+    return (
+        f"The schema was bought with ({discovery['epsilon']:g}, {discovery['delta']:g})-differential privacy, by a "
+        f"discovery whose certificate has the SHA-256 {discovery['digest']}. If it was from the same records, {both}."
+    )
+
+
+def _public(certificate: Certificate) -> list[str]:
+    schema = certificate.public.get("schema")
+    described = schema.get("columns") if isinstance(schema, dict) else None
+    listed = described if isinstance(described, list) else []
+    columns = ", ".join(str(column.get("name")) for column in listed if isinstance(column, dict))
+    records = certificate.public.get("records")
+    lines = [
+        "## What was taken as public knowledge",
+        "",
+        f"* The schema: names, kinds, bounds and levels of the columns{f' ({columns})' if columns else ''}.",
+        "* The settings of the method, in `certificate.json`.",
+    ]
+    if records is not None:
+        exact = certificate.adjacency is Adjacency.REPLACE_ONE
+        lines.append(f"* {'The number of records' if exact else 'A guess of the number of records'}: {records}.")
+    bought = schema_cost(certificate)
+    lines += [] if bought is None else ["", bought]
+    if certificate.ledger:
+        lines += ["", f"The cost is booked in a ledger on the data set {certificate.ledger.get('dataset')!r}."]
+    return [
+        *lines,
+        "",
+        "## How to check this",
+        "",
+        "`noisegate verify FOLDER` recomputes ε from the table above and checks the hashes, without the data. The "
+        "proofs of the bounds are in the documentation, under Guarantees. This page says nothing about other releases "
+        "from the same records: their costs add up, which is what a ledger is for.",
+    ]

@@ -42,7 +42,7 @@ _CUT, _OUTSIDE = 1e-7, 1e-12
 _MOST_EPSILON = 1e12
 
 
-def epsilon_of(steps: Sequence[Steps], pairs: Sequence[Pair], delta: float) -> float:
+def composed_epsilon(steps: Sequence[Steps], pairs: Sequence[Pair], delta: float) -> float:
     """Returns an upper bound on the ε ≥ 0 for which the composition of all `steps` is (ε, δ)-DP.
 
     Args:

@@ -2,7 +2,8 @@
 
 Noise for thousands of gradients needs a sampler that is faster than an exact one and closer to the ideal than a float64
 Gaussian can be. Integers x₀, x₁, … are drawn from the discrete Gaussian of standard deviation parameter t = 4096, and
-x₀ + c₁x₁ + c₂x₂ + … is returned, with public multipliers c (Micciancio and Walter, 2017).
+x₀ + c₁x₁ + c₂x₂ + … is returned, with public multipliers c: Micciancio and Walter (CRYPTO 2017),
+https://eprint.iacr.org/2017/259.
 
 Guarantee G-18 (the convolved Gaussian). On each coordinate the result takes every integer with the probability of
 a normal density of standard deviation S, S² = t²·Σ cⱼ², within a factor of (1 + η)^±(2·levels), η < 10⁻³³, but for

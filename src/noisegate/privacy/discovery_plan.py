@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from noisegate.errors import CalibrationError, ModelError, OptionError
-from noisegate.privacy import accounting, gaussian
-from noisegate.privacy.adjacency import Adjacency
-from noisegate.privacy.bounded import GridBound
+from noisegate.privacy import accounting
 from noisegate.privacy.events import Event, GaussianEvent, Sampler, ThresholdedGaussianEvent
 from noisegate.privacy.grid import RECORD_LIMIT
-from noisegate.privacy.plan import Budget
+from noisegate.privacy.plan import Budget, PricedPlan
+from noisegate.privacy.sensitivity import Adjacency, GridBound
 
 RECORD = 4096
 """What one record adds to a cell, in grid units: fine enough for the noise of the largest ε."""
@@ -32,7 +31,7 @@ _LARGEST_ODDS = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscoveryPlan:
+class DiscoveryPlan(PricedPlan):
     """Questions with noise that together cost at most `budget`. Made by `plan_discovery`.
 
     Attributes:
@@ -42,26 +41,14 @@ class DiscoveryPlan:
         levels: Counts of levels above a threshold, or None.
     """
 
-    budget: Budget
     magnitudes: GaussianEvent | None
     cells: GaussianEvent | None
     levels: ThresholdedGaussianEvent | None
-
-    def __post_init__(self) -> None:
-        if not self.epsilon <= self.budget.epsilon:
-            raise CalibrationError(
-                f"the plan costs epsilon={self.epsilon:g}, more than the {self.budget.epsilon:g} asked for."
-            )
 
     @property
     def events(self) -> tuple[Event, ...]:
         """What will be run, for the ledger and the certificate."""
         return tuple(event for event in (self.magnitudes, self.cells, self.levels) if event is not None)
-
-    @property
-    def epsilon(self) -> float:
-        """ε of the whole plan at the budget's δ, recomputed from its events."""
-        return accounting.epsilon(self.events, self.budget.delta, self.budget.adjacency)
 
     @property
     def noise_records(self) -> float:
@@ -91,7 +78,7 @@ def plan_discovery(budget: Budget, *, magnitudes: Sequence[int], cells: int, tex
     if not touched:
         raise OptionError("there is nothing to discover: bounds and levels of all columns are given.")
     odds = min(_THRESHOLD_PART * budget.delta, _LARGEST_ODDS) if texts else 0.0
-    mu = gaussian.mu_for(budget.epsilon + math.log1p(-odds), budget.delta - odds) * (1 - 1e-9)
+    mu = accounting.mu_for(budget.epsilon + math.log1p(-odds), budget.delta - odds) * (1 - 1e-9)
     first = second = levels = None
     if magnitudes:
         sensitivity, std = _noise(budget, mu, columns=len(magnitudes), touched=touched)

@@ -17,7 +17,13 @@ from noisegate.errors import UserError
 
 
 class Sampler(Enum):
-    """How Gaussian noise was drawn. Closed: each sampler has its own proof in docs/guarantees.md."""
+    """How Gaussian noise was drawn. Closed: each sampler has its own proof in docs/guarantees.md.
+
+    Examples:
+        >>> from noisegate.privacy.events import Sampler
+        >>> [sampler.value for sampler in Sampler]
+        ['discrete-gaussian', 'rounded-gaussian', 'convolved-gaussian']
+    """
 
     DISCRETE_GAUSSIAN = "discrete-gaussian"
     ROUNDED_GAUSSIAN = "rounded-gaussian"
@@ -38,6 +44,14 @@ class GaussianEvent:
         noise_std: Standard deviation of the noise on each coordinate, in grid units.
         coordinates: How many coordinates were released.
         sampler: How the noise was drawn.
+
+    Examples:
+        >>> from noisegate.privacy.accounting import epsilon
+        >>> from noisegate.privacy.events import GaussianEvent, Sampler
+        >>> noise = {"noise_std": 20.0, "sampler": Sampler.DISCRETE_GAUSSIAN}
+        >>> sums = GaussianEvent(name="sums", sensitivity=1, coordinates=4, **noise)
+        >>> sums.noise_multiplier, round(epsilon([sums], delta=1e-5), 4)
+        (20.0, 0.1609)
     """
 
     name: str
@@ -68,6 +82,14 @@ class SampledGaussianEvent:
         noise_std: Standard deviation of the noise on each coordinate, in grid units.
         coordinates: How many coordinates each step released.
         sampler: How the noise was drawn.
+
+    Examples:
+        >>> from noisegate.privacy.accounting import epsilon
+        >>> from noisegate.privacy.events import SampledGaussianEvent, Sampler
+        >>> noise = {"sensitivity": 32, "noise_std": 64.0, "coordinates": 4, "sampler": Sampler.CONVOLVED_GAUSSIAN}
+        >>> steps = SampledGaussianEvent(name="gradients", rate=0.0625, steps=10, **noise)
+        >>> round(epsilon([steps], 1e-5), 3)
+        0.489
     """
 
     name: str
@@ -95,6 +117,41 @@ class SampledGaussianEvent:
         """Noise standard deviation over sensitivity."""
         return self.noise_std / self.sensitivity
 
+    @property
+    def uses(self) -> int:
+        """How many steps one record can take part in."""
+        return self.steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchGaussianEvent(SampledGaussianEvent):
+    """`steps` vectors of whole samples, each from any function of its sample, with Gaussian noise (G-24).
+
+    Attributes:
+        sensitivity: Largest L2 distance between the vectors of any two samples, in grid units: twice the norm that
+            vectors are clipped to, whatever the adjacency.
+        shards: Number of disjoint shards that are used in turn; 1 for Poisson samples of all records.
+
+    Examples:
+        >>> from noisegate.privacy.events import BatchGaussianEvent, Sampler
+        >>> noise = {"sensitivity": 32, "noise_std": 64.0, "coordinates": 4, "sampler": Sampler.CONVOLVED_GAUSSIAN}
+        >>> BatchGaussianEvent(name="vectors", rate=1.0, steps=10, shards=5, **noise).uses
+        2
+    """
+
+    shards: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _positive(self.name, shards=self.shards)
+        if self.shards > 1 and self.rate != 1:
+            raise EventError(f"event {self.name!r}: rate={self.rate} with {self.shards} shards; nothing is proved.")
+
+    @property
+    def uses(self) -> int:
+        """How many steps one record can take part in: those of its shard."""
+        return -(-self.steps // self.shards)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ZeroConcentratedEvent:
@@ -104,6 +161,13 @@ class ZeroConcentratedEvent:
         name: What was asked; the names of the values that came of it begin with it and a slash.
         rho: The ρ that the mechanism was given to spend.
         mechanism: What ran, and whose proof the ρ rests on.
+
+    Examples:
+        >>> from noisegate.privacy.accounting import epsilon
+        >>> from noisegate.privacy.events import ZeroConcentratedEvent
+        >>> tables = ZeroConcentratedEvent(name="marginals", rho=0.01, mechanism="MST")
+        >>> round(epsilon([tables], 1e-5), 3)
+        0.546
     """
 
     name: str
@@ -129,6 +193,14 @@ class ThresholdedGaussianEvent:
         keys: How many keys one record may have.
         coordinates: Public upper bound on the number of keys that can occur; the number itself is private.
         sampler: How the noise was drawn; proved for the discrete Gaussian only.
+
+    Examples:
+        >>> from noisegate.privacy.accounting import epsilon, threshold_odds
+        >>> from noisegate.privacy.events import Sampler, ThresholdedGaussianEvent
+        >>> noise = {"sensitivity": 16, "noise_std": 320.0, "coordinates": 1000, "sampler": Sampler.DISCRETE_GAUSSIAN}
+        >>> levels = ThresholdedGaussianEvent(name="levels", threshold=1700, weight=16, keys=1, **noise)
+        >>> threshold_odds([levels]) < 1e-6, round(epsilon([levels], 1e-5), 3)
+        (True, 0.16)
     """
 
     name: str
@@ -160,13 +232,14 @@ class ThresholdedGaussianEvent:
 Event = GaussianEvent | SampledGaussianEvent | ZeroConcentratedEvent | ThresholdedGaussianEvent
 _KINDS: dict[str, type[Event]] = {
     "gaussian": GaussianEvent,
+    "batch-gaussian": BatchGaussianEvent,
     "sampled-gaussian": SampledGaussianEvent,
     "zero-concentrated": ZeroConcentratedEvent,
     "thresholded-gaussian": ThresholdedGaussianEvent,
 }
 
 
-_WHOLE = ("coordinates", "steps", "threshold", "weight", "keys")
+_WHOLE = ("coordinates", "steps", "shards", "threshold", "weight", "keys")
 
 
 def _positive(name: str, **values: float) -> None:
@@ -183,7 +256,7 @@ def _positive(name: str, **values: float) -> None:
 
 def event_to_json(event: Event) -> dict[str, Any]:
     """Returns the event as a JSON object; floats survive exactly."""
-    kind = next(kind for kind, cls in _KINDS.items() if isinstance(event, cls))
+    kind = next(kind for kind, cls in _KINDS.items() if type(event) is cls)
     fields = {name: value.value if isinstance(value, Enum) else value for name, value in asdict(event).items()}
     return {"kind": kind, **fields}
 

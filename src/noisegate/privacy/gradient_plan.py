@@ -1,100 +1,47 @@
-"""Gradients before data: how many steps, on how large samples, with how much noise; calibrated before any is taken.
-
-`GradientPlan` is what a method wants; `GradientPlan.calibrate(budget)` gives a `CalibratedGradientPlan`, the only thing
-that `Gate.gradients` takes.
-"""
+"""Gradients and vectors of whole samples, before data: what may be asked in steps, and with what sensitivity."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-from noisegate.errors import CalibrationError, OptionError
-from noisegate.privacy import accounting, gaussian
-from noisegate.privacy.adjacency import Adjacency
-from noisegate.privacy.convolution import CONVOLVED_UP_TO, NARROWEST, reached
-from noisegate.privacy.events import Event, SampledGaussianEvent, Sampler
+from noisegate.errors import OptionError
+from noisegate.privacy.events import BatchGaussianEvent, SampledGaussianEvent, Sampler
 from noisegate.privacy.grid import UNITS, Grid
-from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, PlannedRelease, Question
+from noisegate.privacy.step_plan import RATES, CalibratedStepPlan, StepPlan, unpacked
 
-RATES = 2**32
-"""Rates are multiples of one over this, so that a 32-bit random word realises them exactly (G-19)."""
+__all__ = ["FACTOR_UNITS", "RATES", "BatchPlan", "CalibratedGradientPlan", "GradientPlan", "unpacked"]
+
+CalibratedGradientPlan = CalibratedStepPlan
 
 FACTOR_UNITS = 2**12
 """Norm bound, in grid units, of each of the two factors of a factored gradient (G-20)."""
 
-_MOST_STEPS = 1_000_000
-# Part of ε that calibration may leave unused; the pessimistic estimate gives away as much.
-_GIVEN_AWAY = 5e-4
+MOST_SHARDS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientPlan:
-    """Sums of clipped per-example gradients over Poisson samples, step after step, before any budget is fixed.
+class GradientPlan(StepPlan):
+    """Sums of clipped per-example gradients over Poisson samples.
 
     Attributes:
-        name: What the event and the final parameters are called.
-        steps: How many steps are paid for.
-        rate: Chance of each record to be in the sample of a step, rounded up to a multiple of 2⁻³².
-        norm: L2 norm that each record's whole gradient is clipped to.
-        parameters: Shape of each parameter that gradients are taken of.
-        trained: Shape of what is trained on the sums and released, in the order in which it is packed; None where
-            that is the parameters.
         factored: Whether gradients come as products of two factors (`FactoredLoss`): one parameter, of shape (groups,
             outputs, inputs).
-        questions: Ordinary questions at the same gate; the budget covers both together.
-        share: Part of the budget for gradients, beside the shares of the questions.
+
+    Examples:
+        >>> from noisegate import Budget
+        >>> from noisegate.privacy.gradient_plan import GradientPlan
+        >>> steps = GradientPlan(name="network", steps=100, rate=0.125, norm=1.0, parameters={"weight": (3, 2)})
+        >>> plan = steps.calibrate(Budget(epsilon=1.0))
+        >>> plan.events[0].coordinates, plan.epsilon <= 1.0
+        (6, True)
     """
 
-    name: str
-    steps: int
-    rate: float
-    norm: float
-    parameters: Mapping[str, tuple[int, ...]]
-    trained: Mapping[str, tuple[int, ...]] | None = None
     factored: bool = False
-    questions: tuple[Question, ...] = ()
-    share: float = 1.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or not 1 <= self.steps <= _MOST_STEPS:
-            raise OptionError(f"steps={self.steps!r} must be a whole number from 1 to {_MOST_STEPS}.")
-        for name, value, high in (("rate", self.rate, 1.0), ("norm", self.norm, 1e30), ("share", self.share, 1e30)):
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= high:
-                raise OptionError(f"{name}={value!r} of gradients must be a number above 0 and at most {high:g}.")
-        if any(question.name == self.name for question in self.questions):
-            raise OptionError(f"a question and the gradients are both called {self.name!r}; rename one of them.")
-        for option in ("parameters", "trained"):
-            shapes = getattr(self, option)
-            if shapes is None:
-                continue
-            if not shapes or any(size < 1 for shape in shapes.values() for size in shape):
-                raise OptionError(f"{option}={dict(shapes)!r}: at least one, and no size below 1.")
-            object.__setattr__(self, option, {name: tuple(shape) for name, shape in shapes.items()})
+        super().__post_init__()
         if self.factored and [len(shape) for shape in self.parameters.values()] != [3]:
             raise OptionError("factored gradients have one parameter of shape (groups, outputs, inputs).")
-        object.__setattr__(self, "rate", math.ceil(self.rate * RATES) / RATES)
-
-    @property
-    def count(self) -> int:
-        """How many numbers a gradient has."""
-        return sum(math.prod(shape) for shape in self.parameters.values())
-
-    @property
-    def released(self) -> Mapping[str, tuple[int, ...]]:
-        """Shape of each array that is released in the end."""
-        return self.parameters if self.trained is None else self.trained
-
-    @property
-    def grid(self) -> Grid:
-        """Where gradients, or the second factors of factored ones, are clipped and rounded."""
-        return Grid(norm=self.norm)
 
     @property
     def units(self) -> int:
@@ -109,231 +56,62 @@ class GradientPlan:
         shrink = UNITS / FACTOR_UNITS
         return (Grid(norm=1.0).scale / shrink) * (self.grid.scale / shrink)
 
-    def check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Checks what is to be released.
-
-        Raises:
-            OptionError: if names or shapes are others than planned.
-        """
-        if dict(shapes) != dict(self.released):
-            raise OptionError(f"what was trained has shapes {dict(shapes)}, the plan has {dict(self.released)}.")
-
-    def pack(self, arrays: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
-        """Returns what was trained as one column, (numbers, 1).
-
-        Raises:
-            OptionError: if names or shapes are others than planned.
-        """
-        self.check({name: tuple(array.shape) for name, array in arrays.items()})
-        return np.concatenate([np.asarray(arrays[name], np.float64).reshape(-1, 1) for name in self.released])
-
-    def unpack(self, values: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.float32]]:
-        """Returns a gradient's numbers, (count,), parameter by parameter, as float32."""
-        return unpacked(values, self.parameters)
-
-    def calibrate(self, budget: Budget) -> CalibratedGradientPlan:
-        """Returns the plan with about the least noise that keeps `budget`.
-
-        Raises:
-            OptionError: if a unit of `budget` may have several records, for which no bound is proved on samples.
-            CalibrationError: if no noise can give the guarantee.
-        """
-        if budget.contributions is not None and budget.contributions > 1:
-            raise OptionError(
-                f"contributions={budget.contributions}: records of one unit are sampled one by one, for which no bound "
-                "is proved. Use contributions=1, or a method that sums over all records, such as merf."
-            )
-        part = self.share / math.fsum([self.share, *(question.share for question in self.questions)])
-        releases = _questions(self.questions, budget, 1 - part) if self.questions else ()
-        exact = budget.epsilon > CONVOLVED_UP_TO
-        asked = Sampler.DISCRETE_GAUSSIAN if exact else Sampler.CONVOLVED_GAUSSIAN
-        others = tuple(release.event for release in releases)
-        return CalibratedGradientPlan(
-            plan=self, budget=budget, releases=releases, event=_least_noise(self, budget, others, asked)
+    def event(self, noise_std: float, sampler: Sampler) -> SampledGaussianEvent:
+        """Returns the event of all steps."""
+        return SampledGaussianEvent(
+            name=self.name,
+            rate=self.rate,
+            steps=self.steps,
+            sensitivity=self.units,
+            noise_std=noise_std,
+            coordinates=self.count,
+            sampler=sampler,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibratedGradientPlan:
-    """Steps, and maybe questions, with noise that together cost at most `budget`. Made by `GradientPlan.calibrate`.
+class BatchPlan(StepPlan):
+    """Vectors of whole samples, each from any function of the sample and clipped as a whole (G-24).
+
+    A sample is a Poisson sample of all records; or, with `shards`, one of as many disjoint parts of them, in turn. A
+    record that comes or goes may change the vector of every sample that it is in from end to end, so the sensitivity is
+    the diameter of what vectors can be, 2 · norm, where a sum of gradients has norm. Use it for losses that are no sum
+    over records, such as optimal transport; otherwise a `GradientPlan` has half the noise.
 
     Attributes:
-        plan: What was asked for.
-        budget: The guarantee.
-        releases: The questions with their noise.
-        event: The private event that all steps together are.
+        shards: Number of disjoint shards, each used in every `shards`-th step; 1 for Poisson samples. With more the
+            rate is 1: a whole shard is used.
+
+    Examples:
+        >>> from noisegate import Budget
+        >>> from noisegate.privacy.gradient_plan import BatchPlan
+        >>> steps = BatchPlan(name="network", steps=10, rate=1.0, shards=5, norm=1.0, parameters={"weight": (3, 2)})
+        >>> event = steps.calibrate(Budget(epsilon=1.0)).events[0]
+        >>> event.uses, event.sensitivity / steps.grid.bound.units
+        (2, 2.0)
     """
 
-    plan: GradientPlan
-    budget: Budget
-    releases: tuple[PlannedRelease, ...]
-    event: SampledGaussianEvent
+    shards: int = 1
 
     def __post_init__(self) -> None:
-        event, plan = self.event, self.plan
-        planned = [plan.rate, plan.steps, plan.units, plan.count]
-        if [event.rate, event.steps, event.sensitivity, event.coordinates] != planned:
-            raise CalibrationError(f"event {event.name!r} is not that of its plan; make plans with GradientPlan.")
-        if [release.question for release in self.releases] != list(plan.questions):
-            raise CalibrationError("the calibrated questions are not those of the plan; make plans with GradientPlan.")
-        for release in self.releases:
-            if release.sensitivity < release.question.sensitivity(self.budget):
-                raise CalibrationError(f"question {release.question.name!r} states too small a sensitivity.")
-        if not self.epsilon <= self.budget.epsilon:
-            raise CalibrationError(
-                f"the plan costs epsilon={self.epsilon:g}, more than the {self.budget.epsilon:g} asked for."
+        super().__post_init__()
+        if isinstance(self.shards, bool) or not isinstance(self.shards, int) or not 1 <= self.shards <= MOST_SHARDS:
+            raise OptionError(f"shards={self.shards!r} must be a whole number from 1 to {MOST_SHARDS}.")
+        if self.shards > 1 and self.rate != 1:
+            raise OptionError(
+                f"rate={self.rate:g} with shards={self.shards}: a whole shard is used in each step, and what shards "
+                "save is not saved twice. Give rate=1.0, or shards=1 for Poisson samples."
             )
 
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """What will be run, for the ledger and the certificate."""
-        return (*(release.event for release in self.releases), self.event)
-
-    @cached_property
-    def epsilon(self) -> float:
-        """ε of the whole plan at the budget's δ, recomputed from its events."""
-        return accounting.epsilon(self.events, self.budget.delta, self.budget.adjacency)
-
-    @property
-    def noise_multiplier(self) -> float:
-        """Noise standard deviation of a step's sum over the clipping norm."""
-        return self.event.noise_multiplier
-
-    @property
-    def noise_std_natural(self) -> float:
-        """Standard deviation of the noise on each coordinate of a step's sum, in the units of the gradients."""
-        return self.event.noise_std / self.plan.scale
-
-    def release(self, name: str) -> PlannedRelease:
-        """Returns the planned release of the question called `name`."""
-        return next(release for release in self.releases if release.question.name == name)
-
-    def describe(self, records: int | None) -> dict[str, Any]:
-        """Returns the plan as a JSON object; `records` is a public guess of their number."""
-        batch = None if records is None else self.plan.rate * records
-        # Of the mean gradient: the norm of the whole noise beside the clipping norm, which no mean gradient exceeds.
-        loss = None if batch is None else self.noise_multiplier * math.sqrt(self.plan.count) / batch
-        return {
-            "epsilon": self.budget.epsilon,
-            "delta": self.budget.delta,
-            "adjacency": self.budget.adjacency.value,
-            "unit": self.budget.unit,
-            "steps": self.plan.steps,
-            "rate": self.plan.rate,
-            "records_a_step": batch,
-            "clipping_norm": self.plan.norm,
-            "parameters": self.plan.count,
-            "noise_multiplier": self.noise_multiplier,
-            "noise_std": self.noise_std_natural,
-            "noise_norm_over_clipping_norm": loss,
-            "sampler": self.event.sampler.value,
-        }
-
-
-def unpacked(
-    values: npt.NDArray[np.float64], shapes: Mapping[str, tuple[int, ...]]
-) -> dict[str, npt.NDArray[np.float32]]:
-    """Returns arrays of these shapes from numbers that stand one after the other, as float32."""
-    ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
-    parts = np.split(values.reshape(-1).astype(np.float32), ends[:-1])
-    return {name: part.reshape(shapes[name]) for name, part in zip(shapes, parts, strict=True)}
-
-
-def _questions(questions: tuple[Question, ...], budget: Budget, part: float) -> tuple[PlannedRelease, ...]:
-    """Returns questions with the noise that they need for `part` of the budget, measured in Gaussian-DP μ²."""
-    mu = gaussian.mu_for(budget.epsilon, budget.delta) * math.sqrt(part)
-    smaller = Budget(
-        epsilon=max(gaussian.epsilon_of(mu, budget.delta), 0.01), delta=budget.delta, adjacency=budget.adjacency
-    )
-    calibrated: CalibratedPlan = Plan(questions=questions).calibrate(replace(smaller, unit=budget.unit))
-    return calibrated.releases
-
-
-def _least_noise(
-    plan: GradientPlan, budget: Budget, others: tuple[Event, ...], sampler: Sampler
-) -> SampledGaussianEvent:
-    """Returns the event with about the least noise that costs, with `others`, at most ε.
-
-    What is returned was priced, and is priced again when the plan is made: the search may be as rough as it likes.
-
-    Raises:
-        CalibrationError: if no noise is enough; the message says what would be.
-    """
-    narrowest = float(NARROWEST) if sampler is Sampler.CONVOLVED_GAUSSIAN else accounting.MINIMUM_STD
-    widest = accounting.MAXIMUM_STD / 2
-
-    def excess(noise: float) -> float:
-        spent = accounting.epsilon((*others, _event(plan, noise, sampler)), budget.delta, budget.adjacency)
-        return math.log(spent / budget.epsilon) if spent > 0 else -math.inf
-
-    guess = min(max(_guess(plan, budget), narrowest), widest)
-    low, high, step = guess, guess, 1.3
-    while excess(high) > 0:
-        if high >= widest:
-            raise CalibrationError(_too_little(plan, budget, others, _event(plan, widest, sampler)))
-        low, high, step = high, min(high * step, widest), step * step
-    while low == high or excess(low) <= 0:
-        if low <= narrowest:
-            return _event(plan, low, sampler)
-        low, high, step = max(low / step, narrowest), low, step * step
-    return _event(plan, _root(excess, low, high), sampler)
-
-
-def _root(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Returns where a function that falls from above zero at `low` to at most zero at `high` is barely below zero.
-
-    Regula falsi on logarithms, on which ε is nearly a straight line in the noise.
-    """
-    above, below = excess(low), excess(high)
-    for _ in range(100):
-        if below > -_GIVEN_AWAY or high <= low * (1 + 1e-3):
-            break
-        finite = math.isfinite(above) and math.isfinite(below)
-        # A little beyond the crossing, so that the end that is kept moves.
-        place = min(above / (above - below) + _GIVEN_AWAY, 0.9) if finite else 0.5
-        middle = low * (high / low) ** place
-        found = excess(middle)
-        if found > 0:
-            low, above = middle, found
-        else:
-            high, below = middle, found
-    return high
-
-
-def _guess(plan: GradientPlan, budget: Budget) -> float:
-    """Returns the noise, in grid units, that would do if losses added up to a normal distribution."""
-    mu = gaussian.mu_for(budget.epsilon, budget.delta)
-    if budget.adjacency is Adjacency.REPLACE_ONE:
-        mu /= 2
-    square = min(mu**2 / plan.steps, 700.0)
-    return float(plan.units / math.sqrt(math.log1p(math.expm1(square) / plan.rate**2)))
-
-
-def _event(plan: GradientPlan, noise: float, sampler: Sampler) -> SampledGaussianEvent:
-    return SampledGaussianEvent(
-        name=plan.name,
-        rate=plan.rate,
-        steps=plan.steps,
-        sensitivity=plan.units,
-        noise_std=reached(noise) if sampler is Sampler.CONVOLVED_GAUSSIAN else noise,
-        coordinates=plan.count,
-        sampler=sampler,
-    )
-
-
-def _too_little(plan: GradientPlan, budget: Budget, others: tuple[Event, ...], quietest: SampledGaussianEvent) -> str:
-    """Returns what would work instead: the least ε for the steps, and the most steps for the ε."""
-
-    def cost(steps: int) -> float:
-        return accounting.epsilon((*others, replace(quietest, steps=steps)), budget.delta, budget.adjacency)
-
-    steps = plan.steps
-    while steps > 1 and cost(steps) > budget.epsilon:
-        steps //= 2
-    least = cost(plan.steps)
-    cure = f"; {steps} steps would do" if cost(steps) <= budget.epsilon else ""
-    floor = f"they cost epsilon={least * 1.01:.3g} at least{cure}" if math.isfinite(least) else f"raise delta{cure}"
-    return (
-        f"epsilon={budget.epsilon:g} at delta={budget.delta:g} is too little for {plan.steps} steps at rate "
-        f"{plan.rate:.3g}, whatever the noise: {floor}."
-    )
+    def event(self, noise_std: float, sampler: Sampler) -> BatchGaussianEvent:
+        """Returns the event of all steps."""
+        return BatchGaussianEvent(
+            name=self.name,
+            rate=self.rate,
+            steps=self.steps,
+            shards=self.shards,
+            sensitivity=2 * UNITS,
+            noise_std=noise_std,
+            coordinates=self.count,
+            sampler=sampler,
+        )

@@ -44,7 +44,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.privacy.bounded import GridBound
+from noisegate.privacy.sensitivity import GridBound
 
 FloatRows = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
@@ -66,6 +66,16 @@ class Grid:
         norm: The L2 norm that a record's vector is clipped to, positive.
         nonnegative: Whether negative coordinates are set to zero. The claim is enforced, not trusted.
         centre: Public vector that is subtracted from every record's vector before clipping, or None.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.privacy.grid import UNITS, Grid
+        >>> grid = Grid(norm=1.0)
+        >>> rows = grid.quantise(np.array([[3.0, 4.0], [np.nan, 1.0]], dtype=np.float32))
+        >>> [sum(number**2 for number in row) <= UNITS**2 for row in rows.tolist()], rows[1].tolist()
+        ([True, True], [0, 0])
+        >>> grid.restore(rows[0].astype(np.int64)).round(2).tolist()
+        [0.6, 0.8]
     """
 
     norm: float

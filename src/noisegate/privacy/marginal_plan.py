@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
 
-from noisegate.errors import CalibrationError, OptionError
-from noisegate.privacy import accounting, zero_concentrated
-from noisegate.privacy.adjacency import Adjacency
+from noisegate.errors import OptionError
+from noisegate.privacy import accounting
 from noisegate.privacy.events import ZeroConcentratedEvent
-from noisegate.privacy.plan import Budget
+from noisegate.privacy.plan import Budget, PricedPlan
+from noisegate.privacy.sensitivity import Adjacency
 
 # Largest number of records, and of records that a model may stand for: float64 scores are analysed up to here.
 MOST_RECORDS = 2**28
@@ -23,7 +23,7 @@ _PENALTIES = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarginalPlan:
+class MarginalPlan(PricedPlan):
     """Noisy marginals that an adaptive mechanism chooses. Made by `calibrate` only.
 
     Attributes:
@@ -36,7 +36,6 @@ class MarginalPlan:
         rho: What the mechanism may spend, in zCDP.
     """
 
-    budget: Budget
     name: str
     algorithm: Literal["AIM", "MST"]
     options: Mapping[str, Any]
@@ -55,11 +54,7 @@ class MarginalPlan:
                 f"{self.name} would count candidate tables of {self.table_bytes / 2**30:.0f} GiB, more than "
                 f"{MOST_TABLE_BYTES / 2**30:.0f}; lower bins, or degree for aim, or leave out columns with many levels."
             )
-        spent = self.epsilon
-        if not spent <= self.budget.epsilon:
-            raise CalibrationError(
-                f"the plan costs epsilon={spent:g}, more than the {self.budget.epsilon:g} asked for."
-            )
+        super().__post_init__()
 
     @classmethod
     def calibrate(
@@ -73,7 +68,7 @@ class MarginalPlan:
         candidates: tuple[tuple[int, ...], ...],
     ) -> MarginalPlan:
         """Returns the plan with the largest ρ that keeps `budget`."""
-        rho = zero_concentrated.rho_for(budget.epsilon, budget.delta)
+        rho = accounting.rho_for(budget.epsilon, budget.delta)
         return cls(
             budget=budget,
             name=name,
@@ -88,11 +83,6 @@ class MarginalPlan:
     def events(self) -> tuple[ZeroConcentratedEvent, ...]:
         """What will be run, for the ledger and the certificate."""
         return (ZeroConcentratedEvent(name=self.name, rho=self.rho, mechanism=f"OpenDP mbi.{self.algorithm}"),)
-
-    @property
-    def epsilon(self) -> float:
-        """ε of the plan at the budget's δ, recomputed from its event."""
-        return accounting.epsilon(self.events, self.budget.delta, self.budget.adjacency)
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -118,21 +108,22 @@ class MarginalPlan:
         widening = 2 * _ROUNDOFF * (depth + 4) * 2 * MOST_RECORDS
         return self.rho / ((1 + widening) ** 2 * (1 + _PENALTIES))
 
+    @property
+    def coordinates(self) -> int:
+        """How many numbers will be released, at most: if every candidate were measured once."""
+        return self.table_bytes // 4
+
     def describe(self, records: int | None) -> dict[str, Any]:
         """Returns the plan as a JSON object; `records` is a public guess of their number."""
         # All records are held at once, in 4 bytes a column, twice while they are handed over.
         per_record = 8 * len(self.sizes)
         return {
-            "epsilon": self.budget.epsilon,
-            "delta": self.budget.delta,
-            "adjacency": self.budget.adjacency.value,
-            "unit": self.budget.unit,
+            **self._guarantee(),
             "mechanism": self.events[0].mechanism,
             "rho": self.rho,
             "settings": dict(self.options),
             "cells": list(self.sizes),
-            # Released at most, if every candidate were measured once.
-            "coordinates": self.table_bytes // 4,
+            "coordinates": self.coordinates,
             "bytes_per_record_at_the_gate": per_record,
             "megabytes_of_tables_at_the_gate": self.table_bytes / 1e6,
             # Beside 600 MB of libraries.

@@ -2,9 +2,11 @@
 
 Three samplers, each with its proof in docs/guarantees.md (G-04, G-05, G-18):
 
-* the discrete Gaussian of Canonne, Kamath, Steinke (2020), drawn exactly by OpenDP, about 10⁵ coordinates a second;
+* the discrete Gaussian of Canonne, Kamath and Steinke (NeurIPS 2020), https://arxiv.org/abs/2004.00010, drawn exactly
+  by OpenDP, about 10⁵ coordinates a second;
 * a float64 Gaussian from a ChaCha20 generator keyed by the operating system, added to the integer sum and rounded to a
-  grid that is coarse against float64 resolution (2⁻⁴⁵ and finer) and fine against the noise (at most 1/16 of it);
+  grid that is coarse against float64 resolution (2⁻⁴⁵ and finer) and fine against the noise (at most 1/16 of it), as
+  low bits of float64 noise tell of the sum: Mironov (CCS 2012), https://doi.org/10.1145/2382196.2382264;
 * the discrete Gaussian convolved from a table, for the steps of a gradient run and for large releases whose ε does not
   allow the one before, about 5·10⁶ coordinates a second.
 """
@@ -85,7 +87,8 @@ def noisy_counts_above(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Returns which counts reach `threshold` with discrete Gaussian noise, and these noisy counts.
 
-    Partition selection by OpenDP (Rogers 2023), for the counts of keys that occur, whose number is private.
+    Partition selection by OpenDP, for the counts of keys that occur, whose number is private: Rogers (2023),
+    https://arxiv.org/abs/2309.09170.
 
     Args:
         counts: Exact counts in grid units, (keys,), |value| < 2⁶².

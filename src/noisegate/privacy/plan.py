@@ -1,4 +1,4 @@
-"""Plan before data: questions and budget shares, calibrated to noise before the first record is read.
+"""Plan before data: queries and budget shares, calibrated to noise before the first record is read.
 
 `Plan` is what a method wants to ask; `Plan.calibrate(budget)` gives a `CalibratedPlan`, the only thing the gate
 takes. So an uncalibrated run is a type error.
@@ -7,65 +7,41 @@ takes. So an uncalibrated run is a type error.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
 
 from noisegate.errors import CalibrationError, OptionError
-from noisegate.privacy import accounting, gaussian
-from noisegate.privacy.adjacency import Adjacency
+from noisegate.privacy import accounting
 from noisegate.privacy.convolution import reached
-from noisegate.privacy.events import GaussianEvent, Sampler
+from noisegate.privacy.events import Event, GaussianEvent, Sampler
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.noise import choose_samplers
-from noisegate.privacy.units import RECORD, check_contributions, check_unit
-
-MINIMUM_EPSILON, MAXIMUM_EPSILON = 0.01, 1000.0
-MINIMUM_DELTA = 1e-12
+from noisegate.privacy.sensitivity import Budget as Budget
 
 
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """The guarantee that is asked for.
+class BoundedMap(Protocol):
+    """What a query must know of the map from a record to its vector."""
 
-    Attributes:
-        epsilon: In [0.01, 1000].
-        delta: In [1e-12, 0.5). Choose it well below one over the number of records.
-        adjacency: The neighbouring relation.
-        unit: What one record stands for, in the words of the certificate; or whose records belong together.
-        contributions: How many records of one unit are used at most; None when every record is a unit.
-    """
+    @property
+    def dim(self) -> int:
+        """Length of the vector."""
+        ...
 
-    epsilon: float
-    delta: float = 1e-5
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
-    unit: str = RECORD
-    contributions: int | None = None
+    @property
+    def norm(self) -> float:
+        """L2 norm that no vector exceeds."""
+        ...
 
-    def __post_init__(self) -> None:
-        for name, value, low, high in (
-            ("epsilon", self.epsilon, MINIMUM_EPSILON, MAXIMUM_EPSILON),
-            ("delta", self.delta, MINIMUM_DELTA, math.nextafter(0.5, 0)),
-        ):
-            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-                raise OptionError(f"{name}={value!r} must be a number from {low:g} to {high:g}{_hint(name, value)}.")
-            # A certificate is hashed as JSON, where 1 is not 1.0, and read back it has floats.
-            object.__setattr__(self, name, float(value))
-        check_contributions(self.contributions)
-        check_unit(self.unit, self.contributions)
-        if self.contributions is not None and self.adjacency is Adjacency.REPLACE_ONE:
-            raise OptionError(
-                "adjacency='replace-one' takes the number of records as public, which depends on how many records each "
-                "unit has; with unit_column use adjacency='add-remove'."
-            )
-
-
-def _hint(name: str, value: object) -> str:
-    if name == "epsilon" and isinstance(value, int | float) and value > MAXIMUM_EPSILON:
-        return "; above that there is no privacy left to speak of"
-    return "; for instance 1 (--epsilon 1)" if name == "epsilon" else "; for instance 1e-5 (--delta 1e-5)"
+    @property
+    def nonnegative(self) -> bool:
+        """Whether every coordinate of every vector is at least zero."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class Query:
     """One sum over all records of a vector of bounded norm.
 
     Attributes:
@@ -78,7 +54,17 @@ class Question:
         centre: Public centre to subtract, or None.
         adaptive: Whether the map is chosen after earlier answers of the same plan. Its norm, its share and its noise
             are fixed now all the same (docs/guarantees.md, G-13).
-        tables: Number of contingency tables, where the question is about these. Only for forecasts of time.
+        tables: Number of contingency tables, where the query is about these. Only for forecasts of time.
+        feature_map: From a record to its vector; None where it is known only when other answers are.
+
+    Examples:
+        >>> from noisegate import Adjacency, Budget
+        >>> from noisegate.privacy.plan import Query
+        >>> query = Query(name="means", dim=10, columns=2, norm=1.0, share=1.0)
+        >>> query.coordinates
+        20
+        >>> [query.sensitivity(Budget(epsilon=1.0, adjacency=each)) / query.grid.bound.units for each in Adjacency]
+        [1.0, 2.0]
     """
 
     name: str
@@ -90,16 +76,30 @@ class Question:
     centre: tuple[float, ...] | None = None
     adaptive: bool = False
     tables: int | None = None
+    feature_map: Any = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, name: str, feature_map: BoundedMap, *, columns: int, share: float, bound: float = 1.0) -> Query:
+        """Returns the query for the sum of a map's vectors, clipped to a share `bound` of its norm."""
+        return cls(
+            name=name,
+            dim=feature_map.dim,
+            columns=columns,
+            norm=feature_map.norm * bound,
+            share=share,
+            nonnegative=feature_map.nonnegative,
+            feature_map=feature_map,
+        )
 
     def __post_init__(self) -> None:
         if self.dim < 1 or self.columns < 1:
-            raise OptionError(f"question {self.name!r}: dim={self.dim} and columns={self.columns} must be at least 1.")
+            raise OptionError(f"query {self.name!r}: dim={self.dim} and columns={self.columns} must be at least 1.")
         if not (math.isfinite(self.share) and self.share > 0):
-            raise OptionError(f"question {self.name!r}: share={self.share!r} must be positive and finite.")
+            raise OptionError(f"query {self.name!r}: share={self.share!r} must be positive and finite.")
 
     @property
     def grid(self) -> Grid:
-        """The grid on which this question is summed."""
+        """The grid on which this query is summed."""
         return Grid(norm=self.norm, nonnegative=self.nonnegative, centre=self.centre)
 
     def sensitivity(self, budget: Budget) -> int:
@@ -112,46 +112,41 @@ class Question:
         return self.dim * self.columns
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlannedRelease:
-    """A question with its noise: everything the gate needs, and everything the certificate states."""
-
-    question: Question
-    sensitivity: int
-    noise_std: float
-    sampler: Sampler
+class MethodPlan(Protocol):
+    """What a method will ask, priced before the first record is read."""
 
     @property
-    def event(self) -> GaussianEvent:
-        """The private event that answering this question is."""
-        return GaussianEvent(
-            name=self.question.name,
-            sensitivity=self.sensitivity,
-            noise_std=self.noise_std,
-            coordinates=self.question.coordinates,
-            sampler=self.sampler,
-        )
+    def budget(self) -> Budget:
+        """The guarantee that was asked for."""
+        ...
 
     @property
-    def noise_std_natural(self) -> float:
-        """Standard deviation of the noise in the units of the record's vector."""
-        return self.noise_std / self.question.grid.scale
+    def events(self) -> tuple[Event, ...]:
+        """What will be run."""
+        ...
+
+    @property
+    def epsilon(self) -> float:
+        """ε of the whole plan at the budget's δ, recomputed from its events."""
+        ...
+
+    @property
+    def coordinates(self) -> int:
+        """How many numbers will be released, at most."""
+        ...
+
+    def describe(self, records: int | None, /) -> dict[str, Any]:
+        """Returns the plan as a JSON object; `records` is a public guess of their number."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibratedPlan:
-    """Questions with noise that together cost at most `budget`. Made by `Plan.calibrate` only."""
+class PricedPlan:
+    """What will be run, and the budget that pays for it: a plan that costs more cannot be made."""
 
     budget: Budget
-    releases: tuple[PlannedRelease, ...]
 
     def __post_init__(self) -> None:
-        for release in self.releases:
-            if release.sensitivity < release.question.sensitivity(self.budget):
-                raise CalibrationError(
-                    f"question {release.question.name!r}: sensitivity={release.sensitivity} is below that of "
-                    f"{self.budget.adjacency.value}; make plans with Plan.calibrate."
-                )
         spent = self.epsilon
         if not spent <= self.budget.epsilon:
             raise CalibrationError(
@@ -159,69 +154,197 @@ class CalibratedPlan:
             )
 
     @property
+    def events(self) -> tuple[Event, ...]:
+        """What will be run, for the ledger and the certificate."""
+        raise NotImplementedError
+
+    @cached_property
+    def epsilon(self) -> float:
+        """ε of the whole plan at the budget's δ, recomputed from its events."""
+        return accounting.epsilon(self.events, self.budget.delta, self.budget.adjacency)
+
+    def _guarantee(self) -> dict[str, Any]:
+        """Returns how every description of a plan begins."""
+        budget = self.budget
+        told = {"epsilon": budget.epsilon, "delta": budget.delta}
+        return {**told, "adjacency": budget.adjacency.value, "unit": budget.unit}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRelease:
+    """A query with its noise: everything the gate needs, and everything the certificate states."""
+
+    query: Query
+    sensitivity: int
+    noise_std: float
+    sampler: Sampler
+
+    @property
+    def question(self) -> Query:
+        """Deprecated name of `query`."""
+        warnings.warn("the question of a release is called query now.", DeprecationWarning, stacklevel=2)
+        return self.query
+
+    @property
+    def event(self) -> GaussianEvent:
+        """The private event that answering this query is."""
+        return GaussianEvent(
+            name=self.query.name,
+            sensitivity=self.sensitivity,
+            noise_std=self.noise_std,
+            coordinates=self.query.coordinates,
+            sampler=self.sampler,
+        )
+
+    @property
+    def noise_std_natural(self) -> float:
+        """Standard deviation of the noise in the units of the record's vector."""
+        return self.noise_std / self.query.grid.scale
+
+    def describe(self, records: int | None) -> dict[str, Any]:
+        """Returns the release as a JSON object; `records` is a public guess of their number."""
+        query = self.query
+        noise_norm = self.noise_std_natural * math.sqrt(query.coordinates)
+        return {
+            "name": query.name,
+            "dim": query.dim,
+            "columns": query.columns,
+            "adaptive": query.adaptive,
+            "norm": query.norm,
+            "sensitivity": self.sensitivity / query.grid.scale,
+            "sensitivity_grid": self.sensitivity,
+            "noise_std": self.noise_std_natural,
+            "noise_std_grid": self.noise_std,
+            "noise_multiplier": self.event.noise_multiplier,
+            "sampler": self.sampler.value,
+            "signal_to_noise": None if records is None else records * query.norm / noise_norm,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibratedPlan(PricedPlan):
+    """Queries with noise that together cost at most `budget`. Made by `Plan.calibrate` only.
+
+    `design` is what a method made the plan from, carried for its own use: neither the gate nor the price looks at it.
+    """
+
+    releases: tuple[PlannedRelease, ...]
+    design: Any = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for release in self.releases:
+            if release.sensitivity < release.query.sensitivity(self.budget):
+                raise CalibrationError(
+                    f"query {release.query.name!r}: sensitivity={release.sensitivity} is below that of "
+                    f"{self.budget.adjacency.value}; make plans with Plan.calibrate."
+                )
+        super().__post_init__()
+
+    @property
     def events(self) -> tuple[GaussianEvent, ...]:
         """What will be run, for the ledger and the certificate."""
         return tuple(release.event for release in self.releases)
 
     @property
-    def epsilon(self) -> float:
-        """ε of the whole plan at the budget's δ, recomputed from its events."""
-        return accounting.epsilon(self.events, self.budget.delta, self.budget.adjacency)
+    def maps(self) -> dict[str, Any]:
+        """The feature map of each query that has one already."""
+        queries = (release.query for release in self.releases)
+        return {query.name: query.feature_map for query in queries if query.feature_map is not None}
+
+    @property
+    def coordinates(self) -> int:
+        """How many numbers will be released, at most."""
+        return sum(release.query.coordinates for release in self.releases)
 
     def release(self, name: str) -> PlannedRelease:
-        """Returns the planned release of the question called `name`."""
-        return next(release for release in self.releases if release.question.name == name)
+        """Returns the planned release of the query called `name`."""
+        return next(release for release in self.releases if release.query.name == name)
+
+    def describe(self, records: int | None) -> dict[str, Any]:
+        """Returns the plan as a JSON object; `records` is a public guess of their number."""
+        queries = [release.query for release in self.releases]
+        # What a core needs, roughly: reading a cell of each table, or computing every feature.
+        per_record = sum(5e-9 * query.tables if query.tables else query.dim / 4e8 for query in queries)
+        return {
+            **self._guarantee(),
+            "contributions": self.budget.contributions,
+            "releases": [release.describe(records) for release in self.releases],
+            "coordinates": self.coordinates,
+            # Rough: about 1e5 draws a second on one core, and two int64 sums a thread beside 300 MB of libraries.
+            "seconds_at_the_gate": None if records is None else records * per_record + self.coordinates / 1e5,
+            "megabytes_at_the_gate": 300 + self.coordinates * 8 * 8 / 1e6,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a method wants to ask of the private data, before any budget is fixed."""
+    """What a method wants to ask of the private data, before any budget is fixed.
 
-    questions: tuple[Question, ...]
+    Examples:
+        >>> from noisegate import Budget
+        >>> from noisegate.privacy.plan import Plan, Query
+        >>> means = Query(name="means", dim=10, columns=2, norm=1.0, share=0.97)
+        >>> counts = Query(name="counts", dim=1, columns=2, norm=1.0, share=0.03, nonnegative=True)
+        >>> plan = Plan(queries=(means, counts)).calibrate(Budget(epsilon=1.0))
+        >>> {release.query.name: round(release.noise_std_natural, 2) for release in plan.releases}
+        {'means': 3.79, 'counts': 21.56}
+        >>> round(plan.epsilon, 6)
+        1.0
+    """
+
+    queries: tuple[Query, ...]
+    design: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        names = [question.name for question in self.questions]
+        names = [query.name for query in self.queries]
         if not names or len(set(names)) != len(names):
-            raise OptionError(f"questions={names!r}: a plan needs at least one question, each with its own name.")
+            raise OptionError(f"queries={names!r}: a plan needs at least one query, each with its own name.")
 
     def calibrate(self, budget: Budget) -> CalibratedPlan:
         """Returns the plan with the least noise that keeps `budget`.
 
         The Gaussian-DP budget μ² is split in proportion to the shares (exact composition, so nothing is lost by asking
-        several questions), and each question's noise follows from its own sensitivity.
+        several queries), and each query's noise follows from its own sensitivity.
 
         Raises:
             CalibrationError: if no noise can give the guarantee.
         """
-        sizes = [question.coordinates for question in self.questions]
+        sizes = [query.coordinates for query in self.queries]
         samplers = choose_samplers(sizes, epsilon=budget.epsilon, delta=budget.delta)
         slack = sum(
-            question.coordinates * accounting.ROUNDED_DISTANCE
-            for question, sampler in zip(self.questions, samplers, strict=True)
+            query.coordinates * accounting.ROUNDED_DISTANCE
+            for query, sampler in zip(self.queries, samplers, strict=True)
             if sampler is Sampler.ROUNDED_GAUSSIAN
         )
         # At most a tenth of δ, or another sampler would have been chosen.
         delta = budget.delta - slack * (1 + math.exp(budget.epsilon)) * (1 + 1e-9) if slack else budget.delta
-        mu = gaussian.mu_for(budget.epsilon, delta) * (1 - 1e-9 if slack else 1)
-        total = math.fsum(question.share for question in self.questions)
+        mu = accounting.mu_for(budget.epsilon, delta) * (1 - 1e-9 if slack else 1)
+        total = math.fsum(query.share for query in self.queries)
         releases = tuple(
-            _calibrated(question, sampler, mu * math.sqrt(question.share / total), budget)
-            for question, sampler in zip(self.questions, samplers, strict=True)
+            _calibrated(query, sampler, mu * math.sqrt(query.share / total), budget)
+            for query, sampler in zip(self.queries, samplers, strict=True)
         )
-        return CalibratedPlan(budget=budget, releases=releases)
+        return CalibratedPlan(budget=budget, releases=releases, design=self.design)
 
 
-def _calibrated(question: Question, sampler: Sampler, mu: float, budget: Budget) -> PlannedRelease:
-    sensitivity = question.sensitivity(budget)
+def _calibrated(query: Query, sampler: Sampler, mu: float, budget: Budget) -> PlannedRelease:
+    sensitivity = query.sensitivity(budget)
     ideal = sensitivity / mu
     if sampler in (Sampler.DISCRETE_GAUSSIAN, Sampler.CONVOLVED_GAUSSIAN):
         ideal = math.sqrt(ideal**2 + accounting.SMOOTHING_VARIANCE)
     if not accounting.MINIMUM_STD <= ideal < accounting.MAXIMUM_STD:
         raise CalibrationError(
-            f"question {question.name!r} would need noise of {ideal:g} grid units, outside [16, 2^50]; "
+            f"query {query.name!r} would need noise of {ideal:g} grid units, outside [16, 2^50]; "
             "give it a larger share, or ask for another epsilon."
         )
     noise_std = ideal * (1 + 1e-12)
     if sampler is Sampler.CONVOLVED_GAUSSIAN:
         noise_std = reached(noise_std)  # convolutions come in steps; the event states what is drawn
-    return PlannedRelease(question=question, sensitivity=sensitivity, noise_std=noise_std, sampler=sampler)
+    return PlannedRelease(query=query, sensitivity=sensitivity, noise_std=noise_std, sampler=sampler)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Question":
+        warnings.warn("Question is called Query now.", DeprecationWarning, stacklevel=2)
+        return Query
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,9 @@
-"""What leaves the gate: noisy sums and their certificate. Both sides may know it; it holds no record."""
+"""What leaves the gate, noisy sums and their certificate, and its files. Both sides may know it; it holds no record."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import ModelError
-from noisegate.privacy.certificate import Certificate, read_certificate
+from noisegate.privacy.certificate import Certificate
 from noisegate.schema import Schema
 
 VALUES_FILE = "release.safetensors"
@@ -29,6 +30,17 @@ class Release:
         values: For each question, the noisy sum, float64 (dim, columns), in the units of the record's vector.
         noise_std: For each question, the standard deviation of the noise on each coordinate, in the same units.
         certificate: What this cost and what was public.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import DPMERF, Gate, Schema
+        >>> from noisegate.schema import Integer
+        >>> schema = Schema([Integer(name="age", lower=0, upper=99)])
+        >>> release = DPMERF(frequencies=5).query(Gate(pa.table({"age": [31, 58, 44]}), schema=schema, epsilon=1.0))
+        >>> {name: value.shape for name, value in release.values.items()}
+        {'fourier': (10, 1), 'counts': (1, 1)}
+        >>> round(release.noise_std["counts"] / release.noise_std["fourier"], 2)
+        5.77
     """
 
     values: Mapping[str, npt.NDArray[np.float64]]
@@ -49,8 +61,6 @@ class Release:
 
     def save(self, folder: Path) -> None:
         """Writes the values and the certificate into `folder`, which must exist."""
-        import json
-
         from safetensors.numpy import save_file
 
         arrays = release_arrays(self.values, self.noise_std)
@@ -96,14 +106,64 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     from safetensors import SafetensorError, safe_open
 
     try:
-        if path.is_symlink() or (path.exists() and not path.is_file()):
-            raise ModelError(f"{path} is a link or no file; what is verified must lie in the folder itself.")
+        _check_own_file(path)
         with safe_open(path, framework="numpy") as file:
             if file.metadata():
                 raise ModelError(f"{path} carries text beside its arrays, which no version of noisegate wrote.")
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise ModelError(f"{path} cannot be read: {error}.") from None
+
+
+def _check_own_file(path: Path) -> None:
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise ModelError(f"{path} is a link or no file; what is verified must lie in the folder itself.")
+
+
+def read_json(path: Path) -> Any:
+    """Returns what a JSON file says, if it says it once and in numbers.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ModelError: if it cannot be read, is no JSON, names something twice, or holds NaN or infinity.
+    """
+    try:
+        _check_own_file(path)
+        text = path.read_text(encoding="utf-8")
+        return json.loads(text, object_pairs_hook=_table, parse_constant=_no_number, parse_float=_finite)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is no JSON that can be relied on: {error}.") from None
+
+
+def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise ValueError("a name stands in a table twice")
+    return table
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text)
+
+
+def read_certificate(path: Path) -> Certificate:
+    """Returns the certificate in the file `path`.
+
+    Raises:
+        ModelError: if the file is missing or no certificate.
+    """
+    try:
+        stored = read_json(path)
+    except FileNotFoundError:
+        raise ModelError(f"{path} does not exist; give the folder that `noisegate fit --out` wrote.") from None
+    return Certificate.from_json(stored)
 
 
 def release_arrays(

@@ -2,10 +2,11 @@
 
 Let m be the norm of a record over the standard deviation of the noise, and q the sampling probability. A step is
 dominated by a pair (P, Q) on the real line, P = (1 − q)·N(0, 1) + q·N(m, 1) or N(0, 1), and Q = (1 − q)·N(0, 1) +
-q·N(−m, 1) or N(0, 1), mirrored where that makes the loss ln dP/dQ grow along the line (Zhu, Dong, Wang 2022, for
-add-remove; two mixtures for replace-one). It is put on the lattice {i·h} by *Connect the Dots* (Doroshenko et al.
-2022): the mass of P between the points where the loss is i·h and (i+1)·h goes to these two, such that the mass of Q in
-between stays what it is. Nothing is subtracted that is nearly equal without its rounding error being added back:
+q·N(−m, 1) or N(0, 1), mirrored where that makes the loss ln dP/dQ grow along the line: Zhu, Dong and Wang (AISTATS
+2022), https://arxiv.org/abs/2106.08567, for add-remove; two mixtures for replace-one. It is put on the lattice {i·h} by
+*Connect the Dots*, Doroshenko et al. (PoPETs 2022), https://arxiv.org/abs/2207.04380: the mass of P between the points
+where the loss is i·h and (i+1)·h goes to these two, such that the mass of Q in between stays what it is. Nothing is
+subtracted that is nearly equal without its rounding error being added back:
 
 * A mass of P or Q is a sum of differences of normal distribution functions, each taken on the side where it is small.
   `_ERROR` bounds the error of each value; P is rounded up by it, Q down. More of P, and less of Q, moves mass upwards

@@ -5,22 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from noisegate.evaluation.cells import cells
-from noisegate.evaluation.reading import read_numbers
+from noisegate.evaluation.reading import cells, read_numbers
 from noisegate.schema import Column, NumericColumn, Schema
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Values:
-    """A column ready for pairing: numbers with NaN for none, or cell codes."""
-
-    values: np.ndarray
-    numeric: bool
 
 
 def associations(table: pa.Table, columns: Sequence[Column], schema: Schema) -> np.ndarray:
@@ -39,25 +29,18 @@ def associations(table: pa.Table, columns: Sequence[Column], schema: Schema) -> 
         constant, so that there is nothing to measure.
     """
     ready = [
-        _Values(values=read_numbers(table, column, schema).unit, numeric=True)
+        read_numbers(table, column, schema).unit
         if isinstance(column, NumericColumn)
-        else _Values(values=cells(table, column, schema).codes, numeric=False)
+        else cells(table, column, schema).codes
         for column in columns
     ]
+    numeric = [isinstance(column, NumericColumn) for column in columns]
     matrix = np.full((len(ready), len(ready)), math.nan)
     for i, j in itertools.combinations(range(len(ready)), 2):
-        matrix[i, j] = matrix[j, i] = _pair(ready[i], ready[j])
+        first, second = (i, j) if numeric[i] else (j, i)
+        measure = _correlation if numeric[i] and numeric[j] else _correlation_ratio if numeric[first] else _cramers_v
+        matrix[i, j] = matrix[j, i] = measure(ready[first], ready[second])
     return matrix
-
-
-def _pair(left: _Values, right: _Values) -> float:
-    if left.numeric and right.numeric:
-        return _correlation(left.values, right.values)
-    if left.numeric:
-        return _correlation_ratio(left.values, right.values)
-    if right.numeric:
-        return _correlation_ratio(right.values, left.values)
-    return _cramers_v(left.values, right.values)
 
 
 def _correlation(left: np.ndarray, right: np.ndarray) -> float:

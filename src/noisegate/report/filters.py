@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.report.lettering import FONT, legible
-from noisegate.report.panels import INK
+from noisegate.report.drawing import FONT, INK, legible, save_picture
 from noisegate.schema.pixels import ImageShape
 
 if TYPE_CHECKING:
@@ -72,14 +71,7 @@ def maps_picture(
             )
     if not 0 <= smooth <= max(shape.height, shape.width):
         raise OptionError(f"smooth={smooth!r} must be from 0 to the longer side of the images, in pixels")
-    picture = _draw(rows, across, shape, title, smooth)
-    try:
-        Path(path).write_bytes(picture)
-    except OSError as error:
-        raise OptionError(
-            f"cannot write the picture to {str(path)!r}: {error.strerror}; "
-            "give a file in a folder that exists and is writable"
-        ) from error
+    save_picture(path, _draw(rows, across, shape, title, smooth))
 
 
 def _draw(rows: Sequence[MapRow], across: int, shape: ImageShape, title: str, smooth: float) -> bytes:

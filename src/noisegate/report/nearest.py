@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from noisegate.errors import DataError, OptionError
-from noisegate.evaluation.image_features import ImageFeatures, Pixels
-from noisegate.evaluation.image_reading import ImageSet
+from noisegate.evaluation.features import ImageFeatures, Pixels
+from noisegate.evaluation.images import drawn
+from noisegate.records import Images
+from noisegate.report.drawing import save_picture
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw
@@ -31,8 +33,8 @@ _INK, _PAPER = (154, 52, 18), (255, 255, 255)
 
 
 def nearest_picture(
-    synthetic: ImageSet,
-    real: ImageSet,
+    synthetic: Images,
+    real: Images,
     path: str | Path,
     *,
     features: ImageFeatures | None = None,
@@ -69,16 +71,9 @@ def nearest_picture(
             f"images of the shapes {synthetic.pixels.shape} and {real.pixels.shape} cannot be put side by side; "
             "expected at least one in each set, all of one size"
         )
-    shown = synthetic.first(rows, seed=seed)
+    shown = drawn(synthetic, rows, seed=seed)
     near = real.pixels[nearest(shown, real.pixels, features or Pixels(), neighbours)]
-    image = _png(_sheet(shown, near))
-    try:
-        target.write_bytes(image)
-    except OSError as error:
-        raise OptionError(
-            f"cannot write the picture to {str(target)!r}: {error.strerror}; give a file in a folder that exists and "
-            "is writable"
-        ) from error
+    save_picture(target, _png(_sheet(shown, near)))
 
 
 def nearest(shown: np.ndarray, real: np.ndarray, features: ImageFeatures, neighbours: int) -> np.ndarray:

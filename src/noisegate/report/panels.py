@@ -8,19 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from noisegate.evaluation.cells import cells
-from noisegate.evaluation.marginals import total_variation
-from noisegate.report.lettering import at, legible
+from noisegate.evaluation.metrics.marginals import total_variation
+from noisegate.evaluation.reading import cells
+from noisegate.report.drawing import FAINT, INK, REAL, SYNTHETIC, at, legible
 from noisegate.schema import CodedColumn, Column, Date, Datetime, NumericColumn, Ordinal, Schema
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.ticker import Formatter, Locator
 
-REAL = "#c3cad6"
-SYNTHETIC = "#d1495b"
-INK = "#2b2f36"
-FAINT = "#7b8494"
 _MOST_LEVELS = 7
 
 
@@ -42,18 +38,9 @@ class Marginal:
 
 
 def marginal(synthetic: pa.Table, real: pa.Table, column: Column, schema: Schema) -> Marginal:
-    """Count one column in both tables.
-
-    Args:
-        synthetic: the synthetic table, not empty.
-        real: the real table, not empty.
-        column: which column.
-        schema: tells which texts mean missing.
-
-    Returns:
-        Shares per cell and their distance.
-    """
-    ours, theirs = cells(synthetic, column, schema).counts(), cells(real, column, schema).counts()
+    """Count one column in two tables that are not empty."""
+    both = (cells(table, column, schema) for table in (synthetic, real))
+    ours, theirs = (np.bincount(found.codes, minlength=found.size) for found in both)
     return Marginal(
         column=column,
         real=theirs / theirs.sum(),
@@ -63,12 +50,7 @@ def marginal(synthetic: pa.Table, real: pa.Table, column: Column, schema: Schema
 
 
 def draw_marginal(axes: Axes, shown: Marginal) -> None:
-    """Draw one column: real as grey area or bars, synthetic as a red outline or dots.
-
-    Args:
-        axes: where.
-        shown: what.
-    """
+    """Draw one column: real as grey area or bars, synthetic as a red outline or dots."""
     axes.set_title(legible(shown.column.name, 18), loc="left", fontsize=9.5, fontweight="bold", color=INK)
     axes.set_title(f"TV {shown.distance:.3f}", loc="right", fontsize=8, color=FAINT)
     if isinstance(shown.column, NumericColumn):

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from noisegate.errors import DataError, OptionError
+from noisegate.errors import DataError
 from noisegate.evaluation import CAVEAT
 from noisegate.report.associations import associations
-from noisegate.report.lettering import FONT, legible
-from noisegate.report.panels import FAINT, INK, REAL, SYNTHETIC, Marginal, draw_marginal, marginal
+from noisegate.report.drawing import FAINT, FONT, INK, REAL, SYNTHETIC, legible, save_picture
+from noisegate.report.panels import Marginal, draw_marginal, marginal
 from noisegate.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -49,14 +49,7 @@ def comparison_picture(synthetic: pa.Table, real: pa.Table, schema: Schema, path
     for table, what in ((synthetic, "synthetic"), (real, "real")):
         if table.num_rows == 0:
             raise DataError(f"the {what} table has no rows; a picture needs at least one row in each table")
-    image = _draw(synthetic, real, schema)
-    try:
-        Path(path).write_bytes(image)
-    except OSError as error:
-        raise OptionError(
-            f"cannot write the picture to {str(path)!r}: {error.strerror}; "
-            "give a file in a folder that exists and is writable"
-        ) from error
+    save_picture(path, _draw(synthetic, real, schema))
 
 
 def _draw(synthetic: pa.Table, real: pa.Table, schema: Schema) -> bytes:

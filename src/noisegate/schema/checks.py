@@ -1,4 +1,4 @@
-"""The checks that a column of a schema passes at birth; each failure names the column, the value and the cure."""
+"""The checks that a column of a schema passes at birth; each raises a `SchemaError` naming column, value and cure."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ MAX_STEPS = 2**53
 """Widest distance of two bounds, in whole numbers, days or microseconds, that a float64 in [0, 1] can tell apart."""
 
 _INT64 = 2**63
-
-
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -36,11 +34,7 @@ def unseen(value: str) -> str | None:
 
 
 def show_as_they_read(what: str, values: Iterable[Any]) -> None:
-    """Require that texts show as they read.
-
-    Raises:
-        SchemaError: naming the first that does not.
-    """
+    """Require that texts show as they read."""
     for value in values:
         mark = unseen(value) if isinstance(value, str) else None
         if mark is not None:
@@ -51,11 +45,7 @@ def show_as_they_read(what: str, values: Iterable[Any]) -> None:
 
 
 def text(value: Any, what: str) -> str:
-    """Return ``value`` as text that a file can hold and that reading a file can meet.
-
-    Raises:
-        SchemaError: if it is not text, starts or ends with a blank, or is not valid Unicode.
-    """
+    """Return text that a file can hold and that reading a file can meet: valid Unicode without blanks around it."""
     if not isinstance(value, str):
         raise SchemaError(f"{what}: expected text, found {value!r}; put it in quotes")
     if value != value.strip(TEXT_PADDING):
@@ -68,44 +58,28 @@ def text(value: Any, what: str) -> str:
 
 
 def path(value: Any, what: str) -> Path:
-    """Return a path.
-
-    Raises:
-        SchemaError: if ``value`` is neither text nor a path, or names nothing.
-    """
+    """Return a path that names something."""
     if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
         raise SchemaError(f"path={value!r} of {what} must be a path; give its name as text")
     return Path(value)
 
 
 def column_name(name: Any) -> str:
-    """Return the name of a column.
-
-    Raises:
-        SchemaError: if it is not text, is empty, or starts or ends with a blank.
-    """
+    """Return the name of a column, which is not empty."""
     if name == "":
         raise SchemaError("a column of the schema has an empty name; give it the name that it has in the data")
     return text(name, "name of a column")
 
 
 def flag(name: str, key: str, value: Any) -> bool:
-    """Return a truth value.
-
-    Raises:
-        SchemaError: if ``value`` is anything but true or false.
-    """
+    """Return a truth value."""
     if not isinstance(value, bool):
         raise SchemaError(f"column {name!r}: {key} must be true or false, found {value!r}")
     return value
 
 
 def real(name: str, key: str, value: Any) -> float:
-    """Return a finite bound.
-
-    Raises:
-        SchemaError: if ``value`` is no number, infinite, NaN or beyond float64.
-    """
+    """Return a finite number."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise SchemaError(f"column {name!r}: {key} must be a number, found {value!r}")
     try:
@@ -118,11 +92,7 @@ def real(name: str, key: str, value: Any) -> float:
 
 
 def whole(name: str, key: str, value: Any) -> int:
-    """Return a whole number that fits int64.
-
-    Raises:
-        SchemaError: if ``value`` is no whole number or does not fit.
-    """
+    """Return a whole number that fits int64."""
     try:
         bound = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
@@ -138,11 +108,7 @@ def whole(name: str, key: str, value: Any) -> int:
 
 
 def day(name: str, key: str, value: Any) -> date:
-    """Return a calendar day.
-
-    Raises:
-        SchemaError: if ``value`` is neither a date nor ISO text of one.
-    """
+    """Return a calendar day, given as such or as ISO text."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             return date.fromisoformat(value)
@@ -152,11 +118,7 @@ def day(name: str, key: str, value: Any) -> date:
 
 
 def moment(name: str, key: str, value: Any) -> datetime:
-    """Return a point in time; one with a time zone is turned to UTC.
-
-    Raises:
-        SchemaError: if ``value`` is neither a datetime nor ISO text of one.
-    """
+    """Return a point in time, given as such or as ISO text; one with a time zone is turned to UTC."""
     if isinstance(value, str) and len(value) > len("2020-12-31"):
         with contextlib.suppress(ValueError):
             value = datetime.fromisoformat(value)
@@ -169,11 +131,7 @@ def moment(name: str, key: str, value: Any) -> datetime:
 
 
 def ordered(name: str, lower: Any, upper: Any) -> None:
-    """Require ``lower < upper``.
-
-    Raises:
-        SchemaError: if the bounds are reversed or equal.
-    """
+    """Require ``lower < upper``."""
     if lower > upper:
         raise SchemaError(f"column {name!r}: lower = {lower} is above upper = {upper}; swap them")
     if lower == upper:
@@ -184,11 +142,7 @@ def ordered(name: str, lower: Any, upper: Any) -> None:
 
 
 def narrow_enough(name: str, steps: int, unit: str) -> None:
-    """Require that every step between two bounds survives as a float64 in [0, 1].
-
-    Raises:
-        SchemaError: if the bounds are more than 2**53 steps apart.
-    """
+    """Require that every step between two bounds survives as a float64 in [0, 1]."""
     if steps > MAX_STEPS:
         raise SchemaError(
             f"column {name!r}: the bounds are {steps} {unit} apart, more than the 2**53 = {MAX_STEPS} "
@@ -197,11 +151,7 @@ def narrow_enough(name: str, steps: int, unit: str) -> None:
 
 
 def levels(name: str, values: Any) -> tuple[str | int, ...]:
-    """Return levels that are all text or all whole numbers, at least one, and distinct.
-
-    Raises:
-        SchemaError: if they are not.
-    """
+    """Return levels that are all text or all whole numbers, at least one, and distinct."""
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise SchemaError(f"column {name!r}: levels must be a list, found {values!r}")
     found = tuple(_level(name, value) for value in values)

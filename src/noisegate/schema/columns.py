@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -11,6 +12,12 @@ from noisegate.schema import checks
 
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.date().toordinal()
+_READ: dict[str, Callable[[str, str, Any], Any]] = {
+    "continuous": checks.real,
+    "integer": checks.whole,
+    "date": checks.day,
+    "datetime": checks.moment,
+}
 
 
 def _set(column: object, **values: Any) -> None:
@@ -20,8 +27,8 @@ def _set(column: object, **values: Any) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Continuous:
-    """Real numbers; values outside the bounds are moved to the nearer bound.
+class _Bounded:
+    """Values between two bounds; those outside are moved to the nearer bound.
 
     Attributes:
         name: name of the column in the data.
@@ -31,46 +38,61 @@ class Continuous:
     """
 
     name: str
-    lower: float
-    upper: float
+    lower: Any
+    upper: Any
     missing: bool = False
 
-    kind: ClassVar[Literal["continuous"]] = "continuous"
+    kind: ClassVar[str]
     numeric: ClassVar[Literal[True]] = True
 
     def __post_init__(self) -> None:
-        name = checks.column_name(self.name)
-        lower, upper = checks.real(name, "lower", self.lower), checks.real(name, "upper", self.upper)
-        checks.ordered(name, lower, upper)
-        checks.real(name, "upper - lower", upper - lower)
-        _set(self, name=name, lower=lower, upper=upper, missing=checks.flag(name, "missing", self.missing))
+        name, read = checks.column_name(self.name), _READ[self.kind]
+        _set(self, name=name, lower=read(name, "lower", self.lower), upper=read(name, "upper", self.upper))
+        self._check()
+        _set(self, missing=checks.flag(name, "missing", self.missing))
+
+    def _check(self) -> None:
+        checks.ordered(self.name, self.lower, self.upper)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Integer:
-    """Whole numbers; values outside the bounds are moved to the nearer bound.
+class Continuous(_Bounded):
+    """Real numbers between two bounds; those outside are moved to the nearer bound.
 
-    Attributes:
-        name: name of the column in the data.
-        lower: smallest value, public knowledge.
-        upper: largest value, public knowledge; at most ``lower + 2**53``.
-        missing: whether a value may be absent.
+    Examples:
+        >>> from noisegate.schema import Continuous
+        >>> Continuous(name="dose", lower=0, upper=2.5, missing=True)
+        Continuous(name='dose', lower=0.0, upper=2.5, missing=True)
     """
 
-    name: str
+    lower: float
+    upper: float
+
+    kind: ClassVar[Literal["continuous"]] = "continuous"
+
+    def _check(self) -> None:
+        super()._check()
+        checks.real(self.name, "upper - lower", self.upper - self.lower)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Integer(_Bounded):
+    """Whole numbers between two bounds, at most 2**53 apart; those outside are moved to the nearer bound.
+
+    Examples:
+        >>> from noisegate.schema import Integer
+        >>> Integer(name="age", lower=0, upper=99).steps
+        (0, 99)
+    """
+
     lower: int
     upper: int
-    missing: bool = False
 
     kind: ClassVar[Literal["integer"]] = "integer"
-    numeric: ClassVar[Literal[True]] = True
 
-    def __post_init__(self) -> None:
-        name = checks.column_name(self.name)
-        lower, upper = checks.whole(name, "lower", self.lower), checks.whole(name, "upper", self.upper)
-        checks.ordered(name, lower, upper)
-        checks.narrow_enough(name, upper - lower, "whole numbers")
-        _set(self, name=name, lower=lower, upper=upper, missing=checks.flag(name, "missing", self.missing))
+    def _check(self) -> None:
+        super()._check()
+        checks.narrow_enough(self.name, self.upper - self.lower, "whole numbers")
 
     @property
     def steps(self) -> tuple[int, int]:
@@ -79,29 +101,20 @@ class Integer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Date:
-    """Calendar days; days outside the bounds are moved to the nearer bound.
+class Date(_Bounded):
+    """Calendar days between a first and a last one; those outside are moved to the nearer bound.
 
-    Attributes:
-        name: name of the column in the data.
-        lower: first day, public knowledge.
-        upper: last day, public knowledge.
-        missing: whether a value may be absent.
+    Examples:
+        >>> from datetime import date
+        >>> from noisegate.schema import Date
+        >>> Date(name="born", lower=date(1970, 1, 1), upper=date(1970, 1, 31)).steps
+        (0, 30)
     """
 
-    name: str
     lower: date
     upper: date
-    missing: bool = False
 
     kind: ClassVar[Literal["date"]] = "date"
-    numeric: ClassVar[Literal[True]] = True
-
-    def __post_init__(self) -> None:
-        name = checks.column_name(self.name)
-        lower, upper = checks.day(name, "lower", self.lower), checks.day(name, "upper", self.upper)
-        checks.ordered(name, lower, upper)
-        _set(self, name=name, lower=lower, upper=upper, missing=checks.flag(name, "missing", self.missing))
 
     @property
     def steps(self) -> tuple[int, int]:
@@ -115,33 +128,31 @@ class Date:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Datetime:
+class Datetime(_Bounded):
     """Points in time to the microsecond; those outside the bounds are moved to the nearer bound.
 
-    Attributes:
-        name: name of the column in the data.
-        lower: first moment, public knowledge; with a time zone or without one, like the data. Kept in UTC.
-        upper: last moment, public knowledge; with a time zone exactly if ``lower`` has one.
-        missing: whether a value may be absent.
+    Both bounds have a time zone, or neither, like the data; they are kept in UTC.
+
+    Examples:
+        >>> from datetime import datetime
+        >>> from noisegate.schema import Datetime
+        >>> Datetime(name="seen", lower=datetime(1970, 1, 1), upper=datetime(1970, 1, 1, 0, 1)).steps
+        (0, 60000000)
     """
 
-    name: str
     lower: datetime
     upper: datetime
-    missing: bool = False
 
     kind: ClassVar[Literal["datetime"]] = "datetime"
-    numeric: ClassVar[Literal[True]] = True
 
-    def __post_init__(self) -> None:
-        name = checks.column_name(self.name)
-        lower, upper = checks.moment(name, "lower", self.lower), checks.moment(name, "upper", self.upper)
-        if (lower.tzinfo is None) != (upper.tzinfo is None):
-            raise SchemaError(f"column {name!r}: one of lower and upper has a time zone; give it to both or to neither")
-        checks.ordered(name, lower, upper)
-        _set(self, name=name, lower=lower, upper=upper, missing=checks.flag(name, "missing", self.missing))
+    def _check(self) -> None:
+        if (self.lower.tzinfo is None) != (self.upper.tzinfo is None):
+            raise SchemaError(
+                f"column {self.name!r}: one of lower and upper has a time zone; give it to both or to neither"
+            )
+        super()._check()
         first, last = self.steps
-        checks.narrow_enough(name, last - first, "microseconds (2**53 are 285 years)")
+        checks.narrow_enough(self.name, last - first, "microseconds (2**53 are 285 years)")
 
     @property
     def aware(self) -> bool:
@@ -167,6 +178,11 @@ class Ordinal:
         name: name of the column in the data.
         levels: every value that the column may hold, in order; all text or all whole numbers.
         missing: whether a value may be absent.
+
+    Examples:
+        >>> from noisegate.schema import Ordinal
+        >>> Ordinal(name="pain", levels=("none", "some", "much"), missing=True).size
+        4
     """
 
     name: str
@@ -196,6 +212,11 @@ class Categorical:
         levels: every value that the column may hold; all text or all whole numbers.
         other: the level that stands for every value that is not listed, or None to refuse such values.
         missing: whether a value may be absent.
+
+    Examples:
+        >>> from noisegate.schema import Categorical
+        >>> Categorical(name="job", levels=("nurse", "teacher", "other"), other="other").size
+        3
     """
 
     name: str
@@ -226,6 +247,11 @@ class Boolean:
     Attributes:
         name: name of the column in the data.
         missing: whether a value may be absent.
+
+    Examples:
+        >>> from noisegate.schema import Boolean
+        >>> Boolean(name="ill").levels, Boolean(name="ill", missing=True).size
+        ((False, True), 3)
     """
 
     name: str

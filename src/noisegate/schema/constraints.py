@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import SchemaError
-from noisegate.schema.columns import Continuous, Date, Datetime, Integer, NumericColumn
-from noisegate.schema.layout import EncodedTable, Layout
-from noisegate.schema.positions import numbers_at
-from noisegate.schema.regions import read_region
+from noisegate.records import Rows
+from noisegate.schema.columns import Date, Datetime, NumericColumn
+from noisegate.schema.layout import Layout
+from noisegate.schema.regions import decoded_numbers, read_region
 
 Relation: TypeAlias = Literal["<=", ">=", "<", ">"]
 _HOLDS: dict[str, Callable[[Any, Any], Any]] = {
@@ -38,6 +38,14 @@ class Comparison:
         left: Name of a numeric column.
         relation: One of <=, >=, <, >.
         right: Name of another column, of the same sort: two of numbers, of dates, or of moments.
+
+    Examples:
+        >>> from noisegate import Schema
+        >>> from noisegate.schema import Comparison, Integer
+        >>> rule = Comparison(left="low", relation="<=", right="high")
+        >>> columns = [Integer(name=name, lower=0, upper=9) for name in ("low", "high")]
+        >>> str(Schema(columns, constraints=(rule,)).constraints[0])
+        'low <= high'
     """
 
     left: str
@@ -46,6 +54,11 @@ class Comparison:
 
     def __str__(self) -> str:
         return f"{self.left} {self.relation} {self.right}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that it names."""
+        return self.left, self.right
 
     def form(self) -> dict[str, Any]:
         """Return the plain form that schema files hold."""
@@ -59,7 +72,7 @@ class Comparison:
         """
         if self.relation not in get_args(Relation):
             raise SchemaError(f"constraint {self!s}: unknown relation {self.relation!r}; use <=, >=, < or >")
-        _comparison(str(self), [column.name for column in (*layout.numeric, *layout.coded)])
+        _comparison(str(self), [*layout.numeric_places, *layout.coded_places])
         left, right = _numeric(layout, self.left, self), _numeric(layout, self.right, self)
         if self.left == self.right:
             raise SchemaError(f"constraint {self!s}: a column is compared with itself; name two columns")
@@ -71,17 +84,10 @@ class Comparison:
         if not _HOLDS[self.relation](lowest, highest):
             raise SchemaError(f"constraint {self!s}: no values within the bounds keep to it; correct it or the bounds")
 
-    def broken(self, records: EncodedTable, layout: Layout, missing_values: Collection[str]) -> npt.NDArray[np.bool_]:
+    def broken(self, records: Rows, layout: Layout, missing_values: Collection[str]) -> npt.NDArray[np.bool_]:
         """Return which records break the rule once they are decoded, (rows,)."""
-        missing = np.zeros(len(records), dtype=np.bool_)
-        numbers = []
-        for name in (self.left, self.right):
-            place = [column.name for column in layout.numeric].index(name)
-            positions = records.numeric[:, place]
-            absent = np.isnan(positions)
-            missing |= absent
-            numbers.append(numbers_at(layout.numeric[place], np.where(absent, 0.0, positions)))
-        return np.asarray(~missing & ~_HOLDS[self.relation](*numbers))
+        (left, gone), (right, away) = (decoded_numbers(records, layout, layout.place(name)) for name in self.names)
+        return np.asarray(~(gone | away) & ~_HOLDS[self.relation](left, right))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +97,11 @@ class Impossible:
     Attributes:
         values: By column, a level, a number or an interval such as "18..30"; how else they may be written says
             `noisegate.schema.regions`. Dates and intervals become text.
+
+    Examples:
+        >>> from noisegate.schema import Impossible
+        >>> Impossible(values={"sex": "Male", "pregnant": True}).names
+        ('sex', 'pregnant')
     """
 
     values: Mapping[str, Any] = field(hash=False)
@@ -104,6 +115,11 @@ class Impossible:
 
     def __str__(self) -> str:
         return "impossible: " + ", ".join(f"{name} = {value}" for name, value in self.values.items())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that it names."""
+        return tuple(self.values)
 
     def form(self) -> dict[str, Any]:
         """Return the plain form that schema files hold."""
@@ -120,7 +136,7 @@ class Impossible:
         except SchemaError as error:
             raise SchemaError(f"constraint {self!s}: {error}") from None
 
-    def broken(self, records: EncodedTable, layout: Layout, missing_values: Collection[str]) -> npt.NDArray[np.bool_]:
+    def broken(self, records: Rows, layout: Layout, missing_values: Collection[str]) -> npt.NDArray[np.bool_]:
         """Return which records show the combination once they are decoded, (rows,)."""
         return read_region(self.values, layout, missing_values).contains(records)
 
@@ -181,13 +197,9 @@ def _numeric(layout: Layout, name: str, rule: Comparison) -> NumericColumn:
 
 
 def _sort(column: NumericColumn) -> str:
-    match column:
-        case Continuous() | Integer():
-            return "numbers"
-        case Date():
-            return "dates"
-        case Datetime():
-            return "moments with a time zone" if column.aware else "moments without a time zone"
+    if isinstance(column, Datetime):
+        return "moments with a time zone" if column.aware else "moments without a time zone"
+    return "dates" if isinstance(column, Date) else "numbers"
 
 
 def _plain(value: Any) -> Any:

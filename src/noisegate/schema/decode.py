@@ -1,4 +1,4 @@
-"""Encoded records back to a typed Arrow table."""
+"""Encoded records back to a typed Arrow table, and generated intensities to images of bytes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.records import Images, Rows
 from noisegate.schema.columns import Boolean, CodedColumn, Continuous, Datetime, Integer, NumericColumn
-from noisegate.schema.layout import EncodedTable
+from noisegate.schema.pixels import ImageForm
 from noisegate.schema.positions import numbers_at
 from noisegate.schema.schema import Schema
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def decode(encoded: EncodedTable, schema: Schema) -> pa.Table:
+def decode(encoded: Rows, schema: Schema) -> pa.Table:
     """Return ``encoded`` as an Arrow table with the columns of ``schema``, in its order.
 
     Types: continuous float64, integer int64, date date32, datetime timestamp[us] (UTC if the bounds have a time
@@ -24,15 +25,48 @@ def decode(encoded: EncodedTable, schema: Schema) -> pa.Table:
 
     Raises:
         ValueError: if ``encoded`` does not fit the schema: wrong width, a code of no level, missing where not allowed.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.records import Images
+        >>> from noisegate.schema import decode, pixel_schema
+        >>> images = Images(np.array([[[[7], [9]]]], dtype=np.uint8))
+        >>> decode(images, pixel_schema(1, 2)).to_pydict()
+        {'pixel_0_0': [7], 'pixel_0_1': [9]}
     """
     import pyarrow as pa  # here, so that reading a schema stays fast
 
     layout = schema.layout
+    if schema.images is not None:
+        images = as_images(encoded, schema.images)
+        pixels = images.pixels.reshape(len(images), schema.images.shape.size).astype(np.int64).T
+        columns: list[Any] = [*pixels, *(_levels(column, images.codes[:, i]) for i, column in enumerate(layout.coded))]
+        return pa.table(columns, names=list(schema.names))
     if encoded.numeric.shape[1] != len(layout.numeric) or encoded.codes.shape[1] != len(layout.coded):
         raise ValueError(f"the encoded table has another number of columns than the schema {', '.join(schema.names)}")
     arrays = {column.name: _numbers(column, encoded.numeric[:, i]) for i, column in enumerate(layout.numeric)}
     arrays |= {column.name: _levels(column, encoded.codes[:, i]) for i, column in enumerate(layout.coded)}
     return pa.table({name: arrays[name] for name in schema.names})
+
+
+def as_images(records: Rows, form: ImageForm) -> Images:
+    """Return records as images of ``form``, intensities in [0, 1] rounded to the nearest whole one from 0 to 255.
+
+    Raises:
+        ValueError: if they are no such images: other shape or labels, a code of no label, an intensity missing.
+    """
+    labels = records.codes[:, 0] if records.codes.shape[1] else None
+    if isinstance(records, Images):
+        images = records
+    elif np.isnan(records.numeric).any() or records.numeric.shape[1] != form.shape.size:
+        raise ValueError(f"a missing value, or {records.numeric.shape[1]} intensities for images of {form.shape}")
+    else:
+        images = Images.of_positions(records.numeric, form.shape.axes, labels)
+    if images.pixels.shape[1:] != form.shape.axes or (labels is None) != (form.label is None):
+        raise ValueError(f"images of {images.pixels.shape[1:]}, or their labels, do not fit those of {form.shape}")
+    if labels is not None and ((labels < 0) | (labels >= len(form.labels))).any():
+        raise ValueError(f"column {form.label!r}: a code outside 0..{len(form.labels) - 1}")
+    return images
 
 
 def _numbers(column: NumericColumn, positions: npt.NDArray[np.float64]) -> pa.Array:

@@ -1,15 +1,24 @@
-"""A schema as plain values (dictionaries, lists, numbers, text), the common form of TOML and JSON."""
+"""A schema as plain values (dictionaries, lists, numbers, text), the common form of TOML and JSON, and as TOML text."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from noisegate.errors import SchemaError
+from noisegate.schema import checks
 from noisegate.schema.columns import COLUMN_KINDS, Column
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_SPECIAL = re.compile(r'["\\\x00-\x1f\x7f]')
+_WIDTH = 120
 
 
 def column_form(column: Column) -> dict[str, Any]:
@@ -64,3 +73,70 @@ def _choices(found: Any, names: Iterable[str]) -> str:
     listed = list(names)
     near = difflib.get_close_matches(str(found), listed, n=1)
     return ", ".join(listed) + (f" (did you mean {near[0]}?)" if near else "")
+
+
+def read_text(path: str | Path, what: str) -> str:
+    """Return the text of a file, called ``what`` in messages.
+
+    Raises:
+        SchemaError: if it cannot be read or is not UTF-8.
+    """
+    try:
+        return checks.path(path, f"the {what}").read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SchemaError(f"{what} {path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    except OSError as error:
+        raise SchemaError(f"{what} {path} cannot be read: {error.strerror}; check the path") from None
+
+
+def parse_toml(text: str, origin: str) -> dict[str, Any]:
+    """Return what the TOML ``text`` says; ``origin`` names it in messages.
+
+    Raises:
+        SchemaError: if the syntax is wrong, with line and column.
+    """
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SchemaError(f"{origin} is not valid TOML: {error}; correct the file there") from error
+
+
+def write_toml(
+    top: Mapping[str, Any],
+    columns: Mapping[str, Mapping[str, Any]],
+    constraints: Sequence[Mapping[str, Any]] = (),
+    *,
+    images: Mapping[str, Any] | None = None,
+) -> str:
+    """Return TOML text: the ``top`` keys, ``[images]``, a table ``[columns.NAME]`` for each, ``[[constraints]]``."""
+    blocks = [_lines(top)] if top else []
+    blocks += [] if images is None else [f"[images]\n{_lines(images)}"]
+    blocks += [f"[columns.{_key(name)}]\n{_lines(form)}" for name, form in columns.items()]
+    blocks += [f"[[constraints]]\n{_lines(form)}" for form in constraints]
+    return "\n".join(blocks)
+
+
+def _lines(form: Mapping[str, Any]) -> str:
+    return "".join(f"{key} = {_value(value)}\n" for key, value in form.items())
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _string(name)
+
+
+def _string(text: str) -> str:
+    return '"' + _SPECIAL.sub(lambda match: _SHORT.get(match[0]) or f"\\u{ord(match[0]):04x}", text) + '"'
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, list):
+        items = [_value(item) for item in value]
+        line = ", ".join(items)  # on one line if it fits, else with one item on each
+        return f"[{line}]" if len(line) < _WIDTH - 20 else "[\n" + "".join(f"  {item},\n" for item in items) + "]"
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(name)} = {_value(item)}" for name, item in value.items()) + " }"
+    return value.isoformat() if isinstance(value, date) else repr(value)

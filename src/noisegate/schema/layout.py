@@ -1,32 +1,38 @@
-"""How an encoded table is laid out: numeric columns as positions in [0, 1], all others as codes."""
+"""How records are laid out: numeric columns as positions in [0, 1], all others as codes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
 
 from noisegate.errors import SchemaError
+from noisegate.records import Rows
 from noisegate.schema.columns import CodedColumn, Column, NumericColumn
+from noisegate.schema.pixels import ImageColumns
 
-Rows: TypeAlias = slice | Sequence[int] | npt.NDArray[Any]
+EncodedTable = Rows
+"""The name of `noisegate.records.Rows` before there were images of bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Which column of a schema stands where in an encoded table.
+    """Which column of a schema stands where in encoded records.
 
     Attributes:
-        numeric: the columns of ``EncodedTable.numeric``, in schema order.
-        coded: the columns of ``EncodedTable.codes``, in schema order.
+        numeric: the columns of ``Rows.numeric``, in schema order.
+        coded: the columns of ``Rows.codes``, in schema order.
         label: index into ``coded`` of the label, or None without a label or with a numeric one.
+
+    Examples:
+        >>> from noisegate import Schema
+        >>> from noisegate.schema import Boolean, Integer
+        >>> layout = Schema((Boolean(name="ill"), Integer(name="age", lower=0, upper=99)), label="ill").layout
+        >>> [column.name for column in layout.numeric], layout.label, layout.place("age")
+        (['age'], 0, 0)
     """
 
-    numeric: tuple[NumericColumn, ...]
+    numeric: Sequence[NumericColumn]
     coded: tuple[CodedColumn, ...]
     label: int | None = None
 
@@ -36,50 +42,34 @@ class Layout:
         Raises:
             SchemaError: if there is none.
         """
-        found = self._by_name.get(name)
+        return self.coded[self.coded_places[name]] if name in self.coded_places else self.numeric[self.place(name)]
+
+    def place(self, name: str) -> int:
+        """Return where the column called ``name`` stands among the numeric or the coded ones.
+
+        Raises:
+            SchemaError: if there is none.
+        """
+        found = self.coded_places.get(name)
+        found = self.numeric_places.get(name) if found is None else found
         if found is None:
-            raise SchemaError(f"no column {name!r} in the schema; its columns are {listed(tuple(self._by_name))}")
+            names = (*self.numeric_places, *self.coded_places)
+            raise SchemaError(f"no column {name!r} in the schema; its columns are {listed(names)}")
         return found
 
     @cached_property
-    def _by_name(self) -> dict[str, Column]:
-        return {column.name: column for column in (*self.numeric, *self.coded)}
+    def numeric_places(self) -> dict[str, int]:
+        """The place of each numeric column, by name."""
+        pixels = self.numeric.names() if isinstance(self.numeric, ImageColumns) else None
+        return {name: place for place, name in enumerate(pixels or [column.name for column in self.numeric])}
+
+    @cached_property
+    def coded_places(self) -> dict[str, int]:
+        """The place of each coded column, by name."""
+        return {column.name: place for place, column in enumerate(self.coded)}
 
 
 def listed(names: Sequence[str], most: int = 100) -> str:
     """Return the names for a message, the first ``most`` of them: images have a column for each pixel."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedTable:
-    """Records as numbers.
-
-    Attributes:
-        numeric: float64, records x numeric columns; (value - lower) / (upper - lower), NaN where missing.
-        codes: int32, records x coded columns; position among the levels, ``size - 1`` where missing.
-    """
-
-    numeric: npt.NDArray[np.float64]
-    codes: npt.NDArray[np.int32]
-
-    def __post_init__(self) -> None:
-        if self.numeric.ndim != 2 or self.codes.ndim != 2 or len(self.numeric) != len(self.codes):
-            raise ValueError(f"expected two tables of equal length, found {self.numeric.shape} and {self.codes.shape}")
-        if self.numeric.dtype != np.float64 or self.codes.dtype != np.int32:
-            raise ValueError(f"expected float64 and int32, found {self.numeric.dtype} and {self.codes.dtype}")
-
-    def __len__(self) -> int:
-        return len(self.numeric)
-
-    def rows(self, rows: Rows) -> EncodedTable:
-        """Return the records at ``rows``: a slice, a list of positions or a mask."""
-        return EncodedTable(self.numeric[rows], self.codes[rows])
-
-    @staticmethod
-    def concatenate(tables: Sequence[EncodedTable]) -> EncodedTable:
-        """Return one table with the records of all ``tables``, of which there is at least one."""
-        return EncodedTable(
-            np.concatenate([table.numeric for table in tables]), np.concatenate([table.codes for table in tables])
-        )

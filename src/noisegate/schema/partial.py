@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -10,17 +10,24 @@ from typing import Any
 
 from noisegate.errors import OptionError, SchemaError
 from noisegate.schema import checks
-from noisegate.schema.columns import Boolean, Categorical, Column, Continuous, Date, Datetime, Integer
-from noisegate.schema.forms import check_keys, column_from_form
+from noisegate.schema.columns import COLUMN_KINDS, Boolean, Categorical, Column, Datetime
+from noisegate.schema.forms import check_keys, column_from_form, parse_toml, read_text
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
-from noisegate.schema.toml import parse_toml
 
 IGNORE, MOMENT_IN_UTC = "ignore", "datetime-utc"
 KINDS = ("continuous", "integer", "date", "datetime", MOMENT_IN_UTC, "categorical", "boolean", IGNORE)
 """What a column may be called before anything else is known of it; ordinal levels need an order, so they are given."""
 
-_DAY, _MOMENT = (date(2000, 1, 1), date(2000, 1, 2)), (datetime(2000, 1, 1), datetime(2000, 1, 2))
 _FACTS = {"lower", "upper", "levels", "other"}
+_DAYS, _MOMENTS = (date(2000, 1, 1), date(2000, 1, 2)), (datetime(2000, 1, 1), datetime(2000, 1, 2))
+_READERS: dict[str, tuple[Any, Any]] = {
+    "continuous": (0, 1),
+    "integer": (0, 1),
+    "date": _DAYS,
+    "datetime": _MOMENTS,
+    MOMENT_IN_UTC: (_MOMENTS[0].replace(tzinfo=UTC), _MOMENTS[1].replace(tzinfo=UTC)),
+}
+"""Bounds of a column that reads cells of a kind as they stand: they mean nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,19 +52,12 @@ class Gap:
     @property
     def reader(self) -> Column:
         """A column of this kind for reading cells as they stand; its own bounds or levels mean nothing."""
-        return _READERS[self.kind](self.name)
-
-
-_READERS: dict[str, Callable[[str], Column]] = {
-    Continuous.kind: lambda name: Continuous(name=name, lower=0, upper=1, missing=True),
-    Integer.kind: lambda name: Integer(name=name, lower=0, upper=1, missing=True),
-    Date.kind: lambda name: Date(name=name, lower=_DAY[0], upper=_DAY[1], missing=True),
-    Datetime.kind: lambda name: Datetime(name=name, lower=_MOMENT[0], upper=_MOMENT[1], missing=True),
-    MOMENT_IN_UTC: lambda name: Datetime(
-        name=name, lower=_MOMENT[0].replace(tzinfo=UTC), upper=_MOMENT[1].replace(tzinfo=UTC), missing=True
-    ),
-    Categorical.kind: lambda name: Categorical(name=name, levels=("level",), missing=True),
-}
+        if not self.numeric:
+            return Categorical(name=self.name, levels=("level",), missing=True)
+        lower, upper = _READERS[self.kind]
+        kind: Any = COLUMN_KINDS[Datetime.kind if self.kind == MOMENT_IN_UTC else self.kind]
+        column: Column = kind(name=self.name, lower=lower, upper=upper, missing=True)
+        return column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +97,8 @@ class PartialSchema:
 def gaps_of(public: Mapping[str, Any]) -> tuple[int, int]:
     """Return how many columns lacked bounds, and how many lacked levels, in what `PartialSchema.to_json` wrote."""
     kinds = public.get("kinds")
-    gaps = [kind for kind in kinds.values() if kind in _READERS] if isinstance(kinds, Mapping) else []
-    return len(gaps) - gaps.count(Categorical.kind), gaps.count(Categorical.kind)
+    gaps = list(kinds.values()) if isinstance(kinds, Mapping) else []
+    return sum(kind in _READERS for kind in gaps), gaps.count(Categorical.kind)
 
 
 def read_partial(
@@ -118,14 +118,13 @@ def read_partial(
         SchemaError: if the file cannot be read or something in it is wrong.
         OptionError: if a kind is not known.
     """
-    form: dict[str, Any] = {}
-    if path is not None:
-        form = parse_toml(_text(path), f"file {path}")
+    form: dict[str, Any] = {} if path is None else parse_toml(read_text(path, "file"), f"file {path}")
     try:
         check_keys(form, ["label", "missing_values", "ignore", "columns"], "top of the file")
-        columns: dict[str, Column | Gap | None] = {
-            checks.column_name(name): _column(name, column) for name, column in _table(form.get("columns", {})).items()
-        }
+        described = form.get("columns", {})
+        if not isinstance(described, Mapping) or not all(isinstance(one, Mapping) for one in described.values()):
+            raise SchemaError("columns must be tables [columns.NAME], each with a kind")
+        columns = {checks.column_name(name): _column(name, one) for name, one in described.items()}
         columns |= dict.fromkeys(form.get("ignore", []))
     except SchemaError as error:
         raise SchemaError(f"file {path}: {error}") from None
@@ -152,26 +151,10 @@ def column_of_kind(name: str, kind: str, *, missing: bool = True) -> Column | Ga
     return Boolean(name=name, missing=missing) if kind == Boolean.kind else Gap(name=name, kind=kind, missing=missing)
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise SchemaError(f"file {path} is not UTF-8 text; save it as UTF-8") from None
-    except OSError as error:
-        raise SchemaError(f"file {path} cannot be read: {error.strerror}; check the path") from None
-
-
-def _table(columns: Any) -> Mapping[str, Any]:
-    if not isinstance(columns, Mapping) or not all(isinstance(form, Mapping) for form in columns.values()):
-        raise SchemaError("columns must be tables [columns.NAME], each with a kind")
-    return columns
-
-
 def _column(name: str, form: Mapping[str, Any]) -> Column | Gap | None:
     kind = form.get("kind")
     if not _FACTS & set(form):
         check_keys(form, ["kind", "missing"], f"column {name!r}")
         return column_of_kind(name, str(kind), missing=checks.flag(name, "missing", form.get("missing", True)))
     # Bounds carry their time zone, so a moment in UTC needs no kind of its own in a schema.
-    whole = {"missing": True, **form, "kind": Datetime.kind if kind == MOMENT_IN_UTC else kind}
-    return column_from_form(name, whole)
+    return column_from_form(name, {"missing": True, **form, "kind": Datetime.kind if kind == MOMENT_IN_UTC else kind})

@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import SchemaError
+from noisegate.records import Rows
 from noisegate.schema import checks
 from noisegate.schema.columns import Boolean, CodedColumn, Continuous, Date, Datetime, Integer, NumericColumn
-from noisegate.schema.layout import EncodedTable, Layout
+from noisegate.schema.layout import Layout
 from noisegate.schema.positions import numbers_at, positions_of
 
 Span: TypeAlias = tuple[float, float]
@@ -37,29 +38,45 @@ class Region:
         layout: The columns of the encoded records.
         spans: By place among the numeric columns, an interval within the bounds, or None for missing.
         codes: By place among the coded columns, a code; the last one is missing where the column allows it.
+
+    Examples:
+        >>> from noisegate import Schema
+        >>> from noisegate.schema import Integer
+        >>> from noisegate.testing import made_up
+        >>> schema = Schema([Integer(name="age", lower=0, upper=99)])
+        >>> schema.region({"age": (18, None)}).contains(made_up(schema.layout, rows=2)).tolist()
+        [False, True]
     """
 
     layout: Layout
     spans: Mapping[int, Span | None] = field(default_factory=dict)
     codes: Mapping[int, int] = field(default_factory=dict)
 
-    def contains(self, records: EncodedTable) -> npt.NDArray[np.bool_]:
+    def contains(self, records: Rows) -> npt.NDArray[np.bool_]:
         """Return which records lie in the region once they are decoded, (rows,)."""
         inside = np.ones(len(records), dtype=np.bool_)
         for place, code in self.codes.items():
             inside &= records.codes[:, place] == code
         for place, span in self.spans.items():
-            inside &= _within(self.layout.numeric[place], records.numeric[:, place], span)
+            numbers, missing = decoded_numbers(records, self.layout, place)
+            inside &= missing if span is None else ~missing & (numbers >= span[0]) & (numbers <= span[1])
         return inside
+
+
+def decoded_numbers(records: Rows, layout: Layout, place: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Return what a numeric column says once it is decoded, and where it is missing."""
+    positions = records.numeric[:, place]
+    missing = np.isnan(positions)
+    return numbers_at(layout.numeric[place], np.where(missing, 0.0, positions)), missing
+
+
+def bounds_of(column: NumericColumn) -> Span:
+    """Return the bounds of a column as numbers: real ones, or steps."""
+    return (column.lower, column.upper) if isinstance(column, Continuous) else column.steps
 
 
 def read_region(values: Mapping[str, Any], layout: Layout, missing_values: Collection[str]) -> Region:
     """Return the region in which each named column has the given value.
-
-    Args:
-        values: By column.
-        layout: The columns.
-        missing_values: Text that stands for missing.
 
     Raises:
         SchemaError: for the first column that is unknown, or whose value it can never have.
@@ -72,27 +89,19 @@ def read_region(values: Mapping[str, Any], layout: Layout, missing_values: Colle
         if absent and not column.missing:
             raise SchemaError(f"column {name!r}: a value is never missing in this schema; give one")
         if column.numeric:
-            spans[layout.numeric.index(column)] = None if absent else _span(column, value)
+            spans[layout.place(name)] = None if absent else _span(column, value)
         else:
-            codes[layout.coded.index(column)] = column.size - 1 if absent else _code(column, value)
+            codes[layout.place(name)] = column.size - 1 if absent else _code(column, value)
     return Region(layout=layout, spans=spans, codes=codes)
 
 
-def _within(column: NumericColumn, positions: npt.NDArray[np.float64], span: Span | None) -> npt.NDArray[np.bool_]:
-    missing = np.isnan(positions)
-    if span is None:
-        return missing
-    numbers = numbers_at(column, np.where(missing, 0.0, positions))
-    return np.asarray(~missing & (numbers >= span[0]) & (numbers <= span[1]))
-
-
 def _code(column: CodedColumn, value: Any) -> int:
+    truth = isinstance(value, bool | np.bool_)
     if isinstance(column, Boolean):
-        code = _TRUTH.get(value.strip().lower()) if isinstance(value, str) else None
-        code = int(value) if isinstance(value, bool | np.bool_) else code
+        code = int(value) if truth else _TRUTH.get(value.strip().lower()) if isinstance(value, str) else None
     else:
         # As in data: a level may be written as text, and blanks around it do not count.
-        text = None if isinstance(value, bool | np.bool_) else str(value).strip(checks.TEXT_PADDING)
+        text = None if truth else str(value).strip(checks.TEXT_PADDING)
         code = next((place for place, level in enumerate(column.levels) if str(level) == text), None)
     if code is None:
         shown = ", ".join(repr(level) for level in column.levels[:20]) + (", ..." if len(column.levels) > 20 else "")
@@ -108,7 +117,7 @@ def _span(column: NumericColumn, value: Any) -> Span:
     ends = tuple(value) if isinstance(value, tuple | list) else (value, value)
     if len(ends) != 2:
         raise SchemaError(f"column {column.name!r}: an interval has two ends, found {value!r}; write (low, high)")
-    lower, upper = _bounds(column)
+    lower, upper = bounds_of(column)
     low, high = (_number(column, end) for end in ends)
     start, stop = lower if low is None else low, upper if high is None else high
     if start > stop and None not in (low, high):
@@ -120,36 +129,31 @@ def _span(column: NumericColumn, value: Any) -> Span:
     return max(start, lower), min(stop, upper)
 
 
-def _bounds(column: NumericColumn) -> Span:
-    return (column.lower, column.upper) if isinstance(column, Continuous) else column.steps
-
-
 def _number(column: NumericColumn, end: Any) -> float | None:
     """Return one end of an interval as a real number or a step, or None where it is left out."""
-    text = end.strip() if isinstance(end, str) else None
-    if end is None or text == "":
+    value = end.strip() if isinstance(end, str) else end
+    if value is None or value == "":
         return None
     name = column.name
     if isinstance(column, Continuous):
-        number = checks.real(name, "a value", end if text is None else _parsed(name, float, text))
+        number = checks.real(name, "a value", _parsed(name, float, value))
         if not column.lower <= number <= column.upper:
             return number
         # The number as synthetic tables can hold it, so that the same value is found there again.
         return float(numbers_at(column, positions_of(column, np.asarray([number])))[0])
     if isinstance(column, Integer):
-        return checks.whole(name, "a value", end if text is None else _parsed(name, int, text))
+        return checks.whole(name, "a value", _parsed(name, int, value))
     if isinstance(column, Date):
-        day = checks.day(name, "a value", end if text is None else text)
-        return Date.step(day)
-    moment = checks.moment(name, "a value", end if text is None else text)
+        return Date.step(checks.day(name, "a value", value))
+    moment = checks.moment(name, "a value", value)
     if (moment.tzinfo is None) == column.aware:
         raise SchemaError(f"column {name!r}: a value has a time zone exactly if the bounds have one, found {end!r}")
     return Datetime.step(moment)
 
 
-def _parsed(name: str, kind: type[int] | type[float], text: str) -> float:
+def _parsed(name: str, kind: type[int] | type[float], value: Any) -> Any:
     try:
-        return kind(text)
+        return kind(value) if isinstance(value, str) else value
     except ValueError:
         what = "a whole number" if kind is int else "a number"
-        raise SchemaError(f"column {name!r}: a value must be {what}, found {text!r}") from None
+        raise SchemaError(f"column {name!r}: a value must be {what}, found {value!r}") from None

@@ -19,10 +19,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from noisegate.records import Rows
 from noisegate.schema.columns import Column, Continuous
 from noisegate.schema.constraints import Comparison, Constraint, Impossible
-from noisegate.schema.layout import EncodedTable, Layout
-from noisegate.schema.regions import Span, read_region
+from noisegate.schema.layout import Layout
+from noisegate.schema.regions import Span, bounds_of, read_region
 
 MOST_LOOKS = 50_000
 """How often one constraint is held against one state of the search, in all."""
@@ -92,7 +93,7 @@ def rarely_kept(constraints: Sequence[Constraint], layout: Layout, missing_value
 
     A model may give such records more weight, or less; sampling refuses below the same share of what the model draws.
     """
-    names = {name for constraint in constraints for name in _named(constraint)}
+    names = {name for constraint in constraints for name in constraint.names}
     numeric = tuple(column for column in layout.numeric if column.name in names)
     coded = tuple(column for column in layout.coded if column.name in names)
     involved, random, kept = Layout(numeric=numeric, coded=coded), np.random.default_rng(0), 0
@@ -100,17 +101,13 @@ def rarely_kept(constraints: Sequence[Constraint], layout: Layout, missing_value
         positions = random.random((_BATCH, len(numeric)))
         positions[random.random(positions.shape) < [0.1 * column.missing for column in numeric]] = np.nan
         codes = random.integers(0, [column.size for column in coded], (_BATCH, len(coded)), dtype=np.int32)
-        records, broken = EncodedTable(positions, codes), np.zeros(_BATCH, dtype=np.bool_)
+        records, broken = Rows(positions, codes), np.zeros(_BATCH, dtype=np.bool_)
         for constraint in constraints:
             broken |= constraint.broken(records, involved, missing_values)
         kept += int(_BATCH - broken.sum())
         if kept >= RARE * _TRIED:
             return False
     return bool(constraints)
-
-
-def _named(constraint: Constraint) -> tuple[str, ...]:
-    return (constraint.left, constraint.right) if isinstance(constraint, Comparison) else tuple(constraint.values)
 
 
 def _contradicts(
@@ -122,7 +119,7 @@ def _contradicts(
     present: bool,
 ) -> bool:
     """Return whether it is certain that no record keeps to the constraints, if ``present`` with no value missing."""
-    columns = {name: layout.column(name) for constraint in constraints for name in _named(constraint)}
+    columns = {name: layout.column(name) for constraint in constraints for name in constraint.names}
     rules = [_rule(one) for one in constraints if isinstance(one, Comparison)]
     clauses = [_clause(one, layout, missing_values) for one in constraints if isinstance(one, Impossible)]
     state: _State = {name: _domain(column, missing=not present) for name, column in columns.items()}
@@ -220,8 +217,7 @@ def _clause(constraint: Impossible, layout: Layout, missing_values: Collection[s
 def _domain(column: Column, *, missing: bool) -> _Domain:
     if not column.numeric:
         return _Domain(((0, column.size - 1),), missing=False)
-    span = (column.lower, column.upper) if isinstance(column, Continuous) else column.steps
-    return _Domain((span,), missing=missing and column.missing)
+    return _Domain((bounds_of(column),), missing=missing and column.missing)
 
 
 def _above(column: Column, value: Any) -> Any:

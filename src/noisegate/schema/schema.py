@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,14 +16,21 @@ import numpy.typing as npt
 
 from noisegate.errors import SchemaError
 from noisegate.schema import checks
-from noisegate.schema.columns import Boolean, Column
+from noisegate.schema.columns import Boolean, CodedColumn, Column
 from noisegate.schema.constraints import Comparison, Constraint, Impossible, constraint_from_form
-from noisegate.schema.forms import check_keys, column_form, column_from_form, json_value
-from noisegate.schema.image_form import ImageForm
+from noisegate.schema.forms import (
+    check_keys,
+    column_form,
+    column_from_form,
+    json_value,
+    parse_toml,
+    read_text,
+    write_toml,
+)
 from noisegate.schema.layout import EncodedTable, Layout, listed
+from noisegate.schema.pixels import ImageColumns, ImageForm, ImageShape, Resize
 from noisegate.schema.regions import Region, read_region
 from noisegate.schema.satisfiable import contradiction, rarely_kept
-from noisegate.schema.toml import parse_toml, write_toml
 
 DEFAULT_MISSING_VALUES = ("", "?", "NA", "NaN", "nan", "null")
 """Text that is read as a missing value unless the schema says otherwise."""
@@ -43,9 +50,18 @@ class Schema:
         ignore: names of columns that the data may have and that are never read.
         constraints: what no record can say; synthetic records keep to all of them.
         images: says that the records are images, whose columns and label these are, or None. See `pixel_schema`.
+
+    Examples:
+        >>> from noisegate import Schema
+        >>> from noisegate.schema import Boolean, Integer
+        >>> schema = Schema((Integer(name="age", lower=0, upper=120), Boolean(name="ill")), label="ill")
+        >>> print(schema.dumps().splitlines()[0], *schema.names)
+        label = "ill" age ill
+        >>> Schema.loads(schema.dumps()) == schema
+        True
     """
 
-    columns: tuple[Column, ...]
+    columns: Sequence[Column]
     label: str | None = None
     missing_values: tuple[str, ...] = DEFAULT_MISSING_VALUES
     ignore: tuple[str, ...] = ()
@@ -53,17 +69,16 @@ class Schema:
     images: ImageForm | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", _checked_columns(self.columns))
+        object.__setattr__(self, "columns", _checked_columns(self.columns) if self.images is None else self._of_form())
         object.__setattr__(self, "missing_values", _texts("missing_values", self.missing_values))
         object.__setattr__(self, "ignore", _texts("ignore", self.ignore))
-        if self.label is not None and self.label not in self.names:
+        if self.images is None and self.label is not None and self.label not in self.names:
             raise SchemaError(f"label {self.label!r} is not one of the columns: {listed(self.names)}")
         for name in self.ignore:
             if name in self.names:
                 raise SchemaError(f"column {name!r} is both described and in `ignore`; remove it from one of them")
-        for column in self.columns:
+        for column in self.layout.coded:
             self._check_missing_values(column)
-        self._check_images()
         object.__setattr__(self, "constraints", _items("constraints", self.constraints))
         for constraint in self.constraints:
             if not isinstance(constraint, Comparison | Impossible):
@@ -72,20 +87,21 @@ class Schema:
                 )
             constraint.check(self.layout, self.missing_values)
 
-    def _check_images(self) -> None:
-        form = self.images
-        if form is None:
-            return
+    def _of_form(self) -> Sequence[Column]:
+        """Return the columns of images, which are made when they are asked for."""
+        form, given = self.images, self.columns
         if not isinstance(form, ImageForm):
             raise SchemaError(f"images={form!r}: expected a noisegate.schema.ImageForm, or None for a plain table")
-        if self.columns != form.columns or self.label != form.label:
+        columns = form.columns
+        if self.label != form.label or (given != columns and tuple(given) != tuple(columns)):
             raise SchemaError(
                 f"the columns are not those of images of {form.shape}; make the schema with pixel_schema(...), or "
                 "leave `images` out"
             )
+        return columns
 
-    def _check_missing_values(self, column: Column) -> None:
-        if column.numeric or isinstance(column, Boolean):
+    def _check_missing_values(self, column: CodedColumn) -> None:
+        if isinstance(column, Boolean):
             return
         for level in column.levels:
             if str(level) in self.missing_values:
@@ -101,13 +117,7 @@ class Schema:
         Raises:
             SchemaError: if the file cannot be read, is not UTF-8 TOML, or describes no valid schema.
         """
-        try:
-            text = checks.path(path, "the schema file").read_bytes().decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise SchemaError(f"schema file {path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
-        except OSError as error:
-            raise SchemaError(f"schema file {path} cannot be read: {error.strerror}; check the path") from None
-        return cls.loads(text, origin=f"schema file {path}")
+        return cls.loads(read_text(path, "schema file"), origin=f"schema file {path}")
 
     @classmethod
     def loads(cls, text: str, *, origin: str = "the schema text") -> Schema:
@@ -122,13 +132,11 @@ class Schema:
             )
         form = parse_toml(text, origin)
         try:
-            check_keys(form, _KEYS, "top of the schema")
-            if "images" in form:
-                return cls._of_images(form).usable()
-            columns = form.get("columns")
-            if not isinstance(columns, Mapping) or not columns:
+            columns = {} if "images" in form else form.get("columns")
+            if "images" not in form and (not isinstance(columns, Mapping) or not columns):
+                check_keys(form, _KEYS, "top of the schema")
                 raise SchemaError("no columns; add a table [columns.NAME] with a kind for each column")
-            return cls._from_forms(form, list(columns.items())).usable()
+            return cls._from_forms(form, list((columns or {}).items())).usable()
         except SchemaError as error:
             raise SchemaError(f"{origin}: {error}") from None
 
@@ -140,7 +148,7 @@ class Schema:
         Raises:
             SchemaError: if not.
         """
-        checks.show_as_they_read("the name of a column,", self.names)
+        checks.show_as_they_read("the name of a column,", self.names if self.images is None else [self.label])
         for column in self.layout.coded:
             checks.show_as_they_read(f"column {column.name!r}: the level", column.levels)
         clash = contradiction(self.constraints, self.layout, self.missing_values) if self.constraints else ()
@@ -160,28 +168,24 @@ class Schema:
         """
         if not isinstance(form, Mapping):
             raise SchemaError(f"expected a JSON object with columns, found {type(form).__name__}")
-        check_keys(form, _KEYS, "top of the schema")
-        if "images" in form:
-            return cls._of_images(form)
-        columns = form.get("columns")
+        columns = [] if "images" in form else form.get("columns")
         if not isinstance(columns, list) or not all(isinstance(item, Mapping) and "name" in item for item in columns):
+            check_keys(form, _KEYS, "top of the schema")
             raise SchemaError("`columns` must be a list of objects, each with a name")
         named = [(item["name"], {key: value for key, value in item.items() if key != "name"}) for item in columns]
         return cls._from_forms(form, named)
 
     @classmethod
     def _from_forms(cls, top: Mapping[str, Any], columns: list[tuple[str, Any]]) -> Schema:
+        check_keys(top, _KEYS, "top of the schema")
         settings = {key: top[key] for key in _TOP_KEYS if key in top}
-        described = tuple(column_from_form(name, form) for name, form in columns)
-        return cls(columns=described, constraints=_constraints(top, described), **settings)
-
-    @classmethod
-    def _of_images(cls, top: Mapping[str, Any]) -> Schema:
+        if "images" not in top:
+            described: Sequence[Column] = tuple(column_from_form(name, form) for name, form in columns)
+            return cls(columns=described, constraints=_constraints(top, described), **settings)
         misplaced = [key for key in ("label", "columns") if key in top]
         if misplaced:
             raise SchemaError(f"`{misplaced[0]}` cannot stand beside [images], which says the columns and the label")
         images = ImageForm.from_form(top["images"])
-        settings = {key: top[key] for key in _TOP_KEYS if key in top}
         constraints = _constraints(top, images.columns)
         return cls(columns=images.columns, label=images.label, constraints=constraints, images=images, **settings)
 
@@ -190,8 +194,7 @@ class Schema:
         constraints = [constraint.form() for constraint in self.constraints]
         if self.images is not None:
             return write_toml(self._top(), {}, constraints, images=self.images.form())
-        columns = {column.name: column_form(column) for column in self.columns}
-        return write_toml(self._top(), columns, constraints)
+        return write_toml(self._top(), {column.name: column_form(column) for column in self.columns}, constraints)
 
     def to_toml(self, path: str | Path) -> None:
         """Write the schema as a TOML file.
@@ -206,15 +209,13 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         """Return the schema as plain JSON values; images are described as such, not by their columns."""
+        described: dict[str, Any] = {} if self.images is None else {"images": self.images.form()}
+        if self.images is None:
+            forms = [{"name": column.name, **column_form(column)} for column in self.columns]
+            described = {"columns": [{key: json_value(value) for key, value in form.items()} for form in forms]}
         # Left out when there is none, so that schemas from before there were constraints keep their digest.
         constraints = [constraint.form() for constraint in self.constraints]
-        return {**self._top(), **self._described()} | ({"constraints": constraints} if constraints else {})
-
-    def _described(self) -> dict[str, Any]:
-        if self.images is not None:
-            return {"images": self.images.form()}
-        columns = [{"name": column.name, **column_form(column)} for column in self.columns]
-        return {"columns": [{key: json_value(value) for key, value in form.items()} for form in columns]}
+        return {**self._top(), **described} | ({"constraints": constraints} if constraints else {})
 
     def _top(self) -> dict[str, Any]:
         top: dict[str, Any] = {} if self.label is None or self.images is not None else {"label": self.label}
@@ -230,7 +231,8 @@ class Schema:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
-        return tuple(column.name for column in self.columns)
+        form = self.images
+        return tuple(column.name for column in self.columns) if form is None else form.columns.names()
 
     def column(self, name: str) -> Column:
         """Return the column called ``name``.
@@ -248,6 +250,10 @@ class Schema:
     @cached_property
     def layout(self) -> Layout:
         """Where each column stands in an encoded table."""
+        if self.images is not None:
+            known = self.images.columns.label
+            pixels = ImageColumns(self.images.shape)
+            return Layout(numeric=pixels, coded=() if known is None else (known,), label=None if known is None else 0)
         coded = tuple(column for column in self.columns if not column.numeric)
         label = next((index for index, column in enumerate(coded) if column.name == self.label), None)
         return Layout(numeric=tuple(column for column in self.columns if column.numeric), coded=coded, label=label)
@@ -287,14 +293,14 @@ def _checked_columns(columns: Any) -> tuple[Column, ...]:
     for column in found:
         if not isinstance(column, kinds):
             raise SchemaError(f"expected a column such as noisegate.schema.Integer(...), found {type(column).__name__}")
-    # Counted in one go: images have up to 196,608 columns.
+    # Counted in one go: a table of pixels has thousands of columns.
     repeated = next((name for name, times in Counter(column.name for column in found).items() if times > 1), None)
     if repeated is not None:
         raise SchemaError(f"column {repeated!r} is described more than once; keep one")
     return found
 
 
-def _constraints(top: Mapping[str, Any], columns: tuple[Column, ...]) -> tuple[Constraint, ...]:
+def _constraints(top: Mapping[str, Any], columns: Sequence[Column]) -> tuple[Constraint, ...]:
     constraints = top.get("constraints", [])
     if not isinstance(constraints, list):
         raise SchemaError(f"constraints = {constraints!r}: write each one under its own [[constraints]]")
@@ -314,3 +320,40 @@ def _texts(key: str, values: Any) -> tuple[str, ...]:
         raise SchemaError(f"{key} must be a list of quoted text, found {values!r}")
     stripped = (value.strip(checks.TEXT_PADDING) for value in found)  # as data is stripped before it is compared
     return tuple(checks.text(value, key) for value in dict.fromkeys(stripped))
+
+
+def pixel_schema(
+    height: int,
+    width: int,
+    channels: int = 1,
+    *,
+    labels: Sequence[str | int] | None = None,
+    label: str = "label",
+    resize: Resize = "refuse",
+    convert: bool = False,
+) -> Schema:
+    """Return the schema of images: rows of whole numbers from 0 to 255, and maybe a label; see `ImageForm`.
+
+    Args:
+        height: in pixels.
+        width: in pixels.
+        channels: 1 for grey, 3 for colour.
+        labels: every label that there may be, public knowledge; None for images without a label.
+        label: name of the label's column.
+        resize: what is done with pictures of another size: "refuse", "stretch", "crop" or "pad".
+        convert: whether pictures in other modes are turned into grey or colour.
+
+    Raises:
+        SchemaError: if a number is not positive, or the labels or their name are unusable.
+
+    Examples:
+        >>> from noisegate.schema import pixel_schema
+        >>> pixel_schema(28, 28, labels=range(10)).names[-2:]
+        ('pixel_27_27', 'label')
+    """
+    shape = ImageShape(height=height, width=width, channels=channels)
+    known: dict[str, Any] = {} if labels is None else {"label": label, "labels": labels}
+    if isinstance(labels, Iterable) and not isinstance(labels, str):  # else it is refused by the form, in its words
+        known["labels"] = tuple(labels)
+    form = ImageForm(shape=shape, resize=resize, convert=convert, **known)
+    return Schema(form.columns, label=form.label, images=form)

@@ -1,0 +1,260 @@
+"""Three attackers: one sees all that is released, one the same of a single run, one synthetic records alone.
+
+`projected` projects the release onto the difference of two neighbouring sets of records, over many runs. `one_run` puts
+many canaries in or out by fair coins and guesses them from one release; the bound of Steinke, Nasr and Jagielski
+(NeurIPS 2023), https://arxiv.org/abs/2305.08846, assumes nothing of how it was made. `from_samples` sees no more than
+synthetic records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from noisegate.auditing.bounds import one_run_epsilon, right_guesses, scaled, sensitivity_factor
+from noisegate.auditing.measure import Seen, SeenSteps, by_threshold, measured, orthonormal
+from noisegate.auditing.report import AuditReport
+from noisegate.auditing.watched import Vector, Watch, WatchedGate
+from noisegate.auditing.worlds import UNIT, Worlds, candidates, neighbours
+from noisegate.data.tables.tables import TableSource
+from noisegate.errors import OptionError
+from noisegate.methods.method import Method
+from noisegate.privacy import accounting
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.events import Event
+from noisegate.privacy.gradient_plan import CalibratedGradientPlan
+from noisegate.privacy.plan import Budget
+from noisegate.privacy.release import Release
+from noisegate.privacy.sensitivity import Adjacency
+from noisegate.schema import EncodedTable, Schema
+from noisegate.schema.decode import decode
+
+Progress = Callable[[int, int], None]
+"""Called with the runs that were done and how many there will be."""
+
+CHANCE = 1e-4
+"""That anything in a report is wrong."""
+PROJECTION, ONE_RUN, SAMPLES = "projection", "one-run", "samples"
+# Answers along the difference of the worlds that are looked at, over all runs, where nobody says how many runs: enough
+# to tell the noise within a fifth. Of gradients those of half of the runs can be looked at.
+ANSWERS, _FEWEST = 200, 40
+_CANDIDATES = 12
+_CANARIES, _GUESSED = 400, 0.25
+# In one run a smaller one drowns in what the theorem adds for δ, twice the number of canaries times δ = 1e-5.
+_ONE_RUN_CHANCE = 0.01
+# Of two attackers, one takes the noise to be as loud as is stated (4 is one over the variance of a coin), one as quiet.
+_PRIORS = (4.0, 1e-4)
+_RUNS, _ROWS, _NEAR = 60, 200, 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Auditor:
+    """Runs a method on made-up records, and writes down what an attacker sees.
+
+    Attributes:
+        method: With its settings.
+        schema: Of the records.
+        budget: What is claimed.
+    """
+
+    method: Method
+    schema: Schema
+    budget: Budget
+
+    def query(self, table: Any, watch: Watch, records: int) -> Release:
+        """Returns the release of made-up records, whose number is public, hence the same in both worlds."""
+        units = {"unit_column": UNIT, "contributions": self.budget.contributions} if self.budget.contributions else {}
+        gate = WatchedGate(
+            table,
+            watch=watch,
+            schema=self.schema,
+            epsilon=self.budget.epsilon,
+            delta=self.budget.delta,
+            adjacency=self.budget.adjacency,
+            records=records,
+            **units,
+        )
+        return self.method.query(gate)
+
+    def query_world(self, worlds: Worlds, world: int, watch: Watch) -> Release:
+        """Returns the release of a run in a world."""
+        return self.query(worlds.table(world), watch, len(worlds.records(1)))
+
+    def worst_worlds(self) -> Worlds:
+        """Returns the neighbouring sets that are the farthest apart, of a few made-up records."""
+        made_up = candidates(self.schema, _CANDIDATES)
+        steps: list[Vector] = []
+
+        def keep(plan: CalibratedGradientPlan, noisy: Vector, gradients: Vector) -> None:
+            if not steps:
+                steps.append(gradients)
+
+        parts = _singles(made_up)
+        watch = Watch(parts=parts, singles=made_up, on_step=keep)
+        worlds = neighbours(self.schema, made_up, (0, 1), self.budget.adjacency, self.budget.contributions)
+        release = self.query_world(worlds, 0, watch)
+        queries = [sums.reshape(len(parts), -1) / release.noise_std[name] for name, sums in watch.sums.items()]
+        vectors = np.concatenate([*queries, *steps], axis=1) if queries or steps else np.zeros((len(parts), 1))
+        chosen = _farthest(vectors, self.budget.adjacency, sampled=bool(steps))
+        return neighbours(self.schema, made_up, chosen, self.budget.adjacency, self.budget.contributions)
+
+    def run(self, worlds: Worlds, world: int) -> tuple[Seen, Certificate]:
+        """Returns what is seen of a run in a world, and its certificate."""
+        seen = Seen(world=world)
+        singles = EncodedTable.concatenate(
+            [part for part in (worlds.others, worlds.old, worlds.new) if part is not None]
+        )
+        parts = [worlds.records(0), worlds.records(1)]
+        watch = Watch(parts=parts, singles=singles, on_step=SeenSteps(seen, self.budget.adjacency))
+        release = self.query_world(worlds, world, watch)
+        seen.released(release, watch.sums)
+        return seen, release.certificate
+
+    def report(self, kind: str, found: float, runs: int, chance: float) -> AuditReport:
+        """Returns the report of an attack that guesses, and says nothing of the noise."""
+        return AuditReport(
+            method=self.method.name,
+            kind=kind,
+            claim=self.budget.epsilon,
+            delta=self.budget.delta,
+            adjacency=self.budget.adjacency.value,
+            lower_bound=found,
+            from_guesses=found,
+            runs=runs,
+            confidence=1 - chance,
+        )
+
+
+def projected(
+    auditor: Auditor, *, runs: int | None = None, chance: float = CHANCE, progress: Progress | None = None
+) -> AuditReport:
+    """Returns what everything that is released tells; `runs` are those in both worlds together."""
+    worlds = auditor.worst_worlds()
+    first, certificate = auditor.run(worlds, 0)
+    answers = max((len(values) for values in first.residuals.values()), default=1)
+    total = runs or max(_FEWEST, ANSWERS if answers == 1 else 4 * ANSWERS // answers)
+    total += total % 2
+    seen = [first]
+    while len(seen) < total:
+        if progress:
+            progress(len(seen), total)
+        seen.append(auditor.run(worlds, len(seen) % 2)[0])
+    if progress:
+        progress(total, total)
+    return measured(seen, certificate, kind=PROJECTION, chance=chance)
+
+
+def _farthest(vectors: Vector, adjacency: Adjacency, *, sampled: bool) -> tuple[int, int]:
+    """Returns which two records make the worst neighbours: the one that is there anyway, or is replaced, first."""
+    best, chosen = -1.0, (0, 1)
+    for first, one in enumerate(vectors):
+        for second, other in enumerate(vectors):
+            if first == second:
+                continue
+            apart = other - one if adjacency is Adjacency.REPLACE_ONE else other
+            if sampled and adjacency is Adjacency.ADD_REMOVE:
+                basis = orthonormal(one[None])
+                apart = other - basis.T @ (basis @ other)
+            length = float(np.linalg.norm(apart))
+            if length > best * (1 + 1e-9):
+                best, chosen = length, (first, second)
+    return chosen
+
+
+def one_run(
+    auditor: Auditor, *, runs: int | None = None, chance: float = _ONE_RUN_CHANCE, progress: Progress | None = None
+) -> AuditReport:
+    """Returns what one run tells of many canaries; `runs` says how many. The attacker is the best linear one.
+
+    Raises:
+        OptionError: if a unit has several records, or the number of records is public, which the coins would change.
+    """
+    budget = auditor.budget
+    if budget.adjacency is Adjacency.REPLACE_ONE or budget.contributions is not None:
+        raise OptionError("an audit in one run leaves out canaries: it needs add-remove, and a record a unit.")
+    canaries = candidates(auditor.schema, runs or _CANARIES)
+    coins = np.random.default_rng().uniform(size=len(canaries)) < 0.5
+    coins[0] = True  # a table needs a record; it is not guessed
+    guesses = 2 * max(1, round(_GUESSED * len(canaries) / 2))
+    found = 0.0
+    for scores in _canary_scores(auditor, canaries, coins):
+        right = right_guesses(coins[1:], scores[1:], guesses)
+        part = chance / len(_PRIORS)
+        found = max(found, one_run_epsilon(right, guesses, len(canaries) - 1, delta=budget.delta, chance=part))
+    if progress:
+        progress(1, 1)
+    return auditor.report(ONE_RUN, found, 1, chance)
+
+
+def _canary_scores(auditor: Auditor, canaries: EncodedTable, coins: Any) -> list[Vector]:
+    """Returns for each canary how much speaks for its being in, to each attacker."""
+    steps: list[tuple[Vector, Vector]] = []
+
+    def keep(plan: CalibratedGradientPlan, noisy: Vector, gradients: Vector) -> None:
+        steps.append((noisy, plan.plan.rate * gradients))
+
+    watch = Watch(parts=_singles(canaries), singles=canaries, on_step=keep)
+    release = auditor.query(decode(canaries.rows(coins), auditor.schema), watch, len(canaries) // 2)
+    for name, sums in watch.sums.items():
+        std = release.noise_std[name]
+        steps.append((release.values[name].reshape(-1) / std, sums.reshape(len(canaries), -1) / std))
+    return [sum((_posterior(*step, prior) for step in steps), np.zeros(len(canaries))) for prior in _PRIORS]
+
+
+def _posterior(noisy: Vector, vectors: Vector, prior: float) -> Vector:
+    """Returns the coins that are to be expected given an answer, were they normal; no two alike count twice."""
+    left = vectors @ (noisy - vectors.sum(axis=0) / 2)
+    found: Vector = np.linalg.solve(vectors @ vectors.T + prior * np.eye(len(vectors)), left)
+    return found
+
+
+def from_samples(
+    auditor: Auditor, *, runs: int | None = None, chance: float = CHANCE, progress: Progress | None = None
+) -> AuditReport:
+    """Returns what synthetic records alone tell, of which each run in both worlds draws some.
+
+    Half of the runs teach the attacker where to draw the line: how much more the synthetic records agree with the
+    record that makes the difference than with the others.
+
+    Raises:
+        OptionError: if the method makes no records.
+    """
+    if auditor.method.makes != "records":
+        raise OptionError(f"{auditor.method.name} makes no records; audit it by projection.")
+    worlds, total = auditor.worst_worlds(), runs or _RUNS
+    scores: list[float] = []
+    events: tuple[Event, ...] = ()
+    for done in range(total):
+        score, events = _sample_score(auditor, worlds, done % 2)
+        scores.append(score)
+        if progress:
+            progress(done + 1, total)
+    world, learnt = np.arange(total) % 2, np.arange(total) < total // 2
+    said, used = by_threshold(np.array(scores), world, learnt), ~learnt
+    hits, alarms = said[used & (world == 1)], said[used & (world == 0)]
+    factor = sensitivity_factor(events, auditor.budget.adjacency, hits, alarms, chance)
+    larger = [scaled(event, factor) for event in events] if factor else []
+    found = accounting.epsilon(larger, auditor.budget.delta, auditor.budget.adjacency)
+    return auditor.report(SAMPLES, found, total, chance)
+
+
+def _sample_score(auditor: Auditor, worlds: Worlds, world: int) -> tuple[float, tuple[Event, ...]]:
+    watch = Watch(parts=[worlds.new], singles=worlds.new, on_step=lambda *_: None)
+    release = auditor.query_world(worlds, world, watch)
+    table = auditor.method.fit_release(release, device="cpu").sample(_ROWS)
+    made = EncodedTable.concatenate(list(TableSource(table, auditor.schema).batches()))
+    rest = worlds.others if worlds.old is None else worlds.old
+    return _agreement(made, worlds.new) - _agreement(made, rest), release.certificate.events
+
+
+def _agreement(made: EncodedTable, one: EncodedTable) -> float:
+    """Returns the mean share of columns in which records agree with one."""
+    alike = [made.codes == one.codes, np.nan_to_num(np.abs(made.numeric - one.numeric), nan=1.0) < _NEAR]
+    return float(np.square(np.concatenate(alike, axis=1).mean(axis=1)).mean())
+
+
+def _singles(records: EncodedTable) -> list[EncodedTable]:
+    return [records.rows(slice(place, place + 1)) for place in range(len(records))]

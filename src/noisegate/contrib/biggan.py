@@ -1,0 +1,196 @@
+"""The generator of BigGAN (Brock, Donahue and Simonyan, ICLR 2019) conditioned on a feature, as IC-GAN uses it.
+
+Parameters have the names and shapes of the public code of IC-GAN (Casanova et al., NeurIPS 2021; facebookresearch/
+ic_gan, BigGAN_PyTorch), so that its checkpoints load strictly. What a checkpoint does not say, its shapes do: see
+`BigGANDesign.of`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from noisegate.contrib.biggan_layers import (
+    ConditionalNormalisation,
+    LastNormalisation,
+    SpectralConvolution,
+    SpectralLinear,
+    Statistics,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BigGANDesign:
+    """What a generator is made of.
+
+    Attributes:
+        widths: Channels that enter and leave each block.
+        attention: Blocks that are followed by attention.
+        side: Height and width of the smallest picture.
+        chunk: Length of the noise that enters at each place.
+        hierarchical: Whether noise enters at every block, and not only at the start.
+        features: Length of a feature.
+        embedded: Length that features are brought to.
+        classes: Number and length of the embeddings of labels, which IC-GAN's checkpoints have and do not use; or None.
+        statistics: Where normalisations keep what they have measured.
+    """
+
+    widths: tuple[tuple[int, int], ...]
+    attention: frozenset[int]
+    side: int
+    chunk: int
+    hierarchical: bool
+    features: int
+    embedded: int
+    classes: tuple[int, int] | None
+    statistics: Statistics
+
+    @property
+    def resolution(self) -> int:
+        """Height and width of an image."""
+        return self.side << len(self.widths)
+
+    @property
+    def latent(self) -> int:
+        """Length of the noise."""
+        return self.chunk * (len(self.widths) + 1) if self.hierarchical else self.chunk
+
+    @classmethod
+    def of(cls, state: Mapping[str, Tensor]) -> Self:
+        """Returns the design of a checkpoint.
+
+        Raises:
+            KeyError, ValueError: if it is none of a generator with spectral normalisation on features alone.
+        """
+        count = 0
+        while f"blocks.{count}.0.conv1.weight" in state:
+            count += 1
+        shapes = [tuple(state[f"blocks.{place}.0.conv1.weight"].shape) for place in range(count)]
+        if not shapes:
+            raise KeyError("blocks.0.0.conv1.weight")
+        embedded, features = state["shared_feat.weight"].shape
+        rows, chunk = state["linear.weight"].shape
+        more = state["blocks.0.0.bn1.gain.weight"].shape[1] - embedded
+        if more not in (0, chunk):
+            raise ValueError("it takes labels beside features; only generators on features alone can be used")
+        classes = state["shared.weight"].shape if "shared.weight" in state else None
+        return cls(
+            widths=tuple((shape[1], shape[0]) for shape in shapes),
+            attention=frozenset(place for place in range(count) if f"blocks.{place}.1.gamma" in state),
+            side=math.isqrt(rows // shapes[0][1]),
+            chunk=chunk,
+            hierarchical=more > 0,
+            features=features,
+            embedded=embedded,
+            classes=None if classes is None else (classes[0], classes[1]),
+            statistics=_statistics(state),
+        )
+
+
+def _statistics(state: Mapping[str, Tensor]) -> Statistics:
+    if "blocks.0.0.bn1.stored_mean" in state:
+        return "plain"
+    return "own" if "blocks.0.0.bn1.bn.stored_mean" in state else "module"
+
+
+class GeneratorBlock(nn.Module):
+    """Doubles height and width, with the input led past.
+
+    Args:
+        entering: Channels of the input.
+        leaving: Channels of the output.
+        inputs: Length of feature and noise.
+        statistics: Where normalisations keep theirs.
+    """
+
+    def __init__(self, entering: int, leaving: int, inputs: int, statistics: Statistics) -> None:
+        super().__init__()
+        self.conv1 = SpectralConvolution(entering, leaving)
+        self.conv2 = SpectralConvolution(leaving, leaving)
+        self.conv_sc = SpectralConvolution(entering, leaving, kernel=1)
+        self.bn1 = ConditionalNormalisation(entering, inputs, statistics)
+        self.bn2 = ConditionalNormalisation(leaving, inputs, statistics)
+
+    def forward(self, images: Tensor, inputs: Tensor) -> Tensor:
+        """Returns (rows, leaving, 2 height, 2 width)."""
+        doubled = functional.interpolate(torch.relu(self.bn1(images, inputs)), scale_factor=2.0)
+        changed = self.conv2(torch.relu(self.bn2(self.conv1(doubled), inputs)))
+        # The convolution of one pixel first: a quarter of the work, and the same numbers.
+        past: Tensor = changed + functional.interpolate(self.conv_sc(images), scale_factor=2.0)
+        return past
+
+
+class Attention(nn.Module):
+    """Every place looks at the others (SA-GAN, Zhang et al., ICML 2019), as in BigGAN's public code.
+
+    Args:
+        channels: Of the activations.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.theta, self.phi = (SpectralConvolution(channels, channels // 8, kernel=1, bias=False) for _ in range(2))
+        self.g = SpectralConvolution(channels, channels // 2, kernel=1, bias=False)
+        self.o = SpectralConvolution(channels // 2, channels, kernel=1, bias=False)
+        self.gamma = nn.Parameter(torch.zeros(()))
+
+    def forward(self, images: Tensor, inputs: Tensor) -> Tensor:
+        """Returns activations of the same shape; `inputs` are not looked at."""
+        asked = self.theta(images).flatten(2)
+        found, told = (functional.max_pool2d(layer(images), 2).flatten(2) for layer in (self.phi, self.g))
+        weights = torch.softmax(asked.transpose(1, 2) @ found, dim=2)
+        answer: Tensor = self.o((told @ weights.transpose(1, 2)).reshape(len(images), -1, *images.shape[2:]))
+        return self.gamma * answer + images
+
+
+class BigGAN(nn.Module):
+    """The generator.
+
+    Args:
+        design: What it is made of.
+    """
+
+    def __init__(self, design: BigGANDesign) -> None:
+        super().__init__()
+        self.design = design
+        inputs = design.embedded + (design.chunk if design.hierarchical else 0)
+        if design.classes is not None:
+            self.shared = nn.Embedding(*design.classes)
+        self.shared_feat = SpectralLinear(design.features, design.embedded)
+        self.linear = SpectralLinear(design.chunk, design.widths[0][0] * design.side**2)
+        self.blocks = nn.ModuleList()
+        for place, (entering, leaving) in enumerate(design.widths):
+            parts: list[nn.Module] = [GeneratorBlock(entering, leaving, inputs, design.statistics)]
+            if place in design.attention:
+                parts.append(Attention(leaving))
+            self.blocks.append(nn.ModuleList(parts))
+        last = design.widths[-1][1]
+        self.output_layer = nn.Sequential(
+            LastNormalisation(last, design.statistics), nn.ReLU(), SpectralConvolution(last, 3)
+        )
+
+    def forward(self, features: Tensor, noise: Tensor) -> Tensor:
+        """Returns intensities in [0, 1], (rows, 3, resolution, resolution).
+
+        Args:
+            features: Of length 1, (rows, features).
+            noise: Standard normal, (rows, latent).
+        """
+        embedded, count = self.shared_feat(features), len(self.blocks)
+        inputs = [embedded] * count
+        if self.design.hierarchical:
+            noise, *others = noise.split(self.design.chunk, dim=1)  # type: ignore[no-untyped-call]
+            inputs = [torch.cat([embedded, other], dim=1) for other in others]
+        images = self.linear(noise).unflatten(1, (-1, self.design.side, self.design.side))
+        for parts, entering in zip(self.blocks, inputs, strict=True):
+            assert isinstance(parts, nn.ModuleList)
+            for part in parts:
+                images = part(images, entering)
+        result: Tensor = (self.output_layer(images).tanh() + 1) / 2
+        return result

@@ -1,0 +1,170 @@
+"""Encoders of other people's decoders: CLIP's of a Stable unCLIP pipeline, and the ResNet-50 of IC-GAN's checkpoints.
+
+Radford et al., ICML 2021 (CLIP): a picture in, its embedding out, which scaled to length 1 is what
+`noisegate.contrib.diffusers_decoder` decodes. Casanova et al., NeurIPS 2021 (IC-GAN): 2048 numbers for a picture of
+224 x 224, with SwAV's weights, or those of a classifier, after ImageNet's normalisation. Nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from noisegate.errors import ModelError, OptionError, require
+from noisegate.networks.digests import check_digest, file_digest, folder_digest
+from noisegate.networks.named import IMAGENET, Channels, FrozenNetwork, load_state
+from noisegate.networks.weights import seeded
+
+FOLDER = "image_encoder"
+"""Where a pipeline keeps its encoder."""
+
+LAYER = "feature"
+"""The module that gives the feature."""
+
+SIDE = 224
+"""Height and width of the pictures that ResNet-50 takes."""
+
+# Those of CLIP's public code, for pipelines that do not say.
+_MEAN, _STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
+_PARALLEL = "module."
+_HEADS = ("fc.", "projection_head.", "prototypes.")  # of the classifier, and of SwAV's training
+
+
+class Resized(nn.Module):
+    """Brings images to a size, runs a network, and gives what it gives through a module of its own.
+
+    Args:
+        network: From (rows, 3, side, side) to vectors, (rows, any).
+        side: Height and width that it takes.
+        mode: "bilinear" or "bicubic".
+
+    Attributes:
+        feature: Passes the vectors on, so that they are the output of a module and can be chosen as a layer.
+    """
+
+    def __init__(self, network: nn.Module, side: int, *, mode: str) -> None:
+        super().__init__()
+        self.network, self.side, self.mode = network, side, mode
+        self.feature = nn.Identity()
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Returns vectors, (rows, any), of images (rows, 3, height, width)."""
+        height, width = images.shape[2:]
+        least = min(height, width)
+        top, left = (height - least) // 2, (width - least) // 2
+        square = images[:, :, top : top + least, left : left + least]
+        if least != self.side:
+            size = (self.side, self.side)
+            square = nn.functional.interpolate(square, size, mode=self.mode, align_corners=False, antialias=True)
+        vectors: Tensor = self.feature(self.network(square).flatten(1))
+        return vectors
+
+
+class _Embedding(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        embedding: Tensor = self.model(pixel_values=images).image_embeds
+        return embedding
+
+
+def load_clip(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
+    """Returns the image encoder of a pipeline; see `noisegate.networks.named.load_network`.
+
+    Args:
+        model: Folder of the pipeline, with the folder ``image_encoder`` in it.
+        weights: None.
+        sha256: What that folder must hash to. Required.
+
+    Raises:
+        OptionError, ModelError: if there is none, it cannot be read, or it is another one.
+        MissingExtraError: if transformers is not installed.
+    """
+    if weights is not None:
+        raise OptionError(
+            f"weights={weights!r}: network='clip:FOLDER' is read from the folder of a pipeline; leave it out."
+        )
+    require("transformers", "an encoder of CLIP")
+    from transformers import CLIPVisionModelWithProjection
+
+    folder = Path(model)
+    digest = folder_digest(folder / FOLDER)
+    try:
+        # Attention in plain operations: which kernel is chosen must not depend on the machine's state.
+        clip: Any = CLIPVisionModelWithProjection.from_pretrained(
+            folder / FOLDER, local_files_only=True, use_safetensors=True, attn_implementation="eager"
+        )
+    except Exception as error:  # transformers raises whatever it likes for a folder that holds no such model
+        raise ModelError(f"{folder / FOLDER}: no image encoder of CLIP ({str(error).splitlines()[0]}).") from None
+    mean, std = _prepared(folder)
+    if digest != sha256:
+        raise (OptionError if sha256 is None else ModelError)(
+            f"network='clip:{model}' with sha256={sha256!r}: that of the image encoder in this folder is {digest}; "
+            "give it, so that a certificate says which one it was."
+        )
+    module = Resized(_Embedding(clip.float()), clip.config.image_size, mode="bicubic")
+    return _public(module, digest, mean, std)
+
+
+def _prepared(folder: Path) -> tuple[Channels, Channels]:
+    path = folder / "feature_extractor" / "preprocessor_config.json"
+    try:
+        said = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        (red, green, blue), (wide, broad, long) = said.get("image_mean", _MEAN), said.get("image_std", _STD)
+        return (float(red), float(green), float(blue)), (float(wide), float(broad), float(long))
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise ModelError(f"{path}: the mean and deviation of pictures cannot be read ({error}).") from None
+
+
+def load_icgan_encoder(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
+    """Returns IC-GAN's encoder; see `noisegate.networks.named.load_network`.
+
+    Args:
+        model: "resnet50".
+        weights: File of a state dict, of torchvision's ResNet-50 or of SwAV's public code; heads are left out.
+        sha256: What it must hash to. Required.
+
+    Raises:
+        OptionError, ModelError: if something is missing, or the file is another one or does not fit.
+        MissingExtraError: if torchvision is not installed.
+    """
+    if model != "resnet50" or weights is None:
+        raise OptionError(
+            f"network='ic-gan:{model}': the encoder of IC-GAN is 'ic-gan:resnet50', with weights=FILE and "
+            "sha256=DIGEST."
+        )
+    digest = check_digest(file_digest(Path(weights), f"weights={weights!r}"), sha256, f"weights={weights!r}")
+    require("torchvision", "network='torchvision:…'")
+    try:
+        module = _resnet_feature(load_state(Path(weights)))
+    except Exception as error:  # torch raises whatever it likes for a file that is no state dict
+        raise ModelError(f"weights={weights!r} do not fit a ResNet-50: {str(error).splitlines()[0]}") from None
+    return _public(module, digest, *IMAGENET)
+
+
+def _resnet_feature(state: Mapping[str, Tensor]) -> Resized:
+    from torchvision import models
+
+    with seeded(0):
+        network = models.resnet50(weights=None)
+    network.fc = nn.Identity()
+    plain = {name.removeprefix(_PARALLEL): value for name, value in state.items()}
+    network.load_state_dict({name: value for name, value in plain.items() if not name.startswith(_HEADS)})
+    return Resized(network, SIDE, mode="bilinear")
+
+
+def _public(module: nn.Module, sha256: str, mean: Channels, std: Channels) -> FrozenNetwork:
+    return FrozenNetwork(
+        module=module.requires_grad_(False).eval(),
+        layers=(LAYER,),
+        nonnegative=frozenset(),
+        mean=mean,
+        std=std,
+        sha256=sha256,
+    )

@@ -1,0 +1,1 @@
+"""Private images, read in constant memory."""

@@ -1,0 +1,119 @@
+"""Images in a Parquet file with Hugging Face's image column: a struct of ``bytes`` and ``path``, or plain bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as pt
+
+from noisegate.data.images.origins import ImageReadOptions, Pictures, check_labels
+from noisegate.data.tables.parquet_file import ParquetFile
+from noisegate.data.units import check_unit_column
+from noisegate.errors import DataError
+
+_BATCH_BYTES = 1 << 25  # of encoded images in one batch: several batches wait to be decoded
+_USUAL = "image"
+
+
+def image_columns(columns: Sequence[tuple[str, pa.DataType]]) -> list[str]:
+    """Return the names of the columns that hold images, by their types; if one is called ``image``, only that one."""
+    found = [name for name, kind in columns if _holds_images(kind)]
+    return [_USUAL] if found.count(_USUAL) == 1 else found
+
+
+def _holds_images(kind: pa.DataType) -> bool:
+    if pt.is_struct(kind):
+        place = kind.get_field_index("bytes")
+        return place >= 0 and not pt.is_struct(kind.field(place).type) and _holds_images(kind.field(place).type)
+    return bool(pt.is_binary(kind) or pt.is_large_binary(kind))
+
+
+@dataclass(frozen=True)
+class ImageParquet:
+    """A Parquet file of images; columns other than the image, its label and its unit are not read."""
+
+    path: Path
+    options: ImageReadOptions
+
+    @property
+    def name(self) -> str:
+        """The file name."""
+        return self.path.name
+
+    @cached_property
+    def _file(self) -> ParquetFile:
+        return ParquetFile(self.path)
+
+    @cached_property
+    def _image(self) -> str:
+        columns = image_columns(self._file.columns())
+        if len(columns) != 1:
+            what = "no column of images" if not columns else f"several columns of images: {', '.join(columns)}"
+            raise DataError(
+                f"{self.name}: holds {what}; expected one, a struct of bytes and path as Hugging Face writes it, "
+                f"called {_USUAL!r} if there are others"
+            )
+        return columns[0]
+
+    @cached_property
+    def label_names(self) -> tuple[str, ...] | None:
+        """The names of the classes that Hugging Face's metadata give, by position."""
+        metadata = pq.read_schema(self.path).metadata or {}
+        try:
+            known = json.loads(metadata.get(b"huggingface", b"{}"))
+            names = known["info"]["features"][self.options.form.label]["names"]
+        except (ValueError, KeyError, TypeError):
+            return None
+        return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
+
+    def check(self) -> None:
+        """Check names and types of the columns; no record is read."""
+        columns = self._file.columns()
+        assert self._image
+        if self.options.unit_column is not None:
+            check_unit_column(self.options.unit_column, columns, self.name)
+        label = self.options.form.label
+        if label is None:
+            return
+        kinds = [kind for name, kind in columns if name == label]
+        if len(kinds) != 1:
+            what = "is not in the data" if not kinds else "stands in the data more than once"
+            raise DataError(
+                f"{self.name}: the label {label!r} {what}; name the column of labels with --label (in Python: in the "
+                "schema), or describe images without labels"
+            )
+        check_labels(kinds[0], self.label_names, self.options.form, self.name)
+
+    def batches(self, rows: int) -> Iterator[Pictures]:
+        """Yield the images, at most ``rows`` at a time, and fewer where files of images are large."""
+        label, unit = self.options.form.label, self.options.unit_column
+        names = [self._image, *(name for name in (label, unit) if name is not None)]
+        for arrays in self._file.batches(names, self._rows(rows)):
+            images = arrays[self._image]
+            if pt.is_struct(images.type):
+                images = images.flatten()[images.type.get_field_index("bytes")]
+            yield Pictures(
+                pictures=images.to_pylist(),
+                labels=None if label is None else arrays[label],
+                units=None if unit is None else arrays[unit],
+            )
+
+    def place(self, row: int) -> str:
+        """Return the file name and the number of the record, counted from 1."""
+        return self._file.place(row)
+
+    def _rows(self, rows: int) -> int:
+        """Return how many images are read at a time, by the sizes that the file's footer states."""
+        footer = pq.read_metadata(self.path)
+        groups = (footer.row_group(group) for group in range(footer.num_row_groups))
+        chunks = [group.column(place) for group in groups for place in range(footer.num_columns)]
+        # A nested column is called by its path, as in image.bytes.
+        mine = [chunk for chunk in chunks if str(chunk.path_in_schema).split(".")[0].strip() == self._image]
+        total = sum(int(chunk.total_uncompressed_size) for chunk in mine)
+        return max(1, min(rows, _BATCH_BYTES * max(1, int(footer.num_rows)) // max(1, total)))

@@ -1,0 +1,1 @@
+"""Private tables, read in constant memory."""

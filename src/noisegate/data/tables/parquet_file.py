@@ -1,0 +1,61 @@
+"""Records in a Parquet file, read in constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from noisegate.errors import DataError
+from noisegate.schema.checks import TEXT_PADDING
+
+PARQUET = (".parquet", ".pq")
+_BUFFER_BYTES = 1 << 16  # of one column, read ahead
+
+
+@dataclass(frozen=True)
+class ParquetFile:
+    """A Parquet file; see `files.Origin`."""
+
+    path: Path
+    typed = True
+
+    @property
+    def name(self) -> str:
+        """The file name."""
+        return self.path.name
+
+    def columns(self) -> list[tuple[str, pa.DataType]]:
+        """Return name and type of each column from the file's metadata."""
+        try:
+            return [(field.name.strip(TEXT_PADDING), field.type) for field in pq.read_schema(self.path)]
+        except (pa.ArrowException, OSError):
+            pass
+        raise self._broken()
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[Mapping[str, pa.Array]]:
+        """Yield the columns called ``names``, ``rows`` records at a time."""
+        try:
+            # Arrow keeps what it buffered ahead until the file is closed, so memory would grow with the file.
+            with pq.ParquetFile(self.path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
+                raw = [name for name in file.schema_arrow.names if name.strip(TEXT_PADDING) in names]
+                for batch in file.iter_batches(batch_size=rows, columns=raw):
+                    yield {name.strip(TEXT_PADDING): batch.column(name) for name in raw}
+            return
+        except pa.lib.ArrowCancelled:
+            raise KeyboardInterrupt from None
+        except (pa.ArrowException, OSError):
+            pass
+        raise self._broken()  # outside the handler: Arrow's message may quote data
+
+    def place(self, row: int) -> str:
+        """Return the file name and the number of the record, counted from 1."""
+        return f"{self.name}, record {row + 1}"
+
+    def _broken(self) -> DataError:
+        return DataError(
+            f"{self.name}: cannot be read as Parquet; it is empty, cut off or damaged: write or copy it again"
+        )

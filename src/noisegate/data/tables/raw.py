@@ -1,0 +1,177 @@
+"""A private table before there is a schema: cells as they stand, with kinds of columns that the caller declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from noisegate.data.problems import check_alike, check_titles, told
+from noisegate.data.tables.files import Origin, open_origins
+from noisegate.data.tables.parquet_file import ParquetFile
+from noisegate.errors import DataError, OptionError, SchemaError
+from noisegate.schema import Column
+from noisegate.schema.encode import TypeProblem, in_words, plain_cells, read_cells
+from noisegate.schema.parse import is_text
+from noisegate.schema.partial import KINDS, MOMENT_IN_UTC, Gap, PartialSchema, column_of_kind, read_partial
+
+_BATCH_ROWS = 32768
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawCells:
+    """What some records say in one column.
+
+    Attributes:
+        values: the cells that are not missing: float64, whole steps (int64), or text (pa.StringArray).
+        missing: how many cells are missing.
+    """
+
+    values: npt.NDArray[Any] | pa.Array
+    missing: int
+
+
+class RawTable:
+    """Private records in a CSV or Parquet file, a folder of either, or a table in memory.
+
+    Its headers are read at once, and no record.
+
+    Args:
+        source: a path, or a table in memory.
+        show_values: whether messages may quote private values.
+
+    Attributes:
+        name: what messages call the source.
+
+    Raises:
+        DataError: if there is no such file, its header cannot be read, or files have different columns.
+    """
+
+    def __init__(self, source: str | Path | Any, *, show_values: bool = False) -> None:
+        self._show_values = show_values
+        self.name, self._origins = open_origins(source)
+        headers = [origin.columns() for origin in self._origins]
+        named = [[name for name, _ in header] for header in headers]
+        titles = [(origin.name, names) for origin, names in zip(self._origins, named, strict=True)]
+        check_alike(titles, show_names=show_values or self._origins[0].typed)
+        if any(len(names) > len(set(named[0])) for names in named):
+            raise DataError(f"{self.name}: two columns have the same name; rename or remove one")
+        check_titles(named[0], self.name)
+        self._types = dict(headers[0])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order. In text without a header they are a record: see `quotable`."""
+        return tuple(self._types)
+
+    def quotable(self, known: Mapping[str, Any]) -> bool:
+        """Return whether a message may quote the names of the columns, given those that the caller ``known``-ly named.
+
+        The first line of a text file that has no header is a private record.
+        """
+        return self._show_values or self._origins[0].typed or any(name in known for name in self.names)
+
+    def suggested_kinds(self) -> dict[str, str]:
+        """Return the kinds that the types of a Parquet file say; of anything else, nothing.
+
+        The types of a table in memory often follow from its values (pandas makes decimals of whole numbers when one
+        is missing), and those of text could only be guessed from them.
+        """
+        if not isinstance(self._origins[0], ParquetFile):
+            return {}
+        found = {name: _kind(kind) for name, kind in self._types.items()}
+        return {name: kind for name, kind in found.items() if kind is not None}
+
+    def described(self, kinds: Mapping[str, str], path: Path | None, label: str | None) -> PartialSchema:
+        """Return what is public about every column, in the order of the table; a column without a kind is asked for.
+
+        Raises:
+            SchemaError: if a described column is not in the data.
+            OptionError: naming the columns without a kind.
+        """
+        columns, label, missing_values = read_partial(path, kinds, label=label)
+        absent = [name for name in columns if name not in self.names]
+        known: dict[str, Column | Gap | None] = {
+            name: column_of_kind(name, kind) for name, kind in self.suggested_kinds().items()
+        }
+        known |= columns
+        unknown = [name for name in self.names if name not in known]
+        if unknown and not self.quotable(known):
+            raise OptionError(
+                f"{self.name}: none of the {len(self.names)} fields of the first line has a kind. Kinds are not "
+                'guessed from private values: give them as public knowledge, such as --kinds "age=integer,'
+                f'sex=categorical" (one of {", ".join(KINDS)} each). Names are not shown, since the first line of a '
+                "file without a header is a record; --show-values (in Python: show_values=True) shows them."
+            )
+        if absent:
+            raise SchemaError(
+                f"{self.name}: column {', '.join(map(repr, absent))} is described but not in the data; correct the name"
+            )
+        if unknown:
+            raise OptionError(
+                f"{self.name}: no kind is given for {', '.join(map(repr, unknown))}. Kinds are not guessed from private"
+                f' values: add --kinds "{",".join(f"{name}=..." for name in unknown)}" with one of {", ".join(KINDS)} '
+                "each."
+            )
+        return PartialSchema(
+            columns={name: known[name] for name in self.names}, label=label, missing_values=missing_values
+        )
+
+    def batches(self, gaps: tuple[Gap, ...], missing_values: tuple[str, ...]) -> Iterator[Mapping[str, RawCells]]:
+        """Yield the cells of the columns ``gaps`` by name, some thousand records at a time, in constant memory.
+
+        Raises:
+            DataError: if a cell is not of its kind, or the data cannot be read or has no records.
+        """
+        tokens = pa.array(missing_values, pa.string())
+        seen = 0
+        for origin in self._origins:
+            done = 0
+            for arrays in origin.batches([gap.name for gap in gaps], _BATCH_ROWS):
+                yield {gap.name: self._cells(gap, arrays[gap.name], tokens, origin, done) for gap in gaps}
+                done += len(arrays[gaps[0].name])
+            seen += done
+        if not seen:
+            raise DataError(f"{self.name}: there are no records, only names of columns; expected at least one record")
+
+    def _cells(self, gap: Gap, array: pa.Array, tokens: pa.Array, origin: Origin, done: int) -> RawCells:
+        read = partial(read_cells, gap.reader) if gap.numeric else partial(_texts, gap)
+        values, present = told(partial(read, array, tokens), origin, done, show_values=self._show_values)
+        return RawCells(values=values, missing=int(np.count_nonzero(~present)))
+
+
+def _texts(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+    array, present = plain_cells(array, tokens)
+    if pt.is_integer(array.type):
+        array, present = plain_cells(array.cast(pa.string()), tokens)
+    if pt.is_null(array.type):
+        array = array.cast(pa.string())
+    if not is_text(array.type):
+        raise TypeProblem(gap.reader, in_words(array.type))
+    return array if present.all() else pc.filter(array, pa.array(present)), present
+
+
+def _kind(kind: pa.DataType) -> str | None:
+    if pt.is_dictionary(kind):
+        kind = kind.value_type
+    if is_text(kind):
+        return "categorical"
+    if pt.is_boolean(kind):
+        return "boolean"
+    if pt.is_integer(kind):
+        return "integer"
+    if pt.is_floating(kind) or pt.is_decimal(kind):
+        return "continuous"
+    if pt.is_date(kind):
+        return "date"
+    if pt.is_timestamp(kind):
+        return "datetime" if kind.tz is None else MOMENT_IN_UTC
+    return None

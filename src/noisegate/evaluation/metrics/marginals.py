@@ -1,0 +1,180 @@
+"""How far two tables are apart, marginal by marginal.
+
+The distance of one marginal is the total variation between the two tables of relative frequencies, half the sum of the
+absolute differences: 0 when they agree, 1 when they share no cell.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from noisegate.errors import DataError, OptionError
+from noisegate.evaluation.metrics.result import CAVEAT
+from noisegate.evaluation.reading import ColumnLevels, cells
+from noisegate.schema import Schema
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
+
+# Above this many cells the ones that occur are renumbered first, so that memory follows the rows and not the cells.
+_DENSE_CELLS = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderDistance:
+    """Distances over the marginals of one order.
+
+    Attributes:
+        order: number of columns in each marginal.
+        mean: mean total variation distance, in [0, 1].
+        largest: the largest one.
+        largest_columns: the columns of that marginal.
+        used: marginals measured.
+        total: marginals there are.
+    """
+
+    order: int
+    mean: float
+    largest: float
+    largest_columns: tuple[str, ...]
+    used: int
+    total: int
+
+    def to_json(self) -> dict[str, object]:
+        """The figures as JSON values."""
+        return {
+            "order": self.order,
+            "mean_total_variation": self.mean,
+            "largest_total_variation": self.largest,
+            "largest_columns": list(self.largest_columns),
+            "marginals_used": self.used,
+            "marginals_total": self.total,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginalReport:
+    """Distances between the marginals of two tables.
+
+    Attributes:
+        orders: one entry per order; an order above the number of columns has none.
+        bins: equal-width bins per numeric column.
+        seed: chose the subset of an order with too many marginals.
+    """
+
+    orders: tuple[OrderDistance, ...]
+    bins: int
+    seed: int
+
+    def order(self, order: int) -> OrderDistance:
+        """The entry of one order.
+
+        Raises:
+            KeyError: that order was not measured.
+        """
+        return {entry.order: entry for entry in self.orders}[order]
+
+    def to_json(self) -> dict[str, object]:
+        """The figures as JSON values, with the sentence that they are outside the guarantee."""
+        orders = [entry.to_json() for entry in self.orders]
+        return {"caveat": CAVEAT, "bins": self.bins, "seed": self.seed, "orders": orders}
+
+
+def marginal_distances(
+    synthetic: pa.Table,
+    real: pa.Table,
+    schema: Schema,
+    *,
+    orders: Sequence[int] = (1, 2, 3),
+    bins: int = 20,
+    max_subsets: int | None = 120,
+    seed: int = 0,
+) -> MarginalReport:
+    """Measure the mean total variation distance over all marginals of each order.
+
+    Numeric and date columns are cut into equal-width bins of the schema bounds, so the cells do not depend on either
+    table. Missing is a cell of its own, and so is a value that the schema cannot place.
+
+    Args:
+        synthetic: the synthetic table.
+        real: the real table.
+        schema: the columns to compare; other columns are left aside.
+        orders: how many columns per marginal; orders 1 and 2 are always measured in full.
+        bins: equal-width bins per numeric or date column.
+        max_subsets: above order 2, at most this many marginals, drawn with ``seed``; None for all.
+        seed: of that draw.
+
+    Raises:
+        OptionError: an order, ``bins`` or ``max_subsets`` below 1.
+        DataError: a table has no rows or lacks a column.
+    """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
+    if max_subsets is not None and max_subsets < 1:
+        raise OptionError(f"max_subsets is {max_subsets}; expected at least 1")
+    if wrong := [order for order in orders if order < 1]:
+        raise OptionError(f"orders has {wrong[0]}; expected numbers of columns, at least 1")
+    for table, what in ((synthetic, "synthetic"), (real, "real")):
+        if table.num_rows == 0:
+            raise DataError(f"the {what} table has no rows; distances need at least one row in each table")
+    both = [
+        _stacked(*(cells(table, column, schema, bins=bins) for table in (synthetic, real))) for column in schema.columns
+    ]
+    entries = tuple(
+        _measure(both, synthetic.num_rows, schema.names, _subsets(len(both), order, max_subsets, seed))
+        for order in sorted(set(orders))
+        if order <= len(both)
+    )
+    return MarginalReport(orders=entries, bins=bins, seed=seed)
+
+
+def total_variation(left: np.ndarray, right: np.ndarray) -> float:
+    """Half the sum of the absolute differences of the relative frequencies of two counts of the same cells."""
+    return float(0.5 * np.abs(left / left.sum() - right / right.sum()).sum())
+
+
+def _stacked(upper: ColumnLevels, lower: ColumnLevels) -> ColumnLevels:
+    return ColumnLevels(codes=np.concatenate([upper.codes, lower.codes]), count=upper.count)
+
+
+def _subsets(columns: int, order: int, most: int | None, seed: int) -> list[tuple[int, ...]]:
+    """All subsets of the columns, or ``most`` distinct ones drawn at random."""
+    total = math.comb(columns, order)
+    if order <= 2 or most is None or total <= most:
+        return list(itertools.combinations(range(columns), order))
+    generator = np.random.default_rng([seed, order])
+    drawn: set[tuple[int, ...]] = set()
+    while len(drawn) < most:
+        drawn.add(tuple(sorted(int(i) for i in generator.choice(columns, order, replace=False))))
+    return sorted(drawn)
+
+
+def _measure(
+    both: Sequence[ColumnLevels], split: int, names: Sequence[str], subsets: list[tuple[int, ...]]
+) -> OrderDistance:
+    distances = [_distance([both[i] for i in subset], split) for subset in subsets]
+    worst = int(np.argmax(distances))
+    order = len(subsets[0])
+    return OrderDistance(
+        order=order,
+        mean=float(np.mean(distances)),
+        largest=distances[worst],
+        largest_columns=tuple(names[i] for i in subsets[worst]),
+        used=len(subsets),
+        total=math.comb(len(both), order),
+    )
+
+
+def _distance(columns: Sequence[ColumnLevels], split: int) -> float:
+    """Total variation of one marginal; the first ``split`` rows are one table, the rest the other."""
+    codes, size = columns[0].codes, columns[0].size
+    for column in columns[1:]:
+        codes, size = codes * column.size + column.codes, size * column.size
+        if size > _DENSE_CELLS:
+            # Renumbering after each column also keeps the mixed-radix code far from int64 overflow.
+            present, codes = np.unique(codes, return_inverse=True)
+            size = len(present)
+    return total_variation(np.bincount(codes[:split], minlength=size), np.bincount(codes[split:], minlength=size))

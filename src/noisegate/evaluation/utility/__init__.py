@@ -1,0 +1,1 @@
+"""What synthetic records are worth to classifiers: suites of recipes, one runner and one report."""

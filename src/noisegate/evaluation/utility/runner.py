@@ -1,0 +1,320 @@
+"""One runner of suites, and its report: trained on some rows, scored on others, whatever happens on the way."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+
+from noisegate.errors import DataError, OptionError
+from noisegate.evaluation.metrics.result import CAVEAT
+from noisegate.evaluation.utility.recipe import (
+    Answer,
+    EpochDone,
+    LabelledRows,
+    NetworkChoice,
+    Recipe,
+    Suite,
+    UntrainableError,
+)
+from noisegate.evaluation.utility.scores import Scores, constant_scores, score
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
+
+Progress = Callable[[str, int, int], None]
+"""Told which classifier is done, how many are, and how many there will be."""
+
+_SLOW = (
+    *("ResNet18", "VGG11", "AlexNet", "ConvNet"),
+    *("linear SVC", "gradient boosting", "AdaBoost", "logistic regression", "multi-layer perceptron", "xgboost"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What one classifier came to.
+
+    Attributes:
+        scores: on the test rows.
+        notes: what was unusual, in words: iterations that did not converge, or why it could not be trained.
+        choice: how a network was chosen; None where nothing was.
+        seconds: wall-clock time of training and scoring; differs from run to run and so is no part of equality.
+    """
+
+    scores: Scores
+    notes: tuple[str, ...] = ()
+    choice: NetworkChoice | None = None
+    seconds: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UtilityReport:
+    """Scores on real rows of the classifiers of a suite, trained on other rows.
+
+    Attributes:
+        suite: the list of classifiers.
+        seed: of the classifiers; fresh starts of networks have those from it on.
+        outcomes: per classifier, that of each fresh start in the order of the seeds; one where it is not restarted.
+        image: height, width and channels, where the rows are images.
+        device: where networks ran; empty without networks.
+        label: the column of a table that was predicted.
+        averaging: which class or classes of a table the scores are of, in words.
+        remarks: what was unusual about the rows, in words.
+    """
+
+    suite: Suite
+    seed: int
+    outcomes: Mapping[str, tuple[Outcome, ...]]
+    image: tuple[int, ...] = ()
+    device: str = ""
+    label: str = ""
+    averaging: str = ""
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Seeds of the fresh starts."""
+        return tuple(range(self.seed, self.seed + self.suite.repeats))
+
+    @property
+    def runs(self) -> Mapping[str, tuple[Scores, ...]]:
+        """Scores per classifier and fresh start."""
+        return {name: tuple(one.scores for one in each) for name, each in self.outcomes.items()}
+
+    @property
+    def models(self) -> Mapping[str, Scores]:
+        """Scores per classifier; of several fresh starts the mean, which is the figure that papers print."""
+        return {name: Scores.mean(runs) if len(runs) > 1 else runs[0] for name, runs in self.runs.items()}
+
+    @property
+    def spread(self) -> Mapping[str, Scores]:
+        """The standard deviation over the fresh starts; only for what has several."""
+        return {name: Scores.deviation(runs) for name, runs in self.runs.items() if len(runs) > 1}
+
+    @property
+    def choices(self) -> Mapping[str, tuple[NetworkChoice | None, ...]]:
+        """Per classifier and fresh start, what it was chosen by; None where nothing was chosen."""
+        return {name: tuple(one.choice for one in each) for name, each in self.outcomes.items()}
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Wall-clock time of all starts per classifier."""
+        return {name: sum(one.seconds for one in each) for name, each in self.outcomes.items()}
+
+    @property
+    def mean(self) -> Scores:
+        """The mean over the classifiers: the figure that papers print."""
+        return Scores.mean(list(self.models.values()))
+
+    @property
+    def deviation(self) -> Scores | None:
+        """The standard deviation over the classifiers; None for one."""
+        return Scores.deviation(list(self.models.values())) if len(self.models) > 1 else None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was unusual, in words: about the rows, then about classifiers, each starting with its name."""
+        return self.remarks + tuple(
+            f"{_said(recipe, self.seed + turn)}: {note}"
+            for recipe in self.suite.recipes
+            for turn, outcome in enumerate(self.outcomes[recipe.name])
+            for note in outcome.notes
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """The figures as JSON values, with the list, its settings, and the sentence about the guarantee."""
+        ran = {"image": list(self.image), "device": self.device, "seeds": list(self.seeds)} if self.device else {}
+        return {
+            "caveat": CAVEAT,
+            "label": self.label,
+            "averaging": self.averaging,
+            "classifiers": {**self.suite.to_json(), **ran},
+            "seed": self.seed,
+            "mean": self.mean.to_json(),
+            "standard_deviation": self.deviation.to_json() if self.deviation else None,
+            "models": {name: scores.to_json() for name, scores in self.models.items()},
+            "standard_deviation_over_starts": {name: scores.to_json() for name, scores in self.spread.items()},
+            "runs": {name: [one.to_json() for one in self.runs[name]] for name in self.spread},
+            "notes": list(self.notes),
+        }
+
+    def to_image_json(self) -> dict[str, object]:
+        """The figures of a suite of images as JSON values: networks with their choices, and those trained once."""
+        restarted = [recipe.name for recipe in self.suite.recipes if recipe.restarted]
+        models = {
+            name: {
+                "mean": self.models[name].to_json(),
+                "standard_deviation": self.spread[name].to_json() if name in self.spread else None,
+                "runs": [run.to_json() for run in self.runs[name]],
+                "choices": [one.to_json() if one else None for one in self.choices[name]],
+            }
+            for name in restarted
+        }
+        ran = {"image": list(self.image), "device": self.device, "seeds": list(self.seeds)}
+        networks = {
+            "caveat": CAVEAT,
+            "protocol": {"version": self.suite.version, **self.suite.details, **ran},
+            "models": models,
+            "seconds": {name: self.seconds[name] for name in restarted},
+            "notes": [note for note in self.notes if note.partition(",")[0] in restarted],
+        }
+        return {
+            "networks": networks if restarted else None,
+            "classifiers": {name: one.to_json() for name, one in self.models.items() if name not in restarted},
+            "notes": list(self.notes),
+        }
+
+
+def utility_scores(
+    suite: Suite,
+    train: LabelledRows,
+    test: LabelledRows,
+    *,
+    classes: int,
+    seed: int = 0,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> UtilityReport:
+    """Train the classifiers of a suite on some rows and score them on others.
+
+    They run side by side in processes of their own, each on one thread, as sums on several round differently from
+    machine to machine; the rows are in memory once: the processes map the same file. The scores do not depend on
+    ``jobs``. The three of tables, and what runs on a GPU, run one after the other in this process.
+
+    Args:
+        suite: of :mod:`~noisegate.evaluation.utility.suites`.
+        train: the rows to train on, synthetic as a rule.
+        test: real rows of at least two classes; each classifier is asked about them once, when its training is over.
+        classes: number of classes; with two, class 1 is the positive one.
+        seed: of the classifiers; public.
+        jobs: processes; default: the cores that may be used. 1 stays in this process.
+        progress: told after each training, and within this process after each epoch of a network.
+
+    Returns:
+        Scores per classifier. One that cannot be trained has those of a constant predictor, and a note.
+
+    Raises:
+        OptionError: ``classes`` below 2, ``jobs`` below 1, or the device is not there.
+        MissingExtraError: a classifier needs a package that is not installed.
+        DataError: rows that no classifier can be asked about, or fewer than two classes among the test labels.
+    """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
+    suite.check_installed()
+    _check(suite, train, test, classes, jobs)
+    device = next((recipe.device for recipe in suite.recipes if recipe.restarted), "")
+    starts = range(seed, seed + suite.repeats)
+    tasks = [(recipe, start) for recipe in suite.recipes for start in (starts if recipe.restarted else starts[:1])]
+    one_by_one = jobs == 1 or len(tasks) == 1 or device not in ("", "cpu") or suite.alone
+    done = _run(tasks, train, test, classes, 1 if one_by_one else jobs or usable_cores(), progress)
+    ordered = {
+        recipe.name: tuple(done[name, start] for name, start in done if name == recipe.name) for recipe in suite.recipes
+    }
+    found = len(np.unique(train.labels))
+    remark = f"the training {_kind(suite)} have {found} class(es): every classifier is scored as a constant predictor"
+    remarks = (remark,) if found < 2 else ()
+    return UtilityReport(suite=suite, seed=seed, outcomes=ordered, image=train.image, device=device, remarks=remarks)
+
+
+def usable_cores() -> int:
+    """The number of cores that this process may use, at least 1."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check(suite: Suite, train: LabelledRows, test: LabelledRows, classes: int, jobs: int | None) -> None:
+    if classes < 2:
+        raise OptionError(f"classes is {classes}; expected at least 2")
+    if jobs is not None and jobs < 1:
+        raise OptionError(f"jobs is {jobs}; expected at least 1")
+    train.check("training", classes)
+    test.check("test", classes)
+    rows = _kind(suite)
+    if train.features.shape[1:] != test.features.shape[1:]:
+        raise DataError(
+            f"the training {rows} are of shape {train.features.shape[1:]}, the test {rows} of shape "
+            f"{test.features.shape[1:]}; expected the same"
+        )
+    if rows == "images" and not train.image:
+        raise DataError(
+            f"the training images have the shape {train.features.shape}; expected (rows, height, width, channels)"
+        )
+    if (found := len(np.unique(test.labels))) < 2:
+        raise DataError(f"the test {rows} have {found} class(es); scores need at least 2")
+
+
+def _kind(suite: Suite) -> str:
+    """What the classifiers are trained on, in words."""
+    return suite.recipes[0].rows
+
+
+def _said(recipe: Recipe, seed: int) -> str:
+    return f"{recipe.name}, seed {seed}" if recipe.restarted else recipe.name
+
+
+def _run(
+    tasks: list[tuple[Recipe, int]],
+    train: LabelledRows,
+    test: LabelledRows,
+    classes: int,
+    jobs: int,
+    progress: Progress | None,
+) -> dict[tuple[str, int], Outcome]:
+    """The outcome of each recipe and seed, in the order of the tasks."""
+    done: dict[tuple[str, int], Outcome] = {}
+
+    def epochs(said: str) -> EpochDone | None:
+        if progress is None:
+            return None
+        return lambda epoch, all_of: progress(f"{said}, epoch {epoch} of {all_of}", len(done), len(tasks))
+
+    outcomes = (
+        (_outcome(*task, train, test, classes, epochs(_said(*task))) for task in tasks)
+        if jobs == 1
+        else _side_by_side(tasks, train, test, classes, jobs)
+    )
+    with closing(outcomes):
+        for recipe, start, outcome in outcomes:
+            done[recipe.name, start] = outcome
+            if progress is not None:
+                progress(_said(recipe, start), len(done), len(tasks))
+    return {(recipe.name, start): done[recipe.name, start] for recipe, start in tasks}
+
+
+def _side_by_side(
+    tasks: list[tuple[Recipe, int]], train: LabelledRows, test: LabelledRows, classes: int, jobs: int
+) -> Generator[tuple[Recipe, int, Outcome]]:
+    """The tasks with their outcomes, each as soon as it is there."""
+    # scikit-learn's Parallel is joblib's, which maps large arrays into the processes instead of copying them.
+    from sklearn.utils.parallel import Parallel, delayed
+
+    # The slow ones first, so that no core waits for one that was started last.
+    order = sorted(tasks, key=lambda task: _SLOW.index(task[0].name) if task[0].name in _SLOW else len(_SLOW))
+    run = Parallel(n_jobs=min(jobs, len(tasks)), return_as="generator_unordered", pre_dispatch="all")
+    return cast("Generator[Any]", run(delayed(_outcome)(*task, train, test, classes) for task in order))
+
+
+def _outcome(
+    recipe: Recipe,
+    seed: int,
+    train: LabelledRows,
+    test: LabelledRows,
+    classes: int,
+    progress: EpochDone | None = None,
+) -> tuple[Recipe, int, Outcome]:
+    """Train and score; what cannot be trained is scored as a constant predictor."""
+    from threadpoolctl import threadpool_limits
+
+    start = time.perf_counter()
+    answer = Answer(scores=constant_scores(train.labels, len(test.labels), classes))
+    if len(np.unique(train.labels)) > 1:
+        try:
+            with threadpool_limits(1):
+                answer = recipe.answer(train, test, classes=classes, seed=seed, progress=progress)
+        except UntrainableError as error:
+            note = f"could not be trained and is scored as a constant predictor ({error})"
+            answer = replace(answer, notes=(note,))
+    scores, seconds = score(test.labels, answer.scores), time.perf_counter() - start
+    return recipe, seed, Outcome(scores=scores, notes=answer.notes, choice=answer.choice, seconds=seconds)

@@ -1,0 +1,119 @@
+"""Classification scores from what a classifier says of each class: never from its hard predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+
+import numpy as np
+
+from noisegate.errors import OptionError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """How well the scores of a classifier rank and separate the classes, each in [0, 1].
+
+    Attributes:
+        roc_auc: area under the ROC curve.
+        average_precision: area under the precision-recall curve.
+        f1: F1 of taking the class with the highest score.
+        accuracy: share of the rows whose class has the highest score.
+    """
+
+    roc_auc: float
+    average_precision: float
+    f1: float
+    accuracy: float
+
+    def to_json(self) -> dict[str, float]:
+        """The figures as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def mean(cls, several: Sequence[Scores]) -> Scores:
+        """Average each score of at least one set of scores."""
+        return cls._each(several, lambda values: float(np.mean(values)))
+
+    @classmethod
+    def deviation(cls, several: Sequence[Scores]) -> Scores:
+        """Measure how far each score spreads: the sample standard deviation, with n - 1 in the denominator.
+
+        Raises:
+            OptionError: there are fewer than two sets of scores.
+        """
+        if len(several) < 2:
+            raise OptionError(f"a standard deviation of {len(several)} set(s) of scores; expected at least 2")
+        return cls._each(several, lambda values: float(np.std(values, ddof=1)))
+
+    @classmethod
+    def _each(cls, several: Sequence[Scores], summary: Callable[[list[float]], float]) -> Scores:
+        return cls(**{field.name: summary([getattr(one, field.name) for one in several]) for field in fields(cls)})
+
+
+def score(labels: np.ndarray, probabilities: np.ndarray) -> Scores:
+    """Score class probabilities against the true labels.
+
+    Two classes: the scores of the last one, the positive class. More: each class against the rest, averaged over the
+    classes that occur among the true labels. The accuracy is over all rows.
+
+    Args:
+        labels: the true class codes, of at least two classes.
+        probabilities: one row per label, one column per class; or any finite figures that are larger where the class
+            is more likely. Only their order within a column and within a row counts.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.evaluation.utility.scores import score
+        >>> score(np.array([0, 1, 1]), np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])).roc_auc
+        1.0
+    """
+    from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
+
+    predicted = probabilities.argmax(axis=1)
+    accuracy = float(np.mean(predicted == labels))
+    targets = [1] if probabilities.shape[1] == 2 else [int(target) for target in np.unique(labels)]
+    each = [
+        Scores(
+            roc_auc=float(roc_auc_score(labels == target, probabilities[:, target])),
+            average_precision=float(average_precision_score(labels == target, probabilities[:, target])),
+            f1=float(f1_score(labels == target, predicted == target, zero_division=0.0)),
+            accuracy=accuracy,
+        )
+        for target in targets
+    ]
+    # The mean of one accuracy per class may differ from it in the last digit.
+    return replace(Scores.mean(each), accuracy=accuracy)
+
+
+def log_odds(joint: np.ndarray) -> np.ndarray:
+    """Give log of p / (1 - p) without forming p, which would round to 0 and 1: rows that are tied have no order.
+
+    Args:
+        joint: unnormalised log-probabilities, float64, one row per record and one column per class, at least two.
+
+    Returns:
+        The same shape.
+    """
+    columns = range(joint.shape[1])
+    rest = [np.logaddexp.reduce(np.delete(joint, column, axis=1), axis=1) for column in columns]
+    odds: np.ndarray = joint - np.column_stack(rest)
+    return odds
+
+
+def constant_scores(labels: np.ndarray, rows: int, classes: int) -> np.ndarray:
+    """Give the scores of the constant predictor: the class shares among the training labels, in every row.
+
+    Its ROC-AUC is 1/2, its average precision the share of the class in the test rows, and it predicts the most frequent
+    training class.
+
+    Args:
+        labels: the training labels, maybe none.
+        rows: number of test rows.
+        classes: number of classes.
+
+    Returns:
+        float64 of shape (rows, classes).
+    """
+    counts = np.bincount(labels, minlength=classes).astype(np.float64)
+    return np.tile(counts / max(counts.sum(), 1.0), (rows, 1))

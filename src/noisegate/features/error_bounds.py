@@ -1,0 +1,211 @@
+"""What an embedding costs and is worth, before any data is read: bounds on the squared MMD, from its settings alone.
+
+A mean embedding of finitely many features stands for a kernel, and it is released with noise. The error of the former
+falls with its length, that of the latter grows: a method states both as an `ErrorBound`, at its own setting and at the
+one where the bound is least, and `noisegate plan` prints it.
+
+Write a for the difference between the mean embedding of the records and that of the synthetic records, and n for the
+noise on the former, normal with covariance Σ. The squared MMD is ‖a‖²; what is fitted is ‖a + n‖². Embeddings are means
+over the records, not sums: noise on a sum is divided by the number of records. The papers' other propositions, with
+what is wrong in print, are in benchmarks/papers/mmd_bounds.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from noisegate.errors import OptionError
+
+if TYPE_CHECKING:
+    from noisegate.privacy.plan import PlannedRelease
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanNoise:
+    """Independent normal noise on a mean embedding, in blocks: Σ is diagonal and constant on each block.
+
+    Attributes:
+        stds: Standard deviation of the noise on each coordinate of a block, in the units of the mean embedding.
+        dims: Number of coordinates of each block, all labels together.
+    """
+
+    stds: tuple[float, ...]
+    dims: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.stds or len(self.stds) != len(self.dims):
+            raise OptionError(f"stds={self.stds!r} and dims={self.dims!r} must name the same blocks, at least one.")
+        if not all(math.isfinite(std) and std >= 0 for std in self.stds) or min(self.dims) < 1:
+            raise OptionError(f"stds={self.stds!r} must be finite and at least 0, and dims={self.dims!r} at least 1.")
+
+    @property
+    def trace(self) -> float:
+        """Tr Σ = E‖n‖²."""
+        return math.fsum(std**2 * dim for std, dim in zip(self.stds, self.dims, strict=True))
+
+    @property
+    def expected_norm(self) -> float:
+        """E‖n‖: exact for one block, by the mean of the chi distribution; √Tr Σ, which is above it, for several."""
+        # For long blocks the two agree to a relative 1/(4 dim), and the difference of logarithms loses digits.
+        if len(self.stds) > 1 or self.dims[0] > 1_000_000:
+            return math.sqrt(self.trace)
+        half = self.dims[0] / 2
+        return self.stds[0] * math.sqrt(2) * math.exp(math.lgamma(half + 0.5) - math.lgamma(half))
+
+
+def expected_error_of_any(noise: MeanNoise, *, norm: float) -> float:
+    """Returns a bound on E sup |‖a + n‖² − ‖a‖²| over all synthetic tables, also those fitted to this very noise.
+
+        Tr Σ + 4 B E‖n‖
+
+    It is exact when the features of tables fill the ball of radius B, for noise of one block.
+
+    Args:
+        noise: Of the mean embedding.
+        norm: B, the largest norm of a record's vector.
+
+    Source: DP-MERF, Lemma B.3 and the bracket of Proposition 3.1, where B = 1 and the noise has standard deviation
+    2σ/m: 4Dσ²/m² + 8√2 (σ/m) Γ((D+1)/2)/Γ(D/2). The paper states it for one table, for which
+    Tr Σ + 2 √(2/π) ‖Σ^½ a‖ does, but its proof takes the supremum. (Equations 38 and 41 are printed for half that
+    noise.)
+    """
+    return noise.trace + 4 * norm * noise.expected_norm
+
+
+def random_feature_error(frequencies: int, *, squared_mmd: float | None = None) -> float:
+    """Returns a bound on E |MMD² by random Fourier features − MMD²| for two tables, over the draw of the features.
+
+        √(M (4 − M)/F) ≤ 2/√F,    M the squared MMD
+
+    The squared MMD by features is the mean over frequencies of |difference of two characteristic functions|², summed
+    over labels. Each term lies in [0, 4] and has mean M, hence a variance of at most M (4 − M) (Bhatia and Davis,
+    2000). Two tables of one record each, far apart, reach 0.56 of 2/√F. Drawing a fixed share of the frequencies for
+    each pair of columns, as `features.fourier.draw` does, does not raise the variance.
+
+    Args:
+        frequencies: F, half the number of features.
+        squared_mmd: M where it is known, in [0, 4]; otherwise the worst case is returned.
+
+    Source: DP-MERF, Lemma B.2 and the last term of Proposition 3.1, 8√(2π/D) with D = 2F features: true, and 7.1 times
+    larger, since it goes through a tail bound. (Equation 32 of its Lemma B.1 is loose as well.)
+    """
+    if frequencies < 1:
+        raise OptionError(f"frequencies={frequencies!r} must be at least 1.")
+    worst = 2.0 if squared_mmd is None else squared_mmd
+    if not 0 <= worst <= 4:
+        raise OptionError(f"squared_mmd={squared_mmd!r} must lie between 0 and 4.")
+    return math.sqrt(worst * (4 - worst) / frequencies)
+
+
+def truncation_error(tail: float) -> float:
+    """Returns the most that a squared MMD loses when features are left out: 4 · `tail`.
+
+    Both mean embeddings of what is left out have a squared norm of at most `tail`, and so their difference one of at
+    most 4 · `tail`. Two tables whose left-out features are opposite reach it.
+
+    Args:
+        tail: The largest squared norm, over all records, of the features that are left out. For a series that adds
+            up to a kernel with k(x, x) = 1 it is 1 − the least squared norm of the features that are kept.
+
+    Source: the definition of the MMD; DP-HP, equation 6, is such a series.
+    """
+    if not 0 <= tail < math.inf:
+        raise OptionError(f"tail={tail!r} must be at least 0 and finite.")
+    return 4 * tail
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorTerms:
+    """The bound at one value of a setting.
+
+    Attributes:
+        value: Of the setting.
+        dim: Length of a record's vector, that is of the embedding of one label value.
+        approximation: What is lost because finitely many features stand for a kernel.
+        noise: What is lost because of the noise.
+    """
+
+    value: int
+    dim: int
+    approximation: float
+    noise: float
+
+    @property
+    def total(self) -> float:
+        """Both together."""
+        return self.approximation + self.noise
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorBound:
+    """How far what is fitted may be from the squared MMD of the kernel, for one question of a plan.
+
+    Attributes:
+        question: Its name in the plan.
+        setting: The setting that its dimension follows from.
+        chosen: The bound at the value that the method has.
+        least: The bound at the value where it is least.
+        largest: The largest value that a squared MMD of such features can have; a bound above it says nothing.
+        source: Paper and proposition.
+    """
+
+    question: str
+    setting: str
+    chosen: ErrorTerms
+    least: ErrorTerms
+    largest: float
+    source: str
+
+
+def error_bound(
+    release: PlannedRelease,
+    *,
+    records: int,
+    setting: str,
+    value: int,
+    candidates: Iterable[int],
+    dimension: Callable[[int], int],
+    approximation: Callable[[int], float],
+    source: str,
+    norm: Callable[[int], float] | None = None,
+) -> ErrorBound:
+    """Returns the bound for one question, and where it is least.
+
+    The noise on a coordinate is proportional to the norm, at the same budget and share, and does not depend on how many
+    coordinates there are; so it follows from that of `release` for every candidate.
+
+    Args:
+        release: The question with its noise.
+        records: How many records the sum is divided by.
+        setting: The setting that the dimension follows from.
+        value: The value that the method has.
+        candidates: Values to choose from, besides `value`.
+        dimension: Value of the setting to length of a record's vector.
+        approximation: Value of the setting to a bound on |MMD² by the features − MMD² by the kernel|, or on its
+            expectation.
+        source: Paper and proposition.
+        norm: Value of the setting to the norm bound of a record's vector; that of the question when None.
+    """
+    question = release.query
+    per_norm = release.noise_std_natural / records / question.norm
+
+    def terms(value: int) -> ErrorTerms:
+        dim = dimension(value)
+        bound = question.norm if norm is None else norm(value)
+        noise = MeanNoise(stds=(per_norm * bound,), dims=(dim * question.columns,))
+        error = expected_error_of_any(noise, norm=bound)
+        return ErrorTerms(value=value, dim=dim, approximation=approximation(value), noise=error)
+
+    chosen = terms(value)
+    least = min([chosen, *map(terms, candidates)], key=lambda entry: entry.total)
+    return ErrorBound(
+        question=question.name,
+        setting=setting,
+        chosen=chosen,
+        least=least,
+        largest=4 * question.norm**2,
+        source=source,
+    )

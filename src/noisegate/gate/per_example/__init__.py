@@ -1,0 +1,1 @@
+"""Gradients of one record: computed, clipped and summed exactly."""

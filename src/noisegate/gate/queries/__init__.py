@@ -1,0 +1,1 @@
+"""The kinds of query that the gate answers, one file each."""

@@ -1,0 +1,284 @@
+"""The door for questions that come before there is a schema: what bounds and levels do the columns have?
+
+Like `Gate`, it reserves the whole cost before the first record is read, counts in integers, adds noise once, and lets
+nothing else out. Public are the names and kinds of the columns, which the user states; kinds guessed from values would
+leak. Numeric columns are looked at twice: along powers of two (or decades), then inside the bounds that were found.
+Levels of text leave only if their noisy count reaches a threshold (docs/guarantees.md, G-15).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.data.tables.raw import RawTable
+from noisegate.errors import OptionError
+from noisegate.gate.engines.engine import Progress
+from noisegate.gate.queries import bounds
+from noisegate.gate.queries.exact_counts import ExactCounts, read_counts
+from noisegate.gate.queries.findings import Finding, from_bounds, from_levels, schema_text
+from noisegate.gate.queries.ladders import FINE, Ladder, ladder
+from noisegate.gate.queries.levels import Portion
+from noisegate.gate.reservation import Reservation, ledger_of
+from noisegate.gate.session import Access, Session, check_public_records
+from noisegate.ledger.ledger import Ledger
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.discovery_plan import RECORD, plan_discovery
+from noisegate.privacy.events import GaussianEvent, ThresholdedGaussianEvent
+from noisegate.privacy.plan import Budget
+from noisegate.privacy.sensitivity import Adjacency
+from noisegate.schema import Schema
+from noisegate.schema_certificate import DISCOVERED, SCHEMA_HASH, schema_hash
+
+METHOD = "schema discovery"
+ASSUMED_RECORDS = 1000
+"""How many records a table is taken to have at least where nobody says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discovery:
+    """A schema that was bought, and what it cost.
+
+    Attributes:
+        toml: The schema file, with a note on each column that was discovered. It may be published.
+        certificate: What was asked, with what noise; its hash is of `toml`.
+    """
+
+    toml: str
+    certificate: Certificate
+
+    @property
+    def schema(self) -> Schema:
+        """The schema in the file.
+
+        Raises:
+            SchemaError: if no column could be described; the file says why.
+        """
+        return Schema.loads(self.toml, origin="the discovered schema")
+
+
+class SchemaGate(Session):
+    """Private records behind, a budget in front, and no schema yet.
+
+    Args:
+        data: Path of a CSV or Parquet file or of a folder of them, or a pandas, Polars or PyArrow table.
+        epsilon: ε of the guarantee, in [0.01, 1000].
+        delta: δ of the guarantee.
+        kinds: Kind of each column by name: public knowledge. Parquet files suggest kinds by their types.
+        columns: File of public facts, TOML: a schema in which bounds or levels may be left out.
+        label: Column to be predicted from the others.
+        adjacency: "add-remove" or "replace-one".
+        records: The number of records where it is public: required for "replace-one", and checked; for "add-remove" a
+            public estimate, which tells whether the noise would leave anything to be seen.
+        unit: What one record stands for, in the words of the certificate.
+        ledger: Ledger, its path or its URL, to book the cost on; None for no ledger.
+        dataset: Name of the data set in the ledger.
+        show_values: Whether errors may quote private values.
+        progress: Called with the number of records read so far, for the operator only, until the first noise is drawn:
+            by raising it stops a run that has cost nothing yet.
+
+    Attributes:
+        plan: What will be asked, with its noise; nothing was read or spent so far.
+        dataset: Name of the data set in the ledger, or None.
+
+    Raises:
+        UserError: if any of these is unusable, or a column has no kind.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        epsilon: float,
+        delta: float = 1e-5,
+        kinds: Mapping[str, str] | None = None,
+        columns: str | Path | None = None,
+        label: str | None = None,
+        adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
+        records: int | None = None,
+        unit: str = "record",
+        ledger: Ledger | str | Path | None = None,
+        dataset: str | None = None,
+        show_values: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        budget = Budget(epsilon=epsilon, delta=delta, adjacency=Adjacency.parse(adjacency), unit=unit)
+        check_public_records(records, budget.adjacency)
+        self._table = RawTable(data, show_values=show_values)
+        self._partial = self._table.described(kinds or {}, None if columns is None else Path(columns), label)
+        self._numeric = {gap.name: gap for gap in self._partial.gaps if gap.numeric}
+        self._texts = {gap.name: gap for gap in self._partial.gaps if not gap.numeric}
+        self._records = records
+        self.dataset = dataset
+        plan = plan_discovery(
+            budget,
+            # One more cell counts the records without a value.
+            magnitudes=[ladder(gap.kind).size + 1 for gap in self._numeric.values()],
+            cells=FINE,
+            texts=len(self._texts),
+        )
+        access = Access(
+            plan=plan,
+            source=self._table,
+            records=records,
+            method=METHOD,
+            public={**self._partial.to_json(), "records": records},
+            reservation=Reservation(ledger_of(ledger, dataset), dataset),
+            single_use_lock=threading.Lock(),
+            progress=progress,
+        )
+        super().__init__(access)
+        self._check_noise(epsilon)
+
+    def _check_noise(self, epsilon: float) -> None:
+        """Refuses a plan under which nothing could be seen, were all records alike: from public facts alone."""
+        ladders = [ladder(gap.kind).size for gap in self._numeric.values()]
+        least = [] if self.plan.threshold_records is None else [self.plan.threshold_records]
+        if self.plan.magnitudes is not None:
+            least.append(bounds.threshold(self.plan.magnitudes.noise_std / RECORD, min(ladders)))
+        if min(least) <= (self._records or ASSUMED_RECORDS):
+            return
+        there_are = (
+            f"records={self._records}" if self._records else f"without records=, {ASSUMED_RECORDS:,} are assumed"
+        )
+        raise OptionError(
+            f"epsilon={epsilon:g}: every count gets noise of about ±{2 * self.plan.noise_records:,.0f} records, so a "
+            f"column is seen only where some {min(least):,.0f} records have the same level or magnitude; {there_are}. "
+            "Nothing was spent. Give a larger epsilon, fewer columns (kind 'ignore', or bounds and levels that are "
+            "publicly known), or a public estimate of the number of records if there are more."
+        )
+
+    def discover(self) -> Discovery:
+        """Asks everything, once: reserves the cost, reads the records in two passes or more, and adds the noise.
+
+        Raises:
+            DataError: if the data cannot be read, has no records, or a cell is not of its kind; nothing is spent then.
+            BudgetRefusedError: if the ledger refuses.
+        """
+        with self._asking():
+            looks = {name: ladder(gap.kind) for name, gap in self._numeric.items()}
+            first = self._read(looks, dict.fromkeys(self._texts, Portion()), self._access.progress)
+            self._confirm()
+            findings = self._bounds(first) | self._levels(first)
+            text = schema_text(self._partial, findings, self._headline())
+        return Discovery(toml=text, certificate=self._certify({SCHEMA_HASH: schema_hash(text.encode())}))
+
+    def _bounds(self, first: ExactCounts) -> dict[str, Finding]:
+        """Returns what the numeric columns hold, after the second look."""
+        if self.plan.magnitudes is None or self.plan.cells is None:
+            return {}
+        missing: dict[str, float] = {}
+        finer: dict[str, Ladder] = {}
+        occupied: dict[str, bounds.Occupied] = {}
+        std = self.plan.magnitudes.noise_std / RECORD
+        exact = [np.append(first.cells[name], first.missing[name]) for name in self._numeric]
+        for name, noisy in zip(self._numeric, self._counts(exact, self.plan.magnitudes), strict=True):
+            look = ladder(self._numeric[name].kind)
+            missing[name] = float(noisy[-1])
+            found = bounds.occupied(noisy[:-1], std, look.zero)
+            if found is not None:
+                occupied[name], finer[name] = found, look.within(found.first, found.last)
+        second = self._read(finer, {}).cells if finer else {}
+        nothing = np.zeros(0, dtype=np.int64)
+        exact = [_padded(second.get(name, nothing)) for name in self._numeric]
+        ends: dict[str, tuple[Any, Any]] = {}
+        for name, noisy in zip(self._numeric, self._counts(exact, self.plan.cells), strict=True):
+            if name in finer:
+                fine, look = finer[name], ladder(self._numeric[name].kind)
+                kept = bounds.trimmed(noisy[: fine.size], std, fine, look, occupied[name])
+                ends[name] = bounds.span(fine, *kept)
+        return {name: from_bounds(gap, ends.get(name), missing[name], std) for name, gap in self._numeric.items()}
+
+    def _levels(self, first: ExactCounts) -> dict[str, Finding]:
+        """Returns what the columns of text hold; reads on while there are levels that no pass has counted."""
+        event = self.plan.levels
+        if event is None:
+            return {}
+        found: dict[str, dict[str, float]] = {name: {} for name in self._texts}
+        missing: dict[str, float] = {}
+        # A record without a value has no level, so to lack one is a key like others, and costs no more.
+        for name in self._texts:
+            absent = np.array([first.missing[name]] if first.missing[name] else [], dtype=np.int64)
+            for _, count in zip(*self._above(absent, event), strict=True):
+                missing[name] = float(count)
+        counted = first
+        waiting: dict[str, list[Portion]] = {name: [] for name in self._texts}
+        while True:
+            for name, counter in counted.levels.items():
+                names, counts = counter.counts()
+                for place, count in zip(*self._above(counts, event), strict=True):
+                    found[name][names[place]] = float(count)
+                waiting[name] += counter.put_off
+            portions = {name: left.pop() for name, left in waiting.items() if left}
+            if not portions:
+                break
+            counted = self._read({}, portions)
+        least = event.threshold / RECORD
+        tokens = self._partial.missing_values
+        return {
+            name: from_levels(gap, found[name], missing.get(name), least, tokens) for name, gap in self._texts.items()
+        }
+
+    def _read(
+        self, looks: Mapping[str, Ladder], portions: Mapping[str, Portion], progress: Progress | None = None
+    ) -> ExactCounts:
+        counted = read_counts(self._table, self._partial, looks, portions, progress)
+        self._check_records(counted.records)
+        return counted
+
+    def _counts(self, exact: list[npt.NDArray[np.int64]], event: GaussianEvent) -> list[npt.NDArray[np.float64]]:
+        """Returns the counts with noise, in records; all columns are one vector."""
+        together = np.concatenate(exact)
+        if together.size != event.coordinates:
+            raise OptionError(f"event {event.name!r}: {together.size} counts were planned as {event.coordinates}.")
+        noisy = self._noisy(together * RECORD, event) / RECORD
+        return np.split(noisy, np.cumsum([len(part) for part in exact])[:-1])
+
+    def _above(
+        self, counts: npt.NDArray[np.int64], event: ThresholdedGaussianEvent
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Returns the places of the counts that pass, and these counts with their noise, in records."""
+        places, noisy = self._noisy_above(counts * RECORD, event)
+        return places, noisy / RECORD
+
+    def _headline(self) -> str:
+        budget = self.plan.budget
+        return (
+            f"{DISCOVERED}({budget.epsilon:g}, {budget.delta:g})-differential privacy, {budget.adjacency.value}, "
+            f"unit: {budget.unit}.\nNames and kinds of the columns were taken as public. Bounds and levels were bought "
+            f"with noise of ±{2 * self.plan.noise_records:.0f} records on each count.\nWhat is publicly known may be "
+            "corrected here. Never correct it by looking at the private records."
+        )
+
+
+def discover_schema(data: Any, *, epsilon: float, **options: Any) -> Discovery:
+    """Returns a schema of a private table, bought with a part of its privacy budget.
+
+    Args:
+        data: Path, or pandas, Polars or PyArrow table, as for `synthesize`.
+        epsilon: ε of the guarantee; 0.1 suits some ten thousand records.
+        options: As for `SchemaGate`, most of all ``kinds={"age": "integer", ...}``, ``ledger`` and ``dataset``.
+
+    Raises:
+        UserError: if anything given is unusable; nothing is spent.
+        BudgetRefusedError: if the ledger refuses.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import discover_schema
+        >>> table = pa.table({"age": list(range(20, 70)) * 40})
+        >>> found = discover_schema(table, epsilon=5.0, kinds={"age": "integer"})
+        >>> [column.name for column in found.schema.columns], found.certificate.epsilon
+        (['age'], 5.0)
+    """
+    return SchemaGate(data, epsilon=epsilon, **options).discover()
+
+
+def _padded(cells: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.pad(cells, (0, FINE - len(cells)))

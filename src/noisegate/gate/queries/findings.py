@@ -1,0 +1,122 @@
+"""What discovery found, column by column, as a schema file with a note on each. Uses released values alone (G-08)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from noisegate.schema.columns import Categorical, Column, Continuous, Date, Datetime, Integer
+from noisegate.schema.forms import column_form, write_toml
+from noisegate.schema.partial import MOMENT_IN_UTC, Gap, PartialSchema
+from noisegate.schema.schema import DEFAULT_MISSING_VALUES
+
+_EPOCH = datetime(1970, 1, 1)
+OTHER = "other"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What is known of one column after discovery.
+
+    Attributes:
+        column: Its description; None when nothing stood out of the noise, so that it must be ignored.
+        note: One line for the reader of the schema file.
+    """
+
+    column: Column | None
+    note: str
+
+
+def from_bounds(gap: Gap, bounds: tuple[Any, Any] | None, missing: float, std: float) -> Finding:
+    """Returns the finding on a numeric column.
+
+    Args:
+        gap: What was asked.
+        bounds: Smallest and largest value, as float64 or whole steps; None if no value stood out.
+        missing: Noisy number of records without a value.
+        std: Standard deviation of the noise on it, in records.
+    """
+    if bounds is None:
+        return Finding(column=None, note="ignored: no value stood out of the noise; if you know bounds, write them")
+    lower, upper = bounds
+    note = f"values outside are moved to the nearer bound; {max(missing, 0):.0f} ± {2 * std:.0f} records lack a value"
+    return Finding(column=_bounded(gap, lower, upper), note=note)
+
+
+def _bounded(gap: Gap, lower: Any, upper: Any) -> Column:
+    name, missing = gap.name, gap.missing
+    if gap.kind == Continuous.kind:
+        return Continuous(name=name, lower=lower, upper=upper, missing=missing)
+    if gap.kind == Integer.kind:
+        return Integer(name=name, lower=lower, upper=upper, missing=missing)
+    if gap.kind == Date.kind:
+        return Date(name=name, lower=_day(lower), upper=_day(upper), missing=missing)
+    zone = UTC if gap.kind == MOMENT_IN_UTC else None
+    return Datetime(name=name, lower=_moment(lower, zone), upper=_moment(upper, zone), missing=missing)
+
+
+def from_levels(
+    gap: Gap, levels: Mapping[str, float], missing: float | None, least: float, missing_values: Collection[str]
+) -> Finding:
+    """Returns the finding on a column of text.
+
+    Args:
+        gap: What was asked.
+        levels: Noisy number of records of each level that reached the threshold.
+        missing: Noisy number of records without a value, if that reached the threshold.
+        least: The threshold, in records.
+        missing_values: Text that stands for a missing value, hence can be no level.
+    """
+    if not levels:
+        note = f"ignored: no level had about {least:.0f} records or more; free text or identifiers, or too few records"
+        return Finding(column=None, note=note)
+    other = OTHER
+    while other in levels or other in missing_values:
+        other = f"({other})"
+    lack = f"fewer than about {least:.0f}" if missing is None else f"about {missing:.0f}"
+    note = f"levels of fewer than about {least:.0f} records became {json.dumps(other)}; {lack} records lack a value"
+    column = Categorical(name=gap.name, levels=(*sorted(levels), other), other=other, missing=gap.missing)
+    return Finding(column=column, note=note)
+
+
+def _day(step: int) -> date:
+    return date.fromordinal(_EPOCH.toordinal() + step)
+
+
+def _moment(step: int, zone: Any) -> datetime:
+    return (_EPOCH + timedelta(microseconds=step)).replace(tzinfo=zone)
+
+
+def schema_text(partial: PartialSchema, findings: Mapping[str, Finding], headline: str) -> str:
+    """Returns a schema file, TOML, with a comment above each column that was discovered.
+
+    Args:
+        partial: What was known beforehand.
+        findings: What was found for each of its gaps.
+        headline: What to say at the top; any number of lines.
+    """
+    known = {name: findings[name].column if name in findings else column for name, column in partial.columns.items()}
+    columns = {name: column for name, column in known.items() if column is not None and not isinstance(column, Gap)}
+    ignored = [name for name in known if name not in columns]
+    top: dict[str, Any] = {"label": partial.label} if partial.label in columns else {}
+    if partial.missing_values != DEFAULT_MISSING_VALUES:
+        top["missing_values"] = list(partial.missing_values)
+    if ignored:
+        top["ignore"] = ignored
+    notes = [f"{json.dumps(name)}: {findings[name].note}" for name in ignored if name in findings]
+    head = "".join(f"# {line}\n" for line in [*headline.splitlines(), *notes])
+    text = write_toml(top, {name: column_form(column) for name, column in columns.items()})
+    return head + "\n" + "\n".join(_commented(text, [findings.get(name) for name in columns])) + "\n"
+
+
+def _commented(text: str, findings: list[Finding | None]) -> Iterator[str]:
+    """Yields the lines of a schema file; lines that begin a column, in the order of the findings, after their note."""
+    left = iter(findings)
+    for line in text.removesuffix("\n").split("\n"):  # a level may hold other characters that end a line
+        finding = next(left) if line.startswith("[columns.") else None
+        if finding is not None:
+            yield f"# {finding.note}"
+        yield line

@@ -1,0 +1,119 @@
+"""Sums in rounds: each question of a plan once, in one pass over the records or in several.
+
+The maps of a later round may depend on the values that earlier rounds released; what they cost may not: norms, shares
+and noise of all questions are in the plan (G-13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from noisegate.errors import OptionError
+from noisegate.features.contingency import Contingency
+from noisegate.features.feature_map import FeatureMap
+from noisegate.gate.execution import block_rows
+from noisegate.gate.independence import map_execution
+from noisegate.gate.session import Access, Integers, Session, Values
+from noisegate.gate.sums import SumTask
+from noisegate.privacy.plan import PlannedRelease
+from noisegate.privacy.release import Release
+
+
+class SumSession(Session):
+    """The rounds of one plan, to be had from `Gate.open`.
+
+    Use it in a ``with`` block, and call `release` once every question is answered, inside the block or behind it.
+    """
+
+    def __init__(self, access: Access) -> None:
+        super().__init__(access)
+        self._values: dict[str, Values] = {}
+
+    @property
+    def open_questions(self) -> tuple[str, ...]:
+        """Names of the questions that are not answered yet."""
+        names = (release.query.name for release in self.plan.releases)
+        return tuple(name for name in names if name not in self._values)
+
+    def ask(self, maps: Mapping[str, FeatureMap]) -> dict[str, Values]:
+        """Answers some of the plan's questions in one pass over the records.
+
+        Args:
+            maps: For each of these questions, the map from a record to its vector.
+
+        Returns:
+            For each, the noisy sum, (dim, columns), in the units of the vectors. The release will hold the same arrays.
+
+        Raises:
+            UserError: if a map does not fit its question (nothing is read then, and it may be asked with another map),
+                or the data does not fit the schema, or changed since the last round.
+            BudgetRefusedError: if the ledger refuses.
+        """
+        access = self._access
+        with self._lock:
+            tasks = self._tasks(maps)
+            with self._asking():
+                assert access.engine is not None
+                totals = access.engine.sum(access.source.unread(), tasks, access.progress)
+                self._check_records(totals.records)
+                values = {name: self._answer(totals.sums[name], self.plan.release(name)) for name in tasks}
+            self._values |= values
+            return values
+
+    def release(self) -> Release:
+        """Returns everything that was answered, with its certificate, and commits the reservation.
+
+        Raises:
+            OptionError: if a question is open, or the release was handed out before.
+        """
+        with self._lock:
+            if self.open_questions:
+                raise OptionError(
+                    f"questions {list(self.open_questions)} have no answer yet; ask all of the plan before release()."
+                )
+            stds = self._stds()
+            return self._release({name: self._values[name] for name in stds}, stds)
+
+    def _stds(self) -> dict[str, float]:
+        """Returns, for each value of the release, the standard deviation of its noise."""
+        return {release.query.name: release.noise_std_natural for release in self.plan.releases}
+
+    def _answer(self, sums: Integers, release: PlannedRelease) -> Values:
+        noisy = self._noisy(sums, release.event)
+        return np.ascontiguousarray(release.query.grid.restore(noisy).T)
+
+    def _tasks(self, maps: Mapping[str, FeatureMap]) -> dict[str, SumTask]:
+        unknown = [name for name in maps if name not in self.open_questions]
+        if unknown or not maps:
+            raise OptionError(
+                f"feature maps {sorted(maps)} do not match the plan's open questions {list(self.open_questions)}; "
+                "each question is asked once."
+            )
+        return {name: self._task(name, feature_map) for name, feature_map in maps.items()}
+
+    def _task(self, name: str, feature_map: FeatureMap) -> SumTask:
+        question, layout = self.plan.release(name).query, self._access.source.schema.layout
+        label = layout.label if question.columns > 1 else None
+        columns = 1 if label is None else layout.coded[label].size
+        fits = feature_map.dim <= question.dim if question.adaptive else feature_map.dim == question.dim
+        if not fits or columns != question.columns:
+            raise OptionError(
+                f"question {name!r} was planned as {'at most ' * question.adaptive}{question.dim} x "
+                f"{question.columns}, its map and the schema give {feature_map.dim} x {columns}."
+            )
+        task = SumTask(feature_map=feature_map, grid=question.grid, columns=columns, label=label)
+        if isinstance(feature_map, Contingency):
+            sizes = tuple(column.size for column in layout.coded)
+            if len(feature_map.bins) != len(layout.numeric) or feature_map.coded != sizes:
+                raise OptionError(
+                    f"question {name!r}: its tables are of {len(feature_map.bins)} numeric columns and coded ones of "
+                    f"sizes {feature_map.coded}; the schema has {len(layout.numeric)} and {sizes}."
+                )
+        # What is looked up or counted is integers of the record alone (G-06, G-12, G-23); there is nothing to probe.
+        if task.exact is None:
+            rows = block_rows(feature_map, len(layout.numeric))
+            return replace(task, chosen=map_execution(name, feature_map, layout, rows))
+        return task

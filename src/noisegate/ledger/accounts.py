@@ -1,0 +1,331 @@
+"""What the rows of a ledger mean. The state of every account is a fold over the rows; no sum is ever stored.
+
+Guarantee G-10 (ledger). At any time, the composition of all events of a data set that are reserved or committed is
+(ε, δ)-DP for the cap (ε, δ) of the data set. For Gaussian events this holds also when later questions were chosen after
+looking at earlier answers (a Gaussian-DP filter: Smith, Thakurta 2022); for Poisson-sampled events, whose curves have
+no such theorem, the noise and number of steps must not depend on earlier answers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+from noisegate.errors import LedgerError, OptionError, UserError
+from noisegate.ledger.chain import Row
+from noisegate.ledger.names import lookalike
+from noisegate.privacy import accounting
+from noisegate.privacy.events import Event, GaussianEvent, ThresholdedGaussianEvent, event_to_json, events_from_json
+from noisegate.privacy.sensitivity import Adjacency
+
+MAXIMUM_EPSILON = 1000.0
+
+
+class Kind(StrEnum):
+    """What a row records."""
+
+    REGISTER = "register"
+    RESERVE = "reserve"
+    CONFIRM = "confirm"
+    COMMIT = "commit"
+    VOID = "void"
+
+
+class Stage(StrEnum):
+    """Where a reservation stands. Only a void one costs nothing; a confirmed one may have drawn noise."""
+
+    RESERVED = "reserved"
+    CONFIRMED = "confirmed"
+    COMMITTED = "committed"
+    VOID = "void"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cap:
+    """What a data set may cost in total, for all runs ever.
+
+    Attributes:
+        epsilon: In (0, 1000].
+        delta: In (0, 1/2).
+        adjacency: The neighbouring relation that every run must use.
+        unit: The privacy unit: whose data one record is.
+
+    Raises:
+        OptionError: if a value is out of range.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    unit: str
+
+    def __post_init__(self) -> None:
+        if not _number(self.epsilon) or not 0 < self.epsilon <= MAXIMUM_EPSILON:
+            raise OptionError(f"epsilon={self.epsilon!r} cannot be a cap; give a number in (0, {MAXIMUM_EPSILON:g}].")
+        if not _number(self.delta) or not 0 < self.delta < 0.5:
+            raise OptionError(f"delta={self.delta!r} cannot be a cap; give a number above 0 and below 1/2.")
+        text_option("unit", self.unit)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the cap as the payload of a row; floats survive exactly."""
+        return {**asdict(self), "adjacency": self.adjacency.value}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Cap:
+        """Returns the cap that `to_json` wrote."""
+        return cls(**{**data, "adjacency": Adjacency(data["adjacency"])})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReservedCost:
+    """The cost of one run: what was reserved for which data set, and where it stands."""
+
+    dataset: str
+    events: tuple[Event, ...]
+    state: Stage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One row of the history, understood. What does not belong to its kind is None or empty.
+
+    Attributes:
+        sequence: Number of the row in the whole ledger.
+        time: When it was written, UTC, ISO 8601.
+        kind: What happened.
+        dataset: The data set.
+        hash: Hash of the row; note it elsewhere to prove later that history was not rewritten.
+        reservation: The reservation, except for a registration.
+        cap: Of a registration: the cap.
+        events: Of a reservation: what was reserved.
+        purpose: Of a reservation: what for.
+        certificate: Of a commit: SHA-256 of the certificate.
+        reason: Of a void: why.
+    """
+
+    sequence: int
+    time: str
+    kind: Kind
+    dataset: str
+    hash: str
+    reservation: str | None = None
+    cap: Cap | None = None
+    events: tuple[Event, ...] = ()
+    purpose: str | None = None
+    certificate: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """Where one data set stands.
+
+    Attributes:
+        dataset: Its name.
+        epsilon: The cap on ε.
+        delta: The cap on δ; every ε here is at this δ.
+        adjacency: The neighbouring relation of every run.
+        unit: The privacy unit of every run.
+        spent: ε of all runs reserved or committed, composed.
+        remaining: About the largest ε one more Gaussian run may have; None after Poisson-sampled runs, where what is
+            left depends on what is asked.
+        reserved: How many runs are reserved, confirmed or not, and not finished. They count as spent.
+        committed: How many runs are finished.
+        voided: How many reservations were given back before noise was drawn.
+    """
+
+    dataset: str
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    unit: str
+    spent: float
+    remaining: float | None
+    reserved: int
+    committed: int
+    voided: int
+
+
+@dataclass(kw_only=True)
+class Book:
+    """All accounts of a ledger, as its rows tell."""
+
+    caps: dict[str, Cap] = field(default_factory=dict)
+    reservations: dict[str, ReservedCost] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
+
+    def cap(self, dataset: str) -> Cap:
+        """Returns the cap of a data set.
+
+        Raises:
+            OptionError: if it is not registered.
+        """
+        if dataset not in self.caps:
+            known = ", ".join(repr(name) for name in self.caps) or "none"
+            alike = lookalike(dataset, self.caps) if isinstance(dataset, str) else None
+            if alike is not None:
+                raise OptionError(
+                    f"dataset={dataset!r} is not registered in the ledger, but {alike!r} is, from which it differs "
+                    f"only by case, blanks or letters that look alike; give {alike!r}."
+                )
+            raise OptionError(
+                f"dataset={dataset!r} is not registered in the ledger (registered: {known}); run: "
+                f"noisegate ledger register {dataset} --epsilon E --delta D"
+            )
+        return self.caps[dataset]
+
+    def events(self, dataset: str) -> tuple[Event, ...]:
+        """Returns everything that was spent on a data set: the events of all its reservations that are not void."""
+        held = (r for r in self.reservations.values() if r.dataset == dataset and r.state is not Stage.VOID)
+        return tuple(event for reservation in held for event in reservation.events)
+
+    def count(self, dataset: str, *states: Stage) -> int:
+        """Returns how many reservations of a data set are in one of the states."""
+        return sum(r.dataset == dataset and r.state in states for r in self.reservations.values())
+
+    def account(self, dataset: str) -> Account:
+        """Returns where a data set stands."""
+        cap, events = self.cap(dataset), self.events(dataset)
+        return Account(
+            dataset=dataset,
+            **vars(cap),
+            spent=cost(events, cap.delta, cap.adjacency),
+            remaining=remaining(events, cap),
+            reserved=self.count(dataset, Stage.RESERVED, Stage.CONFIRMED),
+            committed=self.count(dataset, Stage.COMMITTED),
+            voided=self.count(dataset, Stage.VOID),
+        )
+
+    def last(self, reservation: str) -> Entry:
+        """Returns the latest row about a reservation."""
+        return next(entry for entry in reversed(self.entries) if entry.reservation == reservation)
+
+
+def fold(rows: Sequence[Row]) -> Book:
+    """Returns the accounts that the rows tell of.
+
+    Raises:
+        LedgerError: naming the first row that is not understood or that its state did not allow.
+    """
+    book = Book()
+    for row in rows:
+        try:
+            entry = _entry(row)
+            _apply(book, entry)
+        except (KeyError, TypeError, ValueError, UserError) as error:
+            raise LedgerError(
+                f"row {row.sequence} of the ledger ({row.kind!r}) cannot be: {error}. It was written by a newer "
+                "version of noisegate, or by something else; no budget is given from it."
+            ) from error
+        book.entries.append(entry)
+    return book
+
+
+def _entry(row: Row) -> Entry:
+    kind, data, told = Kind(row.kind), json.loads(row.payload), dict[str, Any]()
+    if kind is Kind.REGISTER:
+        told = {"cap": Cap.from_json(data)}
+    elif kind is Kind.RESERVE:
+        told = {"events": events_from_json(data["events"]), "purpose": data["purpose"]}
+    elif kind is not Kind.CONFIRM:
+        name = "certificate" if kind is Kind.COMMIT else "reason"
+        told = {name: data[name]}
+    same = {name: getattr(row, name) for name in ("sequence", "time", "dataset", "hash", "reservation")}
+    return Entry(kind=kind, **same, **told)
+
+
+def _apply(book: Book, entry: Entry) -> None:
+    if entry.cap is not None:
+        if entry.dataset in book.caps:
+            raise ValueError(f"data set {entry.dataset!r} is registered twice")
+        book.caps[entry.dataset] = entry.cap
+        return
+    if entry.reservation is None:
+        raise ValueError("it names no reservation")
+    if entry.kind is Kind.RESERVE:
+        book.cap(entry.dataset)
+        if entry.reservation in book.reservations or not entry.events:
+            raise ValueError(f"reservation {entry.reservation!r} is made twice or holds no event")
+        book.reservations[entry.reservation] = ReservedCost(
+            dataset=entry.dataset, events=entry.events, state=Stage.RESERVED
+        )
+        return
+    held = open_reservation(book, entry.reservation, entry.kind)
+    if held.dataset != entry.dataset:
+        raise ValueError(f"reservation {entry.reservation!r} is one of data set {held.dataset!r}")
+    book.reservations[entry.reservation] = replace(held, state=_AFTER[entry.kind])
+
+
+_AFTER = {
+    Kind.CONFIRM: Stage.CONFIRMED,
+    Kind.COMMIT: Stage.COMMITTED,
+    Kind.VOID: Stage.VOID,
+}
+
+
+def open_reservation(book: Book, reservation: str, kind: Kind) -> ReservedCost:
+    """Returns a reservation of which a row of `kind` may be written.
+
+    Raises:
+        OptionError: if there is none, it is closed, or it is to be voided or confirmed and was confirmed before.
+    """
+    held = book.reservations.get(reservation)
+    if held is None:
+        raise OptionError(f"reservation={reservation!r} is not in the ledger; see: noisegate ledger history DATASET")
+    if held.state is Stage.CONFIRMED and kind is not Kind.COMMIT:
+        raise OptionError(
+            f"reservation={reservation!r} cannot be given back: its run confirmed it just before it drew noise (row "
+            f"{book.last(reservation).sequence}), and nobody can know what that released. Its cost stays."
+        )
+    if held.state in (Stage.COMMITTED, Stage.VOID):
+        raise OptionError(f"reservation={reservation!r} is {held.state.value} already; that is final.")
+    return held
+
+
+def reserve_payload(events: Sequence[Event], *, purpose: str) -> dict[str, Any]:
+    """Returns the payload of a row of kind RESERVE; adjacency and unit are those of the registration."""
+    return {"events": [event_to_json(event) for event in events], "purpose": purpose}
+
+
+@lru_cache(maxsize=64)
+def cost(events: tuple[Event, ...], delta: float, adjacency: Adjacency) -> float:
+    """Returns ε of the composition of `events` at `delta`. Remembered, since sampled events take seconds."""
+    return accounting.epsilon(events, delta, adjacency)
+
+
+def remaining(events: tuple[Event, ...], cap: Cap) -> float | None:
+    """Returns about the largest ε, at the cap's δ, that one more Gaussian run may have; None if that is not one number.
+
+    Other events have no Gaussian-DP parameter, so what they leave depends on what is asked next.
+    """
+    if not events:
+        return cap.epsilon
+    gaussians = [event for event in events if isinstance(event, GaussianEvent | ThresholdedGaussianEvent)]
+    if len(gaussians) < len(events):
+        return None
+    odds = accounting.threshold_odds(events)
+    if odds >= cap.delta or odds >= cap.epsilon / 2:
+        return 0.0
+    allowed = accounting.mu_for(cap.epsilon + math.log1p(-odds), cap.delta - odds)
+    left = allowed**2 - accounting.total_mu(gaussians) ** 2
+    return min(cap.epsilon, accounting.gaussian_epsilon(math.sqrt(left), cap.delta)) if left > 0 else 0.0
+
+
+def text_option(option: str, value: str) -> str:
+    """Returns `value` if it is one line of printable text.
+
+    Raises:
+        OptionError: if it is not.
+    """
+    if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > 500:
+        raise OptionError(f"{option}={value!r} cannot be recorded; give one line of text, at most 500 characters.")
+    return value
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

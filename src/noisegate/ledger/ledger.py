@@ -1,0 +1,343 @@
+"""The ledger: what every data set may cost, and what it has cost. Reserve first, then read.
+
+A run reserves its whole cost in one transaction before a record is read, and confirms it in another just before it
+draws its first noise. A crash after the first leaves the cost spent: nobody can know how far it came. Only a
+reservation that was not confirmed can be voided, by whomever: its run has drawn no noise, and will draw none. The
+figures are computed from the events each time, never from stored or added numbers.
+
+Opening a ledger costs nothing until the first method is called; SQLAlchemy is imported then. Each method reads the
+whole ledger and checks its chain (`ledger_chain`) before it believes a row.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+import warnings
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noisegate.errors import BudgetRefusedError, LedgerError, LedgerWarning, OptionError
+from noisegate.ledger import accounts
+from noisegate.ledger.accounts import Account, Book, Cap, Entry, Kind, Stage, text_option
+from noisegate.ledger.chain import next_row, verify_chain
+from noisegate.ledger.location import locate
+from noisegate.ledger.names import lookalike, mixed_scripts
+from noisegate.privacy.events import Event
+from noisegate.privacy.sensitivity import Adjacency
+
+if TYPE_CHECKING:
+    from noisegate.ledger.tables import Store, Transaction
+
+__all__ = ["Account", "Cap", "Entry", "Kind", "Ledger", "Stage"]
+
+
+class Ledger:
+    """The privacy budget of data sets, in an SQLite file or a PostgreSQL database.
+
+    Args:
+        location: Path of an SQLite file, or a URL such as postgresql://user@host/database. Default: the environment
+            variable NOISEGATE_LEDGER, else a file in the user's data folder.
+
+    Raises:
+        OptionError: if the location is of an unknown kind.
+        MissingExtraError: if it is a PostgreSQL URL and the driver is not installed.
+
+    Examples:
+        >>> from noisegate import Ledger
+        >>> from noisegate.privacy.events import GaussianEvent, Sampler
+        >>> ledger = Ledger("budget.sqlite")
+        >>> ledger.register("survey", epsilon=1.0, delta=1e-5)
+        >>> noise = {"noise_std": 20.0, "sampler": Sampler.DISCRETE_GAUSSIAN}
+        >>> counts = GaussianEvent(name="counts", sensitivity=1, coordinates=4, **noise)
+        >>> reservation = ledger.reserve("survey", [counts], adjacency="add-remove", purpose="counts of wards")
+        >>> ledger.confirm(reservation)  # the last thing before noise is drawn
+        >>> ledger.commit(reservation, certificate=64 * "0")
+        >>> round(ledger.show("survey")[0].spent, 4), ledger.check()
+        (0.1609, 4)
+    """
+
+    def __init__(self, location: str | Path | None = None) -> None:
+        self._location = locate(location)
+
+    @property
+    def location(self) -> str:
+        """The path or URL, with any password masked."""
+        return self._location.shown
+
+    @property
+    def path(self) -> Path | None:
+        """The SQLite file; None for a database."""
+        return self._location.path
+
+    def register(
+        self,
+        dataset: str,
+        *,
+        epsilon: float,
+        delta: float,
+        adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
+        unit: str = "record",
+    ) -> None:
+        """Gives a data set its cap, for good. Makes the ledger if there is none.
+
+        Args:
+            dataset: A new name, which nobody takes for one that is registered: refused if it differs only by case,
+                blanks or letters that look alike; warned of if a word of it mixes alphabets.
+            epsilon: In (0, 1000]: what all runs together may cost.
+            delta: In (0, 1/2).
+            adjacency: The neighbouring relation that every run must use.
+            unit: Whose data one record is: the privacy unit that every run must state.
+
+        Raises:
+            OptionError: if a value is out of range or the name is taken.
+            LedgerError: if the ledger cannot be used.
+        """
+        text_option("dataset", dataset)
+        cap = Cap(epsilon=epsilon, delta=delta, adjacency=Adjacency.parse(adjacency), unit=unit)
+        with self._store.write(create=True) as transaction:
+            caps = self._open(transaction).caps
+            taken, alike = caps.get(dataset), lookalike(dataset, caps)
+            if taken is not None:
+                raise OptionError(
+                    f"dataset={dataset!r} is registered already, with the cap ε = {taken.epsilon:g} at "
+                    f"δ = {taken.delta:g} ({taken.adjacency.value}, unit {taken.unit!r}), "
+                    "and a cap never changes; use it, or another name."
+                )
+            if alike is not None:
+                raise OptionError(
+                    f"dataset={dataset!r} differs from {alike!r}, which is registered, only by case, blanks or letters "
+                    "that look alike; two names for one data set would be two budgets. Use that one, or another name."
+                )
+            _append(transaction, Kind.REGISTER, dataset, None, cap.to_json())
+        if scripts := mixed_scripts(dataset):
+            warnings.warn(
+                f"dataset={dataset!r} has a word with letters of several alphabets ({', '.join(scripts)}), "
+                "some of which may look alike: who types it later may type another. It is registered as it stands.",
+                LedgerWarning,
+                2,
+            )
+
+    def reserve(
+        self,
+        dataset: str,
+        events: Sequence[Event],
+        *,
+        adjacency: Adjacency | str,
+        unit: str = "record",
+        purpose: str,
+    ) -> str:
+        """Spends the cost of a run that is about to read records, if the cap allows it.
+
+        Args:
+            dataset: A registered name.
+            events: Everything that the run will release.
+            adjacency: The relation for which `events` state their sensitivities; must be the registered one.
+            unit: The privacy unit of the run; must be the registered one.
+            purpose: What the run is for, one line.
+
+        Returns:
+            The reservation, to commit or void later.
+
+        Raises:
+            BudgetRefusedError: if the cost of all runs and this one would exceed the cap. Nothing is spent then.
+            OptionError: if the name is not registered, or adjacency or unit are others.
+            LedgerError: if the ledger cannot be used, or was tampered with.
+        """
+        text_option("purpose", purpose)
+        asked, relation = tuple(events), Adjacency.parse(adjacency)
+        if not asked:
+            raise OptionError("events=() reserves nothing; give the events of the planned run.")
+        with self._store.read() as transaction:
+            book = self._open(transaction)
+        _same_guarantee(dataset, book.cap(dataset), relation, unit)
+        # First without the lock, since it may take seconds; costs are remembered. What decides is the second time.
+        self._judge(book, dataset, asked)
+        reservation = str(uuid.uuid4())
+        with self._store.write() as transaction:
+            self._judge(self._open(transaction), dataset, asked)
+            _append(transaction, Kind.RESERVE, dataset, reservation, accounts.reserve_payload(asked, purpose=purpose))
+        return reservation
+
+    def confirm(self, reservation: str) -> None:
+        """Makes sure that a reservation stands, just before noise is drawn: from here on it cannot be voided.
+
+        To confirm again, as a run does that was interrupted and goes on, changes nothing.
+
+        Args:
+            reservation: As `reserve` returned it.
+
+        Raises:
+            OptionError: if the reservation is unknown.
+            LedgerError: if somebody closed it, or the ledger cannot be used or was tampered with. The run must stop.
+        """
+        with self._store.write() as transaction:
+            book = self._open(transaction)
+            held = book.reservations.get(reservation)
+            if held is not None and held.state is Stage.CONFIRMED:
+                return
+            if held is not None and held.state is not Stage.RESERVED:
+                raise LedgerError(_gone(book.last(reservation), held.state, self.location))
+            dataset = accounts.open_reservation(book, reservation, Kind.CONFIRM).dataset
+            _append(transaction, Kind.CONFIRM, dataset, reservation, {})
+
+    def commit(self, reservation: str, *, certificate: str) -> None:
+        """Closes a reservation whose run is finished. It stays spent.
+
+        Args:
+            reservation: As `reserve` returned it.
+            certificate: SHA-256 of the certificate, 64 hexadecimal digits.
+
+        Raises:
+            OptionError: if the reservation is unknown or closed, or the digest is not one.
+            LedgerError: if the ledger cannot be used, or was tampered with.
+        """
+        if not isinstance(certificate, str) or not re.fullmatch("[0-9a-f]{64}", certificate):
+            raise OptionError(
+                f"certificate={certificate!r} is not a SHA-256 digest of 64 lower-case hexadecimal digits."
+            )
+        self._close(reservation, Kind.COMMIT, {"certificate": certificate})
+
+    def void(self, reservation: str, *, reason: str) -> None:
+        """Gives back a reservation that was not confirmed; it costs nothing afterwards, and its run draws no noise.
+
+        Args:
+            reservation: As `reserve` returned it.
+            reason: Why no noise was drawn, one line.
+
+        Raises:
+            OptionError: if the reservation is unknown, confirmed, committed or void already.
+            LedgerError: if the ledger cannot be used, or was tampered with.
+        """
+        self._close(reservation, Kind.VOID, {"reason": text_option("reason", reason)})
+
+    def show(self, dataset: str | None = None) -> list[Account]:
+        """Returns where one data set stands, or all in the order of their registration.
+
+        Raises:
+            OptionError: if the data set is not registered.
+            LedgerError: if the ledger cannot be used, or was tampered with.
+        """
+        with self._store.read() as transaction:
+            book = self._open(transaction)
+        if dataset is not None:
+            book.cap(dataset)
+        return [book.account(name) for name in book.caps if dataset in (None, name)]
+
+    def history(self, dataset: str) -> list[Entry]:
+        """Returns everything that was recorded about a data set, in order.
+
+        Raises:
+            OptionError: if the data set is not registered.
+            LedgerError: if the ledger cannot be used, or was tampered with.
+        """
+        with self._store.read() as transaction:
+            book = self._open(transaction)
+        book.cap(dataset)
+        return [entry for entry in book.entries if entry.dataset == dataset]
+
+    def check(self) -> int:
+        """Checks the chain of hashes, that every row was allowed by those before it, and that no cap is exceeded.
+
+        Returns:
+            The number of rows.
+
+        Raises:
+            LedgerError: naming the first broken row, or the data set over its cap.
+        """
+        with self._store.read() as transaction:
+            book = self._open(transaction)
+        for account in map(book.account, book.caps):
+            if not account.spent <= account.epsilon:
+                mine = (entry for entry in book.entries if entry.dataset == account.dataset)
+                last = max(entry.sequence for entry in mine if entry.kind is Kind.RESERVE)
+                raise LedgerError(
+                    f"ledger {self.location}: data set {account.dataset!r} is over its cap by row {last}: "
+                    f"ε = {_up(account.spent)} of "
+                    f"{account.epsilon:g} at δ = {account.delta:g}; reserve never allows that, so the ledger was "
+                    "written by something else. Restore it from a backup and find out who changed it."
+                )
+        return len(book.entries)
+
+    @cached_property
+    def _store(self) -> Store:
+        from noisegate.ledger.tables import Store
+
+        return Store(self._location)
+
+    def _open(self, transaction: Transaction) -> Book:
+        """Returns the accounts, from rows whose chain is whole."""
+        try:
+            rows = transaction.rows()
+            verify_chain(rows, transaction.head())
+            return accounts.fold(rows)
+        except LedgerError as error:
+            raise LedgerError(f"ledger {self.location}: {error}") from error.__cause__
+
+    def _close(self, reservation: str, kind: Kind, payload: dict[str, Any]) -> None:
+        with self._store.write() as transaction:
+            held = accounts.open_reservation(self._open(transaction), reservation, kind)
+            _append(transaction, kind, held.dataset, reservation, payload)
+
+    def _judge(self, book: Book, dataset: str, asked: tuple[Event, ...]) -> None:
+        """Refuses unless everything spent and what is asked, composed, stays within the cap."""
+        cap, past = book.cap(dataset), book.events(dataset)
+        total = accounts.cost(past + asked, cap.delta, cap.adjacency)
+        if total <= cap.epsilon:
+            return
+        spent, alone = (accounts.cost(some, cap.delta, cap.adjacency) for some in (past, asked))
+        raise BudgetRefusedError(
+            f"data set {dataset!r}: the ledger {self.location} refuses this run, and nothing was spent. "
+            f"The cap is ε = {cap.epsilon:g} at δ = {cap.delta:g}; spent so far: ε = {_up(spent)}; this run alone: "
+            f"ε = {_up(alone)}; together: ε = {_up(total)}. {_cure(accounts.remaining(past, cap))}"
+        )
+
+
+def _append(transaction: Transaction, kind: Kind, dataset: str, reservation: str | None, payload: Any) -> None:
+    head = transaction.head()
+    row = next_row(head, kind=kind.value, dataset=dataset, reservation=reservation, payload=payload)
+    transaction.append(row)
+
+
+def _same_guarantee(dataset: str, cap: Cap, adjacency: Adjacency, unit: str) -> None:
+    if adjacency is not cap.adjacency:
+        raise OptionError(
+            f"adjacency={adjacency.value!r} differs from {cap.adjacency.value!r}, with which data set {dataset!r} is "
+            f"registered; costs for different neighbours cannot be added up. Use --adjacency {cap.adjacency.value}."
+        )
+    if unit != cap.unit:
+        raise OptionError(
+            f"unit={unit!r} differs from {cap.unit!r}, with which data set {dataset!r} is registered; "
+            f"costs for different privacy units cannot be added up. Use --unit {cap.unit!r}."
+        )
+
+
+def _gone(closing: Entry, state: Stage, place: str) -> str:
+    """Returns why a run whose reservation somebody else closed may not go on."""
+    spent = "Nothing was released and nothing is spent" if state is Stage.VOID else "Nothing was released; it is spent"
+    return (
+        f"the reservation {closing.reservation} of this run is {state.value} already, by row {closing.sequence} of the "
+        f"ledger {place}{f' ({closing.reason})' if closing.reason else ''}. The run stopped before it drew any noise. "
+        f"{spent}. Start it again, and let nobody close the reservation of a run that is under way."
+    )
+
+
+def _cure(left: float | None) -> str:
+    if left is None:
+        return "Ask for less; a cap cannot be raised."
+    if left <= 0:
+        return "Nothing remains: no further run on this data set is possible; a cap cannot be raised."
+    return f"What remains for one more run is ε = {_down(left)}: ask for at most that; a cap cannot be raised."
+
+
+def _up(value: float) -> str:
+    """Writes a cost with five digits, never less than it is."""
+    return f"{Context(prec=5, rounding=ROUND_CEILING).create_decimal(value).normalize():f}"
+
+
+def _down(value: float) -> str:
+    """Writes what is left with five digits, never more than it is."""
+    return f"{Context(prec=5, rounding=ROUND_FLOOR).create_decimal(value).normalize():f}"

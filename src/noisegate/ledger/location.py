@@ -1,0 +1,98 @@
+"""Where a ledger is kept: the path of an SQLite file, or the URL of a PostgreSQL database."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from noisegate.errors import OptionError, require
+
+VARIABLE = "NOISEGATE_LEDGER"
+_DRIVER = "postgresql+psycopg"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerLocation:
+    """Exactly one of `path` and `url` is set, the latter with `schema`.
+
+    Attributes:
+        path: An SQLite file.
+        url: A PostgreSQL URL with its driver, password included: never print it.
+        shown: The same place for messages, with any password masked.
+        schema: The schema of the database that holds the tables. What the server's search path says is not followed:
+            whoever may make a schema that stands in it could slip in an empty ledger.
+    """
+
+    path: Path | None
+    url: str | None
+    shown: str
+    schema: str | None = None
+
+
+def locate(location: str | Path | None) -> LedgerLocation:
+    """Returns the place that `location` means, without opening it.
+
+    Args:
+        location: A path, an SQLAlchemy URL, or None for the environment variable NOISEGATE_LEDGER and, when that is
+            not set, a file in the user's data folder.
+
+    Raises:
+        OptionError: if it is empty, a database of another kind, or a database in memory.
+        MissingExtraError: if it is a PostgreSQL URL and the driver is not installed.
+    """
+    if location is None:
+        location = os.environ.get(VARIABLE) or _default()
+    text = str(location)
+    if not text.strip() or "\0" in text:
+        raise OptionError(f"ledger={text!r} is not a place; give the path of a file or a postgresql:// URL.")
+    if "://" not in text:
+        return _file(text)
+    scheme, _, rest = text.partition("://")
+    if scheme in ("sqlite", "sqlite+pysqlite"):
+        return _file(rest.removeprefix("/"))
+    if scheme in ("postgresql", "postgres", _DRIVER):
+        return _postgresql(f"{_DRIVER}://{rest}", shown=_masked(text))
+    raise OptionError(
+        f"ledger={_masked(text)!r}: databases of kind {scheme!r} are not supported; "
+        "give the path of a file (SQLite) or a postgresql:// URL."
+    )
+
+
+def _default() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("noisegate", appauthor=False)) / "ledger.sqlite"
+
+
+def _file(text: str) -> LedgerLocation:
+    if text in ("", ":memory:") or text.startswith("file:"):
+        raise OptionError(f"ledger={text!r}: a ledger must outlive the process; give the path of a file.")
+    path = Path(text).expanduser().absolute()
+    return LedgerLocation(path=path, url=None, shown=str(path))
+
+
+def _postgresql(url: str, *, shown: str) -> LedgerLocation:
+    require("psycopg", f"ledger={shown!r}")
+    return LedgerLocation(path=None, url=url, shown=shown, schema=_schema(url, shown))
+
+
+def _schema(url: str, shown: str) -> str:
+    """Returns the schema that a URL names by ``?options=-csearch_path=NAME``; public where it names none."""
+    options = " ".join(parse_qs(urlsplit(url).query).get("options", []))
+    named = re.findall(r"(?:-c\s*|--)search_path=(\"[^\"]*\"|[^\s,]+)", options)
+    name = named[-1].strip("\"'") if named else "public"
+    if not re.fullmatch(r"[\w.-]{1,63}", name) or name.startswith("pg_"):
+        raise OptionError(
+            f"ledger={shown!r}: the tables of a ledger lie in a schema that is named in full, not {name!r}; for "
+            "instance ?options=-csearch_path%3Dledgers, or leave it out for the schema public."
+        )
+    return name
+
+
+def _masked(url: str) -> str:
+    # Greedy up to the last "@", so that a password that should have been percent-encoded is masked as well.
+    hidden = re.sub(r"://([^:/@?#]*):.*@", r"://\1:***@", url, flags=re.DOTALL)
+    return re.sub(r"(?i)(password=)[^&]*", r"\1***", hidden)

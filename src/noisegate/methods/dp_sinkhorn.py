@@ -1,0 +1,157 @@
+"""DP-Sinkhorn: a generator pulled towards real records by noisy gradients of an optimal transport loss.
+
+Cao, Bie, Vahdat, Fidler and Kreis (NeurIPS 2021), https://arxiv.org/abs/2111.01177. There is no adversary: in each step
+the loss between what the generator makes, X, and a sample of real records, Y, is differentiated with respect to X; that
+gradient, clipped as a whole and noised at the gate (`Gate.batch`, G-24), is all that the generator learns from.
+
+The loss is the semi-debiased one, 2·W(X₁, Y) − W(X₁, X₂), where W is entropic transport, Cuturi (NeurIPS 2013),
+https://arxiv.org/abs/1306.0895, and X₂ shares all but a part of its records with X₁. A record's cost is the mean over
+inputs of |x − y|² + |x − y|, and more where labels differ.
+
+What differs from the published program: samples are true Poisson samples, an empty one too; nothing is stopped or
+chosen on test data; and the sensitivity is the diameter 2C of a vector that a record may turn round, not C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noisegate.methods.adversarial import GENERATOR
+from noisegate.methods.gan import DPCGAN, DPGAN, RecordGAN, Weights, by_records
+from noisegate.methods.generative import GenerativeMethod, shapes_of
+from noisegate.methods.registry import register
+from noisegate.models.classifier_inputs import inputs_of
+from noisegate.models.image_network import ImageKind
+from noisegate.privacy.gradient_plan import BatchPlan, CalibratedGradientPlan
+from noisegate.privacy.plan import Budget
+from noisegate.privacy.release import Release
+from noisegate.schema import Schema
+from noisegate.schema.pixels import ImageShape
+from noisegate.settings import Count, Fraction, ImageSize, Positive, Unit, Widths, settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from noisegate.gate.gate import Gate
+    from noisegate.gate.queries.batches import SampleVector
+    from noisegate.gate.queries.steps import StepSession
+    from noisegate.models.record_model import RecordModel
+    from noisegate.training.transport import TransportTraining
+
+
+@register("dp-sinkhorn")
+@settings
+class DPSinkhorn(GenerativeMethod):
+    """Settings of DP-Sinkhorn; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import Budget, DPSinkhorn
+        >>> from noisegate.schema import pixel_schema
+        >>> schema = pixel_schema(8, 8, labels=("cat", "dog"))
+        >>> plan = DPSinkhorn.for_schema(schema, {"steps": 10}).plan(schema, Budget(epsilon=1.0))
+        >>> [(event.name, event.steps, event.sensitivity / 2**22) for event in plan.events]  # twice the norm
+        [('generator', 10, 2.0)]
+    """
+
+    image: ImageSize | None = None
+    """Height, width and channels of the images; None for a table."""
+    network: ImageKind = "convolutional"
+    latent: Count = 32
+    hidden: Widths = by_records(table=(128, 128), images=(200,))
+    channels: Widths = (16, 8)
+    """The generator: see `RecordGAN`."""
+    steps: Count = by_records(table=600, images=2000)
+    sampling_probability: Fraction = by_records(table=0.05, images=256 / 60_000)
+    clip_norm: Positive = 0.5
+    """L2 norm that the gradient of the loss of a whole sample is clipped to."""
+    batch: Count = 50
+    """Generated records in X₁."""
+    fresh: Unit = 0.4
+    """Part of X₂ that is not in X₁: 0 for a loss with all of its bias, 1 for none, and a larger variance."""
+    regularisation: Positive = 0.05
+    """Of the transport (λ), in the units of the cost."""
+    iterations: Count = 50
+    """Of Sinkhorn's algorithm, each of both potentials."""
+    label_cost: Positive = 1.0
+    """Cost between records of different labels, beside that of their inputs."""
+    learning_rate: Positive = by_records(table=3e-3, images=2e-3)
+    """Of the generator, by Adam."""
+    label_shares: Weights | None = None
+    """Share of each level of the label, as public knowledge; None for equal shares."""
+
+    def __post_init__(self) -> None:
+        self._gan(labelled=True)
+
+    @classmethod
+    def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the shape, and a generator that can make such images."""
+        return RecordGAN.for_images(shape, given)
+
+    def gradient_plan(self, schema: Schema, budget: Budget) -> BatchPlan:
+        """Returns the steps; refuses a schema that does not fit the settings."""
+        gan = self._gan(labelled=schema.layout.label is not None)
+        gan.real_inputs(schema), gan.label_weights(schema)
+        return BatchPlan(
+            name=GENERATOR,
+            steps=self.steps,
+            rate=self.sampling_probability,
+            norm=self.clip_norm,
+            parameters={"records": (self._generated, len(inputs_of(schema, centre=0.5).names))},
+            trained=shapes_of(gan.generator(schema).state_dict()),
+        )
+
+    def session(self, gate: Gate, plan: CalibratedGradientPlan, *, journal: Path | None, **options: Any) -> StepSession:
+        """Returns a session of vectors of whole samples."""
+        vector = self._vector(gate.schema)
+        return gate.batch(plan, vector, method=self.name, public=self.public_facts(gate.schema), journal=journal)
+
+    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> TransportTraining:
+        """Returns the generator at its start."""
+        import torch
+
+        from noisegate.training.transport import TransportTraining
+
+        gan = self._gan(labelled=schema.layout.label is not None)
+        shares, generator = torch.tensor(gan.label_weights(schema) or (1.0,)), gan.generator(schema).to(device)
+        how = {"records": self._generated, "seed": self.seed, "device": device}
+        rate, encode = self.learning_rate, gan.fake_inputs(schema)
+        return TransportTraining(generator, shares, encode=encode, learning_rate=rate, **how)  # type: ignore[arg-type]
+
+    def model(self, release: Release, fitting: Any = None) -> RecordModel:
+        """Returns the released generator, to be drawn from."""
+        return self._gan(labelled=release.schema.layout.label is not None).model(release)
+
+    @property
+    def _generated(self) -> int:
+        return self.batch + round(self.fresh * self.batch)
+
+    def _gan(self, *, labelled: bool) -> RecordGAN:
+        """Returns the GAN whose generator and inputs these are; nothing is trained against its discriminator."""
+        given = {name: getattr(self, name) for name in ("image", "network", "latent", "hidden", "channels", "seed")}
+        return DPCGAN(**given, label_shares=self.label_shares) if labelled else DPGAN(**given)
+
+    def _vector(self, schema: Schema) -> SampleVector:
+        """Returns the gradient of the loss with respect to generated records, of those and a sample of real ones."""
+        import torch
+
+        from noisegate.training.transport import transport_gradient
+
+        label = schema.layout.label
+        inputs = self._gan(labelled=label is not None).real_inputs(schema)
+
+        def vector(parameters: Mapping[str, Any], numeric: Any, codes: Any) -> dict[str, Tensor]:
+            coded = torch.from_numpy(codes).long()
+            of_real = coded[:, label] if label is not None else torch.zeros(len(coded), dtype=torch.long)
+            gradient = transport_gradient(
+                (parameters["records"].cpu(), parameters["labels"].cpu()),
+                (inputs(torch.from_numpy(numeric), coded), of_real),
+                first=self.batch,
+                label_cost=self.label_cost,
+                regularisation=self.regularisation,
+                iterations=self.iterations,
+            )
+            return {"records": gradient}
+
+        return vector

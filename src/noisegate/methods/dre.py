@@ -1,0 +1,146 @@
+"""DP-DRE: public records, weighed to look like the private ones.
+
+Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 3.2. A perceptron learns to
+tell features of private records from those of public ones, from noisy gradients (`training.density_ratio`). Where it
+gives D, a public reference gets the weight w = D/(1 − D), the density of private features over that of public ones, and
+records are drawn from the references by w. Where no public record is like the private ones, no weight helps.
+
+Public records with labels are weighed with the label that they have, by the ratio of joint densities. Those without are
+weighed once with every label, against labels that are drawn uniformly: w(label, reference) then holds the shares of the
+labels too, and nothing else need be asked for them.
+
+What differs from the paper: each step draws a true Poisson sample and is accounted as one; features are centred and
+stretched by what public ones are like, which costs nothing and lets few noisy steps do; and what is kept is the mean of
+the weights over the last steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from noisegate.errors import OptionError
+from noisegate.methods.generative import GenerativeMethod, released_arrays, weight_shapes
+from noisegate.methods.public_features import ReferenceSettings
+from noisegate.methods.record_losses import classes_of, real_loss
+from noisegate.methods.registry import register
+from noisegate.models.weights import density_ratios, weight_notes
+from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
+from noisegate.privacy.plan import Budget
+from noisegate.privacy.release import Release
+from noisegate.schema import Schema
+from noisegate.settings import Count, Fraction, Positive, Widths, settings
+from noisegate.training.density_ratio import MAX_CLIP_NORM, DensityRatioConfig, DensityRatioTraining, clip_norm_for
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from noisegate.features.feature_map import FeatureMap
+    from noisegate.gate.gate import Gate
+    from noisegate.gate.per_example.losses import RecordLoss
+    from noisegate.models.record_model import RecordModel
+    from noisegate.networks.discriminator import Discriminator
+
+DISCRIMINATOR = "discriminator"
+"""The event, and what is released."""
+
+
+@register("dp-dre")
+@settings
+class DPDRE(ReferenceSettings, GenerativeMethod):
+    """Settings of DP-DRE; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import Budget, DPDRE
+        >>> from noisegate.schema import pixel_schema
+        >>> schema = pixel_schema(8, 8, labels=("cat", "dog"))
+        >>> plan = DPDRE(steps=100, sampling_probability=0.125).plan(schema, Budget(epsilon=1.0))
+        >>> [(event.name, event.steps, event.rate) for event in plan.events]
+        [('discriminator', 100, 0.125)]
+        >>> plan.epsilon <= 1.0
+        True
+    """
+
+    hidden: Widths = (16,)
+    """Widths of the discriminator's hidden layers."""
+    batch: Count = 1024
+    """References in a step."""
+    clip_norm: Positive | None = None  # type: ignore[assignment]
+    """L2 norm that the gradient at each private record is clipped to; None for `clip_norm_for` the noise."""
+    learning_rate: Positive = 0.02
+    """Of Adam."""
+    averaged: Fraction = 0.5
+    """Part of the steps, the last ones, whose weights are averaged."""
+    most_weight: Positive = 1e4
+    """Weights D/(1 − D) are at most this, so that they are finite whatever the discriminator says."""
+
+    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
+        """Returns the steps of the discriminator."""
+        norm = self.clip_norm or MAX_CLIP_NORM
+        return replace(self, clip_norm=norm).steps_of(DISCRIMINATOR, weight_shapes(self.discriminator(schema)))
+
+    def plan(self, schema: Schema, budget: Budget) -> CalibratedGradientPlan:
+        """Returns the calibrated plan; see `GradientMethod`. A clipping norm that was not given follows from it."""
+        plan = super().plan(schema, budget)
+        if self.clip_norm is not None:
+            return plan
+        # The noise multiplier does not depend on the norm: whatever it is, it is that many grid units.
+        return replace(plan, plan=replace(plan.plan, norm=clip_norm_for(plan.noise_multiplier)))
+
+    def check_gate(self, gate: Gate) -> None:
+        """See `GradientMethod`; a DataError if the public records are private ones too, by what their files hold."""
+        super().check_gate(gate)
+        gate.check_apart(self.public)
+        self.public_features(gate.schema)
+
+    def check_fit(self, device: str) -> None:
+        """See `Method`; an OptionError if there are no public records."""
+        super().check_fit(device)
+        if self.public is None:
+            raise OptionError(
+                "public=None: dp-dre weighs public records to look like the private ones. Give some of the same "
+                "schema: public=PATH (--public FILE_OR_FOLDER)."
+            )
+
+    def loss(self, schema: Schema) -> RecordLoss:
+        """Returns the loss of one private record, −log D, which the discriminator should take for private."""
+        return real_loss(self.discriminator(schema), lambda numeric, codes: numeric, schema)
+
+    def represent(self, schema: Schema) -> FeatureMap:
+        """Returns the features of records; reads the public ones, which say how they are centred and stretched."""
+        return self.public_features(schema).features
+
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns settings and digests of what was taken as public, for the certificate."""
+        return {**super().public_facts(schema), **self.public_features(schema).to_json()}
+
+    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> DensityRatioTraining:
+        """Returns the discriminator at its start."""
+        vectors, labels = self.public_features(schema).tensors(device)
+        config = DensityRatioConfig(self.steps, self.batch, self.learning_rate, self.averaged, self.seed)
+        return DensityRatioTraining(config, self.discriminator(schema).to(device), vectors, labels, records=batch)
+
+    def discriminator(self, schema: Schema) -> Discriminator:
+        """Returns the discriminator at its start, on the CPU."""
+        from noisegate.networks.discriminator import build_table_discriminator
+
+        dim = min(self.dimensions, self.plain_features(schema).dim)
+        return build_table_discriminator(dim, classes_of(schema), hidden=self.hidden, seed=self.seed)
+
+    def model(self, release: Release, fitting: Any = None) -> RecordModel:
+        """Returns the references with their weights; a ModelError if the public records are others than then."""
+        return self.public_features(release.schema).model(self.reference_weights(release), release.schema)
+
+    def notes(self, release: Release) -> dict[str, Any]:
+        """Returns on how many references the weights rest."""
+        labels = self.public_features(release.schema).labels
+        return weight_notes(self.reference_weights(release), release.schema, labels)
+
+    def reference_weights(self, release: Release) -> npt.NDArray[np.float64]:
+        """Returns the weights of the references, (labels or 1, references), by the released discriminator."""
+        public, discriminator = self.public_features(release.schema), self.discriminator(release.schema)
+        shapes = weight_shapes(discriminator)
+        discriminator.load_state_dict(released_arrays(release, DISCRIMINATOR, shapes, what="such discriminator"))
+        public.check(release.certificate.public)
+        return density_ratios(discriminator, public.vectors, public.labels, most=self.most_weight)

@@ -1,1 +1,0 @@
-"""DP-DRE: public records, weighed to look like the private ones."""

@@ -1,0 +1,167 @@
+"""Methods that release class-wise mean embeddings in one pass: a method is its feature maps and their budget shares.
+
+`MeanEmbeddingMethod` makes plan and query of them; `NetworkMethod` has those of a public network. How a generator is
+fitted to them is `noisegate.methods.matched`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from noisegate.features.feature_map import FeatureMap
+from noisegate.features.labels import Counts
+from noisegate.methods.images import chosen_activations, read_shape
+from noisegate.methods.method import Method
+from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
+from noisegate.privacy.release import Release
+from noisegate.privacy.sensitivity import Adjacency
+from noisegate.schema import Schema
+from noisegate.schema.pixels import ImageShape
+from noisegate.settings import ImageSize, Names, Seed, Share, settings
+
+if TYPE_CHECKING:
+    from noisegate.features.perceptual import Activations
+    from noisegate.gate.gate import Gate
+    from noisegate.networks.named import FrozenNetwork
+
+COUNTS = "counts"
+"""The query for the number of records of each label."""
+
+
+class Embedding(NamedTuple):
+    """One query of a method.
+
+    Examples:
+        >>> from noisegate.features.labels import Counts
+        >>> from noisegate.methods.embedding import Embedding
+        >>> Embedding(Counts(), share=0.03).per_class
+        True
+    """
+
+    feature_map: FeatureMap
+    """From a record to its vector."""
+    share: float
+    """Part of the budget, relative to the others."""
+    bound: float = 1.0
+    """Share of the map's norm that vectors are clipped to."""
+    per_class: bool = True
+    """Whether there is a sum for each label; else one of all records."""
+
+
+@settings
+class MeanEmbeddingMethod(Method):
+    """Base of methods with one round of sums: `embeddings` says what is asked; plan and query follow.
+
+    Examples:
+        >>> from noisegate import Budget, Schema
+        >>> from noisegate.features.categorical import Levels
+        >>> from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
+        >>> from noisegate.schema import Boolean
+        >>> class Shares(MeanEmbeddingMethod):
+        ...     def embeddings(self, schema):
+        ...         return {"levels": Embedding(Levels(columns=(0,), sizes=(2,)), share=1.0)}
+        >>> plan = Shares().plan(Schema([Boolean(name="ill")]), Budget(epsilon=1.0))
+        >>> {event.name: event.coordinates for event in plan.events}
+        {'levels': 2, 'counts': 1}
+    """
+
+    image: ImageSize | None = None
+    """Height, width and channels of the images; None for a table."""
+    counts_share: Share = 0.03
+    """Budget share of the counts."""
+    seed: Seed = 0
+    """Of the public randomness: features, initial weights, fit. Never of the private noise."""
+
+    @property
+    def shape(self) -> ImageShape:
+        """Of the images.
+
+        Raises:
+            OptionError: if there are none.
+        """
+        return read_shape(self.image)
+
+    @abstractmethod
+    def embeddings(self, schema: Schema) -> dict[str, Embedding]:
+        """Returns the queries by name; the same for the same schema, settings and seed. Counts are added if missing."""
+
+    def maps(self, schema: Schema) -> dict[str, FeatureMap]:
+        """Returns the feature map of each query, counts last."""
+        return {name: one.feature_map for name, one in self._with_counts(schema).items()}
+
+    def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
+        """Returns the calibrated plan, with the feature maps in it. Reads no data."""
+        return Plan(queries=self.sum_queries(schema, budget)).calibrate(budget)
+
+    def sum_queries(self, schema: Schema, budget: Budget) -> tuple[Query, ...]:
+        """Returns what will be asked, before it is known with what noise."""
+        label, embeddings = schema.layout.label, self._with_counts(schema)
+        classes = 1 if label is None else schema.layout.coded[label].size
+        # Under replace-one the number of records is public; without a label there is nothing else to count.
+        if label is None and budget.adjacency is Adjacency.REPLACE_ONE:
+            del embeddings[COUNTS]
+        return tuple(
+            Query.of(name, feature_map, columns=classes if per_class else 1, share=share, bound=bound)
+            for name, (feature_map, share, bound, per_class) in embeddings.items()
+        )
+
+    def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
+        """Returns the release: one pass over the private records, the one time that they are used.
+
+        Args:
+            gate: Private records and a budget.
+            plan: What `plan` gave for them, or None to make it.
+        """
+        self.check_gate(gate)
+        plan = plan or self.plan(gate.schema, gate.budget)
+        maps = plan.maps or self.maps(gate.schema)  # a plan has none where they hang on public records
+        maps = {release.query.name: maps[release.query.name] for release in plan.releases}
+        return gate.sum(plan, maps, method=self.name, public=self.public_facts(gate.schema))
+
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns what is taken as public, for the certificate."""
+        return {"settings": self.to_json()}
+
+    def _with_counts(self, schema: Schema) -> dict[str, Embedding]:
+        return {**self.embeddings(schema), COUNTS: Embedding(Counts(), self.counts_share)}
+
+
+@settings
+class NetworkMethod(MeanEmbeddingMethod):
+    """Base of methods whose vectors are activations of a frozen public network."""
+
+    network: str = "encoder"
+    """"encoder", the one of the package, "torchvision:NAME" or "timm:NAME"."""
+    weights: str | None = None
+    """File of its weights; never downloaded. See `noisegate.networks.named.load_network`."""
+    sha256: str | None = None
+    """What that file hashes to."""
+    layers: Names = ()
+    """Modules of it; empty for the encoder's four, or all convolutions of another network."""
+
+    def public_network(self) -> FrozenNetwork | None:
+        """Returns the network, or None if it is not asked for.
+
+        Raises:
+            UserError: if it is not here.
+        """
+        from noisegate.networks.named import load_network
+
+        return load_network(self.network, self.weights, self.sha256)
+
+    def activations(self, *, pool: bool) -> Activations:
+        """Returns the map from images to activations, or with `pool` to the mean of each channel over the picture."""
+        network = self.public_network()
+        assert network is not None
+        return chosen_activations(network, self.layers, self.shape, pool=pool)
+
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns the settings, with the digest of the network that was used, whichever it is."""
+        network = self.public_network()
+        return {"settings": self.to_json() | ({"sha256": network.sha256} if network else {})}
+
+    def check_fit(self, device: str) -> None:
+        """Finds what would stop the fit, before any budget is spent; see `Method`."""
+        super().check_fit(device)
+        self.public_network()

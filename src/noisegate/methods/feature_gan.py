@@ -1,0 +1,112 @@
+"""GANs in the space of an encoder's features, which are decoded: DP-GAN-MI and DP-GAN-FT.
+
+Both are baselines of Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 4.1, algorithm 2.
+Generator and discriminator are perceptrons between noise and features, and the discriminator takes noisy gradients at
+private features. DP-GAN-MI starts from random weights, DP-GAN-FT from a GAN trained on public features. A record is
+encoded once, on reading.
+
+What differs from the paper: it trains DP-GAN-FT's networks together with the decoder and the decoder's discriminator,
+millions of weights more that take their part of the noise; here the decoder stays as it is. And it picks the best of
+several trainings and of their steps by looking at the result, which would have to be paid for; here one is run to its
+end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from noisegate.methods.adversarial import AdversarialMethod
+from noisegate.methods.encoded_images import EncodedImages
+from noisegate.methods.images import check_image_schema, read_shape
+from noisegate.methods.record_losses import RowInputs, classes_of
+from noisegate.methods.registry import register
+from noisegate.schema import Schema
+from noisegate.settings import Count, ImageSize, Positive, Widths, settings
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from noisegate.features.perceptual import Perceptual
+    from noisegate.models.discriminator_input import DiscriminatorInput
+    from noisegate.models.feature_network import FeatureGenerator
+    from noisegate.models.generator import Generator
+    from noisegate.models.record_model import RecordModel
+    from noisegate.networks.discriminator import Discriminator
+
+
+@settings
+class FeatureGAN(EncodedImages, AdversarialMethod):
+    """What DP-GAN-FT and DP-GAN-MI share."""
+
+    image: ImageSize
+    discriminator_hidden: Widths = (16,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        read_shape(self.image)
+
+    def represent(self, schema: Schema) -> Perceptual:
+        """Returns the encoder, whose features stand for records."""
+        return self.encoding()
+
+    def real_inputs(self, schema: Schema) -> RowInputs:
+        """Returns the map from a feature to entries of size 1."""
+        from noisegate.models.discriminator_input import feature_scale
+
+        scale = feature_scale(self.encoding().dim)
+        return lambda numeric, codes: numeric * scale
+
+    def fake_inputs(self, schema: Schema) -> DiscriminatorInput:
+        """Returns the same for what the generator makes."""
+        from noisegate.models.discriminator_input import encode_features
+
+        return encode_features
+
+    def generator(self, schema: Schema) -> FeatureGenerator:
+        """Returns the generator at its start, on the CPU."""
+        from noisegate.models.feature_network import FeatureNetwork, build_feature_generator
+
+        encoding = self.encoding()
+        design = FeatureNetwork(
+            features=encoding.dim,
+            classes=max(classes_of(schema), 1),
+            latent=self.latent,
+            hidden=self.hidden,
+            nonnegative=encoding.nonnegative,
+        )
+        return build_feature_generator(design, seed=self.seed)
+
+    def discriminator(self, schema: Schema) -> Discriminator:
+        """Returns the discriminator at its start, on the CPU; refuses images of another shape."""
+        from noisegate.networks.discriminator import build_table_discriminator
+
+        check_image_schema(schema, read_shape(self.image), labelled=False)
+        dim, classes, seed = self.encoding().dim, classes_of(schema), self.discriminator_seed
+        return build_table_discriminator(dim, classes, hidden=self.discriminator_hidden, seed=seed)
+
+    def model_of(self, generator: Generator, weights: npt.NDArray[np.float64], schema: Schema) -> RecordModel:
+        """Returns the generator with the decoder."""
+        from noisegate.models.decoded_generator import DecodedGenerator, GeneratedFeatures
+        from noisegate.models.feature_network import FeatureGenerator
+
+        assert isinstance(generator, FeatureGenerator)
+        return DecodedGenerator(
+            source=GeneratedFeatures(generator=generator),
+            decoder=self.checked_decoder(),
+            weights=weights,
+            labelled=schema.layout.label is not None,
+        )
+
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns settings with the digests of encoder and decoder; refuses a decoder that does not fit."""
+        return {"settings": self.stored_with_digests()}
+
+
+@register("dp-gan-mi")
+@settings
+class DPGANInversion(FeatureGAN):
+    """Settings of DP-GAN-MI: see `FeatureGAN`. Both networks start from random weights."""
+
+    discriminator_steps: Count = 1
+    discriminator_learning_rate: Positive = 3e-4

@@ -1,1 +1,0 @@
-"""Private GANs: of records, and of an encoder's features."""

@@ -1,0 +1,135 @@
+"""Methods whose noisy gradients train one thing with settings of its own, and of them those that train a model."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from noisegate.errors import ModelError
+from noisegate.methods.gradient import GradientMethod
+from noisegate.privacy.gradient_plan import GradientPlan, unpacked
+from noisegate.privacy.release import Release
+from noisegate.settings import Count, Fraction, Positive, Seed, settings
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from noisegate.gate.gate import Gate
+    from noisegate.models.record_model import RecordModel
+    from noisegate.models.synthesizer import Synthesizer
+    from noisegate.training.fit import FitState
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@settings
+class DescentMethod(GradientMethod):
+    """Settings of the steps; none of them depends on private data."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"rate": "sampling_probability", "norm": "clip_norm"}
+
+    steps: Count = 500
+    """How many noisy gradients are taken, which is what costs privacy."""
+    sampling_probability: Fraction = 0.05
+    """Poisson sampling probability per step."""
+    clip_norm: Positive = 1.0
+    """L2 norm that the gradient of each record is clipped to."""
+    seed: Seed = 0
+    """Of the public randomness: initial weights, public draws. Never of the samples or the noise."""
+
+    def steps_of(self, name: str, parameters: Shapes, **options: Any) -> GradientPlan:
+        """Returns the plan of the steps, for `gradient_plan`.
+
+        Args:
+            name: What the event and the release are called.
+            parameters: Shape of each parameter that gradients are taken of.
+            options: See `GradientPlan`.
+        """
+        rate, norm = self.sampling_probability, self.clip_norm
+        return GradientPlan(name=name, steps=self.steps, rate=rate, norm=norm, parameters=parameters, **options)
+
+
+@settings
+class GenerativeMethod(DescentMethod):
+    """Base of methods whose training ends with a model of records: nothing is left to be fitted to the release."""
+
+    @abstractmethod
+    def model(self, release: Release, fitting: Any = None) -> RecordModel:
+        """Returns the model in a release.
+
+        Raises:
+            ModelError: if the release is of another method, or does not fit its schema and settings.
+        """
+
+    def notes(self, release: Release) -> dict[str, Any]:
+        """Returns what a report says of the model, beside the steps."""
+        return {}
+
+    def synthesizer(self, release: Release, fitting: Any = None) -> Synthesizer:
+        """Returns the synthesizer in a release; post-processing, which costs no privacy."""
+        from noisegate.models.synthesizer import FitSummary, Synthesizer
+
+        model, notes = self.model(release), self.notes(release)
+        summary = FitSummary(step=self.steps, steps=self.steps, discrepancy=float("inf"), notes=notes)
+        return Synthesizer(release=release, model=model, summary=summary)
+
+    def fit(
+        self,
+        gate: Gate,
+        *,
+        device: str = "auto",
+        report: Callable[[FitState], None] | None = None,
+        convert: Callable[[Any], Any] | None = None,
+    ) -> Synthesizer:
+        """Returns a synthesizer for the records behind `gate`. To keep an interrupted run, use `query` with a folder.
+
+        Args:
+            gate: Private records and a budget, and their number as far as the public knows.
+            device: "auto", "cpu", "cuda" or "mps": where to train.
+            report: Called after every step of the training; its discrepancy is NaN, as there is no distance to a
+                release.
+            convert: Applied to the Arrow tables that `Synthesizer.sample` returns.
+        """
+        from noisegate.devices import choose_device
+        from noisegate.training.fit import FitState
+
+        def after_step(done: int) -> None:
+            if report is not None:
+                report(FitState(step=done, steps=self.steps, discrepancy=float("nan")))
+
+        self.check_gate(gate)
+        release = self.query(gate, report=after_step, device=str(choose_device(device)))
+        return replace(self.synthesizer(release), convert=convert)
+
+
+def shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """Returns the shape of each tensor."""
+    return {name: tuple(value.shape) for name, value in tensors.items()}
+
+
+def weight_shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:
+    """Returns the shape of each parameter of a module, which gradients are taken of."""
+    return shapes_of(dict(module.named_parameters()))
+
+
+def released_arrays(release: Release, name: str, shapes: Shapes, *, what: str) -> dict[str, Tensor]:
+    """Returns the arrays of a release by their names, float32.
+
+    Args:
+        release: Of a gradient method.
+        name: Of the event.
+        shapes: Of each array, in the order of the plan.
+        what: What they are, for the message.
+
+    Raises:
+        ModelError: if the release is of another method, or of other sizes.
+    """
+    import torch
+
+    values, size = release.values.get(name), sum(map(prod, shapes.values()))
+    if values is None or values.size != size:
+        raise ModelError(f"the release has no {what}: it was made by another method or settings.")
+    return {name: torch.from_numpy(array.copy()) for name, array in unpacked(values, shapes).items()}

@@ -1,1 +1,0 @@
-"""DP-HP: mean embeddings of Hermite features."""

@@ -1,0 +1,165 @@
+"""DP-MEPF without public images: the encoder is trained on the private ones, by DP-SGD, at the same gate.
+
+Harder, Jalali Asadabadi, Sutherland and Park (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P, appendix F, and
+the dissertation's: part of the budget trains a classifier, the rest asks for the mean embedding of its activations.
+Here both are one plan: noisy gradients first, then the queries, whose maps hold what was trained. Those maps depend on
+earlier answers alone, and their vectors have norm 1 whatever the weights are, so nothing but the events of the plan is
+paid for.
+
+The classifier is the ConvNet of `networks.convnet`, whose features are the activations after each ReLU. It is released
+with the embedding, which only it can read.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from noisegate.errors import ModelError, OptionError, SchemaError
+from noisegate.methods.generative import released_arrays, weight_shapes
+from noisegate.methods.gradient import GradientMethod, Trainer
+from noisegate.methods.mepf import DPMEPF
+from noisegate.methods.record_losses import label_loss
+from noisegate.methods.registry import register
+from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
+from noisegate.privacy.plan import Budget
+from noisegate.privacy.release import Release
+from noisegate.schema import Schema
+from noisegate.schema.pixels import ImageShape
+from noisegate.settings import Count, Fraction, Share, settings
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from noisegate.features.feature_map import FeatureMap
+    from noisegate.gate.per_example.losses import RecordLoss
+    from noisegate.networks.named import FrozenNetwork
+    from noisegate.training.perceptual_matching import PerceptualMatching
+
+ENCODER = "encoder"
+"""The event of the training, and what is released of it."""
+
+_OWN = "trained"
+_MEAN, _STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
+
+
+@register("dp-mepf-trained")
+@settings
+class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
+    """Settings of DP-MEPF with an encoder of its own; none of them depends on private data.
+
+    They are those of `DPMEPF`, whose `network`, `weights` and `sha256` are not to be given, and those of the encoder.
+    """
+
+    renamed: ClassVar[Mapping[str, str]] = {
+        "encoder_rate": "encoder_sampling_probability",
+        "encoder_norm": "encoder_clip_norm",
+    }
+
+    network: str = _OWN
+    """The encoder."""
+    encoder_width: Count = 32
+    """Channels of each block of the encoder."""
+    encoder_depth: Count = 3
+    """Its blocks."""
+    encoder_steps: Count = 300
+    """How many noisy gradients it is trained with."""
+    encoder_sampling_probability: Fraction = 0.02
+    """Poisson sampling probability per step."""
+    encoder_clip_norm: Share = 1.0
+    """L2 norm that the gradient of each record is clipped to."""
+    encoder_learning_rate: Share = 2e-3
+    """Of Adam."""
+    encoder_share: Share = 1.0
+    """Budget share of the training, beside those of the queries."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.network != _OWN or self.weights is not None or self.sha256 is not None:
+            raise OptionError(f"{self.name} trains its network itself; leave out network, weights and sha256.")
+
+    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
+        """Returns the steps of the encoder and the queries after them; refuses images without a label."""
+        module = self._fresh(schema)
+        queries = self._with(module).sum_queries(schema, budget)
+        return GradientPlan(
+            name=ENCODER,
+            steps=self.encoder_steps,
+            rate=self.encoder_sampling_probability,
+            norm=self.encoder_clip_norm,
+            parameters=weight_shapes(module),
+            queries=tuple(replace(one, feature_map=None) for one in queries),
+            share=self.encoder_share,
+        )
+
+    def loss(self, schema: Schema) -> RecordLoss:
+        """Returns the loss of one image: the cross-entropy of its label."""
+        shape, label = self.shape, schema.layout.label
+        assert label is not None
+
+        def image(numeric: Tensor, codes: Tensor) -> Tensor:
+            rows = numeric.reshape(shape.height, shape.width, shape.channels).permute(2, 0, 1)
+            return (rows.expand(3, -1, -1) - _MEAN[0]) / _STD[0]
+
+        return label_loss(self._fresh(schema), image, label)
+
+    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> Trainer:
+        """Returns Adam on the encoder's weights; see `GradientMethod`."""
+        from noisegate.training.descent import NoisyDescent
+
+        start = dict(self._fresh(schema).named_parameters())
+        return NoisyDescent(start, learning_rate=self.encoder_learning_rate, batch=batch, device=device)
+
+    def queries(self, schema: Schema, budget: Budget, trained: Mapping[str, Tensor]) -> Mapping[str, FeatureMap]:
+        """Returns the maps by the encoder that was trained."""
+        module = self._fresh(schema)
+        module.load_state_dict({name: value.cpu() for name, value in trained.items()})
+        queries = self._with(module).sum_queries(schema, budget)
+        return {query.name: query.feature_map for query in queries}
+
+    def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> PerceptualMatching:
+        """Returns the fit of a release, with the encoder that is in it."""
+        module = self._fresh(release.schema)
+        shapes = weight_shapes(module)
+        module.load_state_dict(released_arrays(release, ENCODER, shapes, what="encoder of this size"))
+        return super(DPMEPFTrained, self._with(module)).fitting(release, device=device)
+
+    def _fresh(self, schema: Schema) -> nn.Module:
+        """Returns the encoder with its weights at the start."""
+        from noisegate.networks.convnet import build_convnet
+
+        label = schema.layout.label
+        if label is None:
+            raise SchemaError(f"{self.name} trains its encoder to tell labels apart; name a label, or take dp-mepf.")
+        shape = self.shape
+        colour = ImageShape(height=shape.height, width=shape.width, channels=3)
+        classes = schema.layout.coded[label].size
+        return build_convnet(colour, classes, width=self.encoder_width, depth=self.encoder_depth, seed=self.seed)
+
+    def _with(self, module: nn.Module) -> DPMEPFTrained:
+        """Returns the same method with an encoder."""
+        from noisegate.networks.convnet import frozen_convnet
+
+        result = copy.copy(self)
+        object.__setattr__(result, "_encoder", frozen_convnet(module, mean=_MEAN, std=_STD))
+        return result
+
+    def public_network(self) -> FrozenNetwork:
+        """Returns the encoder, once it is trained."""
+        network: FrozenNetwork | None = getattr(self, "_encoder", None)
+        if network is None:
+            raise ModelError(f"the feature maps of {self.name} are known once its encoder is trained.")
+        return network
+
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns what is taken as public, for the certificate."""
+        return {"settings": self.to_json()}
+
+    def check_fit(self, device: str) -> None:
+        """Finds what would stop the fit, before any budget is spent; see `DPMEPF`."""
+        from noisegate.devices import choose_device
+
+        choose_device(device)
+        self.fit_settings()

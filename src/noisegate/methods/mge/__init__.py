@@ -1,1 +1,0 @@
-"""DP-MGE: a Gaussian of encoder features, decoded."""

@@ -1,0 +1,168 @@
+"""Pairwise embeddings: noisy counts of all pairs of columns, and a mixture of products that matches them.
+
+The vector of a record is the indicator of its cell in every pair of (binned) columns, in each class of the label: the
+second moment of its one-hot code. Three rounds in one plan: fine histograms of numeric columns, from which cells are
+cut; in wide tables a coarse look at all pairs, from which some are chosen; then counts, one-way tables and pairs.
+
+Its family is fixed low-order marginals under one Gaussian mechanism, and a model fitted by gradient descent: RAP,
+Aydore et al. (ICML 2021), https://arxiv.org/abs/2103.06641; GEM, Liu, Vietri and Wu (NeurIPS 2021),
+https://arxiv.org/abs/2106.07153; PrivSyn, Zhang et al. (USENIX Security 2021), https://arxiv.org/abs/2012.15128.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from noisegate.features.column_groups import check_groups
+from noisegate.methods.method import Method
+from noisegate.methods.registry import register
+from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
+from noisegate.privacy.release import Release
+from noisegate.schema import Schema
+from noisegate.settings import Count, Options, Relative, Seed, TwoOrMore, settings
+from noisegate.training.pairwise import (
+    COARSE,
+    COUNTS,
+    HISTOGRAMS,
+    PAIRS,
+    SCREEN,
+    SINGLES,
+    Design,
+    cells_for,
+    columns_named,
+)
+
+if TYPE_CHECKING:
+    from noisegate.gate.gate import Gate
+    from noisegate.models.mixture import Mixture
+    from noisegate.training.fit import MixtureSettings
+    from noisegate.training.pairwise_fit import PairwiseFit
+
+WIDE = 40
+"""Above this many columns pairs are chosen instead of all being measured."""
+Pair = Annotated[tuple[str, str], Field(strict=False)]
+Triple = Annotated[tuple[str, str, str], Field(strict=False)]
+Pairs = Annotated[tuple[Pair, ...], Field(strict=False), "a list of lists of 2 column names"]
+Triples = Annotated[tuple[Triple, ...], Field(strict=False), "a list of lists of 3 column names"]
+
+
+@register("pairwise")
+@settings
+class Pairwise(Method):
+    """Settings of the pairwise method; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import Budget, Pairwise, Schema
+        >>> from noisegate.schema import Boolean, Integer
+        >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill"), Boolean(name="old")))
+        >>> plan = Pairwise(cells=8).plan(schema, Budget(epsilon=1.0))
+        >>> {event.name: round(event.noise_multiplier, 2) for event in plan.events}
+        {'fine': 16.77, 'coarse': 16.77, 'counts': 37.49, 'one-way': 8.38, 'pairs': 4.48}
+        >>> round(plan.epsilon, 6)
+        1.0
+    """
+
+    seeded_fit = True
+
+    cells: TwoOrMore | None = None
+    """Cells of a numeric column, about; None for a number that follows from ε and the number of columns."""
+    pairs: Literal["auto", "all", "chosen", "none"] | Pairs = "auto"
+    """"all", "chosen" by a coarse noisy look, "none" for one-way tables only, a list of pairs of column names (a
+    workload), or "auto": all, and in tables of more than 40 columns chosen."""
+    most_pairs: Count = 1000
+    """How many pairs are chosen at most."""
+    triples: Triples = ()
+    """Lists of three column names, measured besides."""
+    histograms_share: Relative = 0.1
+    """Budget share of the histograms, half of it for the coarse ones."""
+    screen_share: Relative = 0.1
+    """Budget share of the coarse look at pairs."""
+    counts_share: Relative = 0.01
+    """Budget share of the class counts."""
+    one_way_share: Relative = 0.2
+    """Budget share of the one-way tables."""
+    pairs_share: Relative = 0.7
+    """Budget share of pairs and triples."""
+    fit_options: Options = field(default_factory=dict)
+    """Changes to `noisegate.training.fit.MixtureSettings`; they cannot change the privacy."""
+    seed: Seed = 0
+    """Of the public randomness: the fit's first components. Never of the private noise."""
+
+    def design(self, schema: Schema, epsilon: float) -> Design:
+        """Returns what is asked about a table at a given ε.
+
+        Raises:
+            OptionError: if a column that the settings name is not in the schema.
+        """
+        layout = schema.layout
+        cells = self.cells or cells_for(len(layout.numeric) + len(layout.coded), epsilon)
+        bare = Design(layout=layout, cells=cells, screened=False, most_pairs=self.most_pairs, pairs=())
+        # The label is in every table anyway where its classes are told apart.
+        triples = tuple(
+            tuple(column for column in columns_named(layout, names, "triples") if column != bare.label)
+            for names in self.triples
+        )
+        bare = replace(bare, triples=tuple(dict.fromkeys(triples)))
+        if self.pairs == "none":
+            return bare
+        if not isinstance(self.pairs, str):
+            named = [columns_named(layout, names, "pairs") for names in self.pairs]
+            return replace(bare, pairs=tuple(dict.fromkeys(pair for pair in named if bare.label not in pair)))
+        check_groups(len(bare.columns), f"pairs={self.pairs!r}", "pairs='none', or a list of those that matter")
+        chosen = self.pairs == "chosen" or (self.pairs == "auto" and len(bare.columns) > WIDE)
+        if chosen and len(bare.columns) > 1:
+            return replace(bare, screened=True, pairs=None)
+        return replace(bare, pairs=tuple(combinations(bare.columns, 2)))
+
+    def why(self, schema: Schema, epsilon: float) -> str:
+        """Returns in one sentence what "auto" does with a table, and why."""
+        return f"pairwise: {self.design(schema, epsilon).reason(epsilon)}."
+
+    def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
+        """Returns the calibrated plan, with the design in it. Reads no data."""
+        shares = {
+            HISTOGRAMS: self.histograms_share / 2,
+            COARSE: self.histograms_share / 2,
+            SCREEN: self.screen_share,
+            COUNTS: self.counts_share,
+            SINGLES: self.one_way_share,
+            PAIRS: self.pairs_share,
+        }
+        design = self.design(schema, budget.epsilon)
+        return Plan(queries=design.queries(shares), design=design).calibrate(budget)
+
+    def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
+        """Returns the release: two or three passes over the records, the only times that they are used."""
+        plan = plan or self.plan(gate.schema, gate.budget)
+        design: Design = plan.design
+        stds = {release.query.name: release.noise_std_natural for release in plan.releases}
+        values: dict[str, Any] = {}
+        with gate.open(plan, method=self.name, public={"settings": self.to_json()}) as session:
+            if design.bought:
+                values |= session.ask(design.histograms())
+            if design.screened:
+                values |= session.ask({SCREEN: design.screen(values, stds)})
+            session.ask(design.final(values, stds))
+        return session.release()
+
+    def default_fit(self) -> type[MixtureSettings]:
+        """Returns the class of the settings of a fit."""
+        from noisegate.training.fit import MixtureSettings
+
+        return MixtureSettings
+
+    def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> PairwiseFit:
+        """Returns the fit of a release, ready to run, to save and to restore."""
+        from noisegate.devices import choose_device
+        from noisegate.training.pairwise_fit import PairwiseFit
+
+        design = plan.design if plan else self.design(release.schema, release.certificate.epsilon)
+        return PairwiseFit(design, release, self.fit_settings(), seed=self.seed, device=choose_device(device))
+
+    def model(self, release: Release, fitting: PairwiseFit) -> Mixture:
+        """Returns the mixture that a fit has reached."""
+        return fitting.mixture()

@@ -1,1 +1,0 @@
-"""Pairwise counts of all columns, and a mixture fitted to them."""

@@ -1,0 +1,165 @@
+"""PSG: Private Set Generation.
+
+Chen, Kerkouche and Fritz (NeurIPS 2022), https://arxiv.org/abs/2211.04446. A small set of records is moved until the
+gradient of a classifier's loss on it points where the noisy gradient on the private records does. What is released is
+the set itself, with as many records of each label as was asked for.
+
+What differs from the authors' program: a step draws a true Poisson sample, as many steps run as are accounted (theirs
+runs one round more), every network has a seed of its own, nothing is standardised with moments of private images, and
+numbers stay within their bounds while they are moved. A table has a perceptron in place of the ConvNet; levels of its
+columns are trained as probabilities, and the most probable one is handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from noisegate.errors import OptionError
+from noisegate.methods.generative import GenerativeMethod, released_arrays, weight_shapes
+from noisegate.methods.gradient import Trainer
+from noisegate.methods.images import check_image_schema, read_shape
+from noisegate.methods.record_losses import label_loss, scaled_inputs
+from noisegate.methods.registry import register
+from noisegate.models.classifier_inputs import Inputs, class_label, decode_inputs, inputs_of
+from noisegate.models.point_set import PointSet
+from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
+from noisegate.privacy.plan import Budget
+from noisegate.privacy.release import Release
+from noisegate.schema import CodedColumn, Schema
+from noisegate.schema.pixels import ImageShape
+from noisegate.settings import Count, Fraction, ImageSize, Positive, Unit, Widths, derived, settings
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from noisegate.gate.per_example.losses import RecordLoss
+
+# The event, and the released set.
+SET = "set"
+# Numbers in a set at most, records times inputs: about 1 GiB beside the network.
+MOST_NUMBERS = 2**26
+_START, _PRIOR = 2, 3
+
+
+@register("psg")
+@settings
+class PrivateSetGeneration(GenerativeMethod):
+    """Settings of PSG; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import Budget, PrivateSetGeneration, Schema
+        >>> from noisegate.schema import Boolean, Integer
+        >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
+        >>> plan = PrivateSetGeneration(steps=100, samples_per_class=5).plan(schema, Budget(epsilon=1.0))
+        >>> plan.plan.released, plan.epsilon <= 1.0
+        ({'set': (10, 1)}, True)
+    """
+
+    renamed: ClassVar[Mapping[str, str]] = {"network_rate": "network_learning_rate", "spread": "init_std"}
+
+    samples_per_class: Count = 10
+    """Records of each label in the set."""
+    image: ImageSize | None = None
+    """Height, width and channels of the images; None for a table."""
+    width: Count = 32
+    """Channels of each block of the ConvNet; for images."""
+    depth: Count = 3
+    """Its blocks."""
+    hidden: Widths = (128, 128)
+    """Widths of the perceptron's hidden layers; for tables."""
+    prior: bool = False
+    """Whether a network makes the images from fixed noise (equation 8): they look more like images, and serve less."""
+    steps: Count = 700
+    sampling_probability: Fraction = 256 / 60_000
+    clip_norm: Positive = 0.1
+    batches: Count = 10
+    """Steps between two trainings of the network on the set (K)."""
+    outer: Count = 10
+    """How often that is done before a fresh network takes its place (T)."""
+    epochs: Annotated[int, Field(ge=0), "a whole number, 0 or more"] = 10
+    """Passes over the set in one training of the network (J)."""
+    network_learning_rate: Positive = 0.01
+    """Of these trainings."""
+    learning_rate: Positive = derived(lambda given: 0.01 if given["prior"] else 1.0)
+    """Of the set; with `prior` of Adam on the weights of the network that makes it."""
+    momentum: Unit = 0.5
+    """Of the set."""
+    init_std: Positive = 0.6
+    """Standard deviation of the set at its start, in units of half a column's range."""
+    centre: Unit = 0.0
+    """Position between the bounds of a numeric column that counts as nothing: 0.5 if unknown, 0 for ink on a page."""
+
+    def __post_init__(self) -> None:
+        shape = None if self.image is None else read_shape(self.image)
+        if self.prior and (shape is None or shape.height % 4 or shape.width % 4):
+            raise OptionError(f"prior=True needs images whose sides are multiples of 4, not image={self.image!r}.")
+
+    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
+        """Returns the steps; refuses a schema without a label of two levels, and sets that are too large."""
+        inputs, records = self._inputs(schema), self.samples_per_class * _label(schema).size
+        if records * len(inputs.names) > MOST_NUMBERS:
+            raise OptionError(
+                f"samples_per_class={self.samples_per_class}: a set of {records:,} records of {len(inputs.names):,} "
+                f"numbers each is more than the {MOST_NUMBERS:,} that are held in memory; lower it."
+            )
+        return self.steps_of(SET, weight_shapes(self.network(schema, 0)), trained={SET: (records, len(inputs.names))})
+
+    def loss(self, schema: Schema) -> RecordLoss:
+        """Returns the cross-entropy of a record's label, by the network."""
+        assert schema.layout.label is not None
+        return label_loss(self.network(schema, 0), scaled_inputs(self._inputs(schema), schema), schema.layout.label)
+
+    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> Trainer:
+        """Returns the set at its start; `batch` does not matter, as only the directions of gradients do."""
+        import torch
+
+        from noisegate.training.set_training import SetSchedule, SetTraining
+        from noisegate.training.synthetic_set import FreeRecords, SyntheticSet, prior_images
+
+        schedule = SetSchedule(self.batches, self.outer, self.epochs, self.network_learning_rate, self.seed)
+        labels = torch.arange(_label(schema).size).repeat_interleave(self.samples_per_class).to(device)
+        seed, rate = schedule.stream(_START, 0), self.learning_rate
+        synthetic: SyntheticSet
+        if self.prior:
+            shape, seeds = read_shape(self.image), (schedule.stream(_PRIOR, 0), seed)
+            synthetic = prior_images(shape, labels, centre=self.centre, learning_rate=rate, seeds=seeds, device=device)
+        else:
+            inputs, std, momentum = self._inputs(schema), self.init_std, self.momentum
+            synthetic = FreeRecords(
+                inputs, len(labels), init_std=std, learning_rate=rate, momentum=momentum, seed=seed, device=device
+            )
+        return SetTraining(schedule, self.steps, synthetic, labels, lambda seed: self.network(schema, seed).to(device))
+
+    def network(self, schema: Schema, seed: int) -> nn.Module:
+        """Returns the classifier with fresh weights, from rows of inputs to logits, in float32 on the CPU."""
+        from noisegate.networks.convnet import build_row_convnet
+        from noisegate.networks.perceptron import build_perceptron
+
+        classes = _label(schema).size
+        if self.image is not None:
+            return build_row_convnet(read_shape(self.image), classes, width=self.width, depth=self.depth, seed=seed)
+        row = ImageShape(height=1, width=len(self._inputs(schema).names))
+        return build_perceptron(row, classes, hidden=self.hidden, seed=seed)
+
+    def model(self, release: Release, fitting: Any = None) -> PointSet:
+        """Returns the released set, to be drawn from."""
+        schema, inputs = release.schema, self._inputs(release.schema)
+        labels = np.repeat(np.arange(_label(schema).size), self.samples_per_class)
+        shape = len(labels), len(inputs.names)
+        what = f"set of {shape[0]} records of {shape[1]} numbers"
+        values = released_arrays(release, SET, {SET: shape}, what=what)[SET].double().numpy()
+        return PointSet(records=decode_inputs(values, inputs, schema, labels), label=schema.layout.label)
+
+    def _inputs(self, schema: Schema) -> Inputs:
+        if self.image is not None:
+            check_image_schema(schema, read_shape(self.image))
+        _label(schema)
+        return inputs_of(schema, centre=self.centre, otherwise="there is nothing to make a set of")
+
+
+def _label(schema: Schema) -> CodedColumn:
+    return class_label(schema, "psg makes a set for each label: name a column with levels as the label of the schema.")

@@ -1,1 +1,0 @@
-"""Private Set Generation: a small set of records whose gradients match noisy ones."""

@@ -1,0 +1,101 @@
+"""Names to methods: ours, and those of installed packages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noisegate.errors import OptionError
+from noisegate.methods.method import Method
+from noisegate.privacy.certificate import Certificate
+from noisegate.schema import Schema
+from noisegate.settings import Registry
+
+AUTO = "auto"
+"""The choice that a data steward need not make: a method and its settings, from public facts alone.
+
+For a table it is the pairwise method; what is left to choose is how many cells and which pairs, and that follows from ε
+and the number and kinds of the columns. On the tables it was developed on, neither fewer queries (one-way tables only)
+nor another method did better at any ε from 0.01 to 10; see docs/choosing.md. For images it is one that makes images.
+"""
+_TABLES, _IMAGES = "pairwise", "joint"
+
+METHODS: Registry[Method] = Registry("noisegate.methods", "method")
+register = METHODS.register
+
+
+def method_named(name: Any, schema: Schema | None = None, *, makes: str | None = None) -> type[Method]:
+    """Returns the method called `name`; "auto" is the one that does best for the records of a schema, or for tables.
+
+    Args:
+        name: Of the method, or "auto".
+        schema: Of the records, or None.
+        makes: What must come out: "records" where a classifier is of no use.
+
+    Raises:
+        OptionError: if there is none, or it makes something else.
+    """
+    if name == AUTO:
+        name = _TABLES if schema is None or schema.images is None else _IMAGES
+    if not isinstance(name, str):
+        raise OptionError(f"method={name!r} must be the name of a method, such as 'pairwise'.")
+    method = METHODS.find(name, AUTO)
+    if makes not in (None, method.makes):
+        raise OptionError(
+            f"method={name!r} trains a classifier and makes no records; take noisegate.LocallyLinearMaps or "
+            f"`noisegate fit --method {name}` for it, or another method for records."
+        )
+    return method
+
+
+def make_method(name: Any, settings: Mapping[str, Any]) -> Method:
+    """Returns the method called `name`, with some of its settings changed.
+
+    Raises:
+        OptionError: if there is no such method or setting, or a value is unusable.
+    """
+    return method_named(name)(**settings)
+
+
+def make_for(name: Any, schema: Schema, settings: Mapping[str, Any]) -> Method:
+    """Returns the method called `name` for the records of a schema, with some of its settings changed.
+
+    Args:
+        name: Of the method, or "auto".
+        schema: Of the records; where they are images, settings that follow from it need not be given.
+        settings: By name.
+
+    Raises:
+        OptionError: if there is no such method or setting, or a value is unusable.
+
+    Examples:
+        >>> from noisegate.methods.registry import make_for
+        >>> from noisegate.schema import pixel_schema
+        >>> method = make_for("auto", pixel_schema(8, 8), {"pixels": 100})
+        >>> method.name, method.image, method.pixels
+        ('joint', (8, 8, 1), 100)
+    """
+    return method_named(name, schema).for_schema(schema, settings)
+
+
+def method_of(certificate: Certificate, *, seed: int | None = None) -> Method:
+    """Returns the method, with its settings, that a certificate speaks of.
+
+    Args:
+        certificate: Of a release.
+        seed: What the fit of the release is to draw from, instead of the seed of the release; None for that one.
+
+    Raises:
+        OptionError: if there is no such method, or the queries themselves were drawn from the seed of the release, and
+            `seed` is another.
+        ModelError: if a setting is not known.
+    """
+    method, settings = method_named(certificate.method), certificate.public.get("settings", {})
+    if seed is not None and seed != settings.get("seed"):
+        if not method.seeded_fit:
+            raise OptionError(
+                f"--seed {seed}: what was released was asked with seed {settings.get('seed')}, and can only be fitted "
+                "with that; leave --seed out."
+            )
+        settings = {**settings, "seed": seed}
+    return method.from_json(settings)

@@ -1,0 +1,1 @@
+"""What is sampled, saved and loaded."""

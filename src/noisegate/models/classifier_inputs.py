@@ -1,0 +1,194 @@
+"""A record as the vector that a classifier sees: a fixed public map of the schema, the label left out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import SchemaError
+from noisegate.schema import CodedColumn, EncodedTable, Schema
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """Maps an encoded record to its inputs, a vector about as long as 1 at most.
+
+    A numeric column gives twice its distance from `centre`, 0 where it is missing; one that may be missing gives one
+    more input that says so. A column with levels gives one input for each. All are divided by the square root of the
+    number of columns.
+
+    Attributes:
+        names: What each input is called: the column, ``column is missing``, or ``column = level``.
+        numeric: Number of numeric columns.
+        absent: Those of them that may be missing.
+        coded: How many levels each column with levels has, the label left out.
+        centre: The position in [0, 1] that counts as nothing: 0 for ink on an empty page, 0.5 where nothing is known.
+    """
+
+    names: tuple[str, ...]
+    numeric: int
+    absent: tuple[int, ...]
+    coded: tuple[int, ...]
+    centre: float
+
+    @property
+    def scale(self) -> float:
+        """What all inputs are multiplied by."""
+        return 1 / math.sqrt(self.numeric + len(self.coded))
+
+    @property
+    def gradients(self) -> npt.NDArray[np.float32]:
+        """How much each input grows while its column goes from its lower to its upper bound, or the level comes up."""
+        gradients = np.full(len(self.names), self.scale, dtype=np.float32)
+        gradients[: self.numeric] *= 2
+        return gradients
+
+    def __call__(self, numeric: Tensor, codes: Tensor) -> Tensor:
+        """Returns the inputs of one record, or of many along the leading axes.
+
+        Args:
+            numeric: Positions of the numeric columns in [0, 1], NaN where missing, (…, columns).
+            codes: Of the columns with levels, the label left out, (…, columns).
+
+        Returns:
+            The inputs in the type of `numeric`, (…, inputs).
+        """
+        import torch
+
+        missing = torch.isnan(numeric)
+        parts = [torch.where(missing, 0.0, 2 * (numeric - self.centre))]
+        parts += [missing[..., column : column + 1].to(numeric.dtype) for column in self.absent]
+        levels = [torch.arange(size, device=codes.device) for size in self.coded]
+        parts += [(codes[..., column, None] == level).to(numeric.dtype) for column, level in enumerate(levels)]
+        return torch.cat(parts, dim=-1) * self.scale
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class InputFeatures:
+    """The inputs of a row as a feature map of norm 1.
+
+    It adds nothing up over columns, so a row's vector is a function of that row alone, bit for bit.
+
+    Attributes:
+        inputs: Of the schema.
+        coded: Places of the coded columns that are no label.
+    """
+
+    inputs: Inputs
+    coded: tuple[int, ...]
+
+    norm: float = 1.0
+    nonnegative: bool = False
+
+    @property
+    def dim(self) -> int:
+        """Length of the vector."""
+        return len(self.inputs.names)
+
+    def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
+        """Returns vectors, float32 (rows, dim)."""
+        import torch
+
+        numeric = torch.from_numpy(records.numeric.astype(np.float32))
+        found = self.inputs(numeric, torch.from_numpy(records.codes[:, list(self.coded)].astype(np.int64)))
+        vectors: npt.NDArray[np.float32] = found.numpy()
+        return vectors
+
+
+def inputs_of(schema: Schema, *, centre: float, otherwise: str = "") -> Inputs:
+    """Returns the inputs of the records of `schema`; the label, if there is one, is none of them.
+
+    Args:
+        schema: The columns.
+        centre: The position in [0, 1] of a numeric column that counts as nothing.
+        otherwise: Where there must be an input, what is wrong if there is none.
+
+    Raises:
+        SchemaError: if there must be an input, and is none.
+    """
+    layout = schema.layout
+    coded = [column for j, column in enumerate(layout.coded) if j != layout.label]
+    absent = tuple(j for j, column in enumerate(layout.numeric) if column.missing)
+    names = [column.name for column in layout.numeric]
+    names += [f"{layout.numeric[j].name} is missing" for j in absent]
+    for column in coded:
+        names += [f"{column.name} = {level}" for level in column.levels]
+        names += [f"{column.name} is missing"] * column.missing
+    if otherwise and not names:
+        raise SchemaError(f"the schema has no column besides the label; {otherwise}.")
+    return Inputs(
+        names=tuple(names),
+        numeric=len(layout.numeric),
+        absent=absent,
+        coded=tuple(column.size for column in coded),
+        centre=centre,
+    )
+
+
+def input_features(schema: Schema, *, otherwise: str) -> InputFeatures:
+    """Returns the inputs of a schema as a feature map.
+
+    Raises:
+        SchemaError: if there is no column besides the label; it ends with `otherwise`.
+    """
+    layout, inputs = schema.layout, inputs_of(schema, centre=0.5, otherwise=otherwise)
+    return InputFeatures(inputs=inputs, coded=tuple(j for j in range(len(layout.coded)) if j != layout.label))
+
+
+def class_label(schema: Schema, missing: str) -> CodedColumn:
+    """Returns the label of a schema that has classes to tell apart.
+
+    Args:
+        schema: The columns.
+        missing: The message where there is none.
+
+    Raises:
+        SchemaError: if there is none, it may be missing, or it has fewer than two levels.
+    """
+    layout = schema.layout
+    if layout.label is None:
+        raise SchemaError(missing)
+    label = layout.coded[layout.label]
+    if label.missing or len(label.levels) < 2:
+        raise SchemaError(f"the label {label.name!r} must have two levels or more, and may not be missing.")
+    return label
+
+
+def decode_inputs(
+    values: npt.NDArray[np.float64], inputs: Inputs, schema: Schema, labels: npt.NDArray[np.integer[Any]]
+) -> EncodedTable:
+    """Returns the most probable records behind inputs over their scale: the inverse of `Inputs`.
+
+    Args:
+        values: (records, inputs).
+        inputs: The columns without the label.
+        schema: The columns.
+        labels: Codes of the label, (records,).
+
+    Returns:
+        Numbers at their positions, missing where that is the more probable; of levels the most probable one.
+    """
+    layout, gaps = schema.layout, len(inputs.absent)
+    numeric = values[:, : inputs.numeric]
+    absent = values[:, inputs.numeric : inputs.numeric + gaps]
+    # What stands for a column is its number times the chance that it is there.
+    there = np.ones_like(numeric)
+    there[:, list(inputs.absent)] = 1 - np.minimum(absent, 0.5)
+    positions = np.clip(inputs.centre + numeric / there / 2, 0.0, 1.0)
+    positions[:, list(inputs.absent)] = np.where(absent > 0.5, np.nan, positions[:, list(inputs.absent)])
+    codes = np.empty((len(values), len(layout.coded)), dtype=np.int32)
+    start = inputs.numeric + gaps
+    for place, column in enumerate(layout.coded):
+        if place == layout.label:
+            codes[:, place] = labels
+            continue
+        codes[:, place] = values[:, start : start + column.size].argmax(axis=1)
+        start += column.size
+    return EncodedTable(positions, codes)

@@ -1,0 +1,144 @@
+"""A graphical model of records as one conditional table for each column: drawn from column by column, with NumPy alone.
+
+A graphical model whose graph is triangulated is a Bayesian network along the reverse of its elimination order: each
+column depends on those of its neighbours that come before it, which form a clique. So the fitted model needs no
+inference any more, and neither the package that fitted it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.features.binning import NumericBins
+from noisegate.models.record_model import Array
+from noisegate.schema import EncodedTable, Schema
+from noisegate.seeds import uniform
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Conditional:
+    """The distribution of one column given others.
+
+    Attributes:
+        column: Column number, numeric columns first.
+        parents: The columns that it depends on.
+        probabilities: One axis for each parent and a last one for the column's cells, along which they sum to 1.
+
+    Raises:
+        ValueError: if the probabilities are none, or have another number of axes.
+    """
+
+    column: int
+    parents: tuple[int, ...]
+    probabilities: npt.NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        values = self.probabilities
+        if values.ndim != len(self.parents) + 1 or not values.size:
+            raise ValueError(f"column {self.column}: a table of shape {values.shape} for {len(self.parents)} parents")
+        if not (np.isfinite(values).all() and (values >= 0).all() and np.allclose(values.sum(axis=-1), 1, atol=1e-6)):
+            raise ValueError(f"column {self.column}: the table holds no probabilities")
+
+    def draw(self, cells: npt.NDArray[np.int32], uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+        """Returns a cell for each record.
+
+        Args:
+            cells: The cells of all columns, (columns, rows), of which the parents' are drawn already.
+            uniform: In [0, 1), (rows,).
+        """
+        size = self.probabilities.shape[-1]
+        cumulative = self.probabilities.reshape(-1, size).cumsum(axis=1)
+        cumulative[:, -1] = 1
+        given = np.zeros(len(uniform), dtype=np.int64)
+        for parent, parent_size in zip(self.parents, self.probabilities.shape, strict=False):
+            given = given * parent_size + cells[parent]
+        # One sorted sequence for all rows of the table: row r lies in [r, r + 1].
+        sequence = (cumulative + np.arange(len(cumulative))[:, None]).ravel()
+        found = np.searchsorted(sequence, given + uniform, side="right") - given * size
+        chosen: npt.NDArray[np.int32] = np.clip(found, 0, size - 1).astype(np.int32)
+        return chosen
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GraphicalModel:
+    """Conditional tables in an order in which parents come first.
+
+    Attributes:
+        bins: Cells of each numeric column; inside a cell, values are uniform.
+        coded: Number of codes of each coded column.
+        factors: One for each column, parents first.
+
+    Raises:
+        ValueError: if a column has no factor or two, a parent comes later, or a table has another shape.
+    """
+
+    bins: tuple[NumericBins, ...]
+    coded: tuple[int, ...]
+    factors: tuple[Conditional, ...]
+
+    kind: ClassVar[str] = "graphical"
+
+    def __post_init__(self) -> None:
+        sizes = (*(bins.size for bins in self.bins), *self.coded)
+        known: set[int] = set()
+        for factor in self.factors:
+            shape = tuple(sizes[column] for column in (*factor.parents, factor.column))
+            if not known.issuperset(factor.parents) or factor.probabilities.shape != shape:
+                raise ValueError(f"the table of column {factor.column} does not fit the columns that it depends on")
+            known.add(factor.column)
+        if sorted(known) != list(range(len(sizes))) or len(self.factors) != len(sizes):
+            raise ValueError(f"{len(self.factors)} tables for {len(sizes)} columns; each column has one")
+
+    def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
+        """Returns `rows` independent records; `random` is public randomness, on the CPU."""
+        cells = np.zeros((len(self.factors), rows), dtype=np.int32)
+        for factor in self.factors:
+            cells[factor.column] = factor.draw(cells, uniform(random, rows))
+        numeric = np.empty((rows, len(self.bins)))
+        for place, bins in enumerate(self.bins):
+            ends = np.asarray((0.0, *bins.cuts, 1.0))
+            missing = [np.nan] * bins.nullable
+            low, high = np.append(ends[:-1], missing), np.append(ends[1:], missing)
+            numeric[:, place] = low[cells[place]] + uniform(random, rows) * (high - low)[cells[place]]
+        return EncodedTable(numeric, np.ascontiguousarray(cells[len(self.bins) :].T))
+
+    def tensors(self) -> dict[str, Array]:
+        """Returns the tables and the cuts."""
+        tables = {f"table/{factor.column}": factor.probabilities for factor in self.factors}
+        return {**tables, **{f"cuts/{place}": np.asarray(bins.cuts) for place, bins in enumerate(self.bins)}}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the order of the columns, and what each depends on."""
+        return {"factors": [{"column": factor.column, "parents": list(factor.parents)} for factor in self.factors]}
+
+    @classmethod
+    def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+        """Returns the model that `tensors` and `to_json` describe.
+
+        Raises:
+            KeyError, TypeError, ValueError: if they describe none.
+        """
+        layout = schema.layout
+        return cls(
+            bins=tuple(
+                NumericBins(cuts=tuple(tensors[f"cuts/{place}"].tolist()), nullable=column.missing)
+                for place, column in enumerate(layout.numeric)
+            ),
+            coded=tuple(column.size for column in layout.coded),
+            factors=tuple(
+                Conditional(
+                    column=int(factor["column"]),
+                    parents=tuple(int(parent) for parent in factor["parents"]),
+                    probabilities=tensors[f"table/{factor['column']}"].astype(np.float64),
+                )
+                for factor in description["factors"]
+            ),
+        )

@@ -1,0 +1,170 @@
+"""Image generators: noise and a label in, one image out, as pixel intensities in [0, 1].
+
+The two networks of DP-MERF and DP-HP (Harder et al. 2021; Vinaroz et al. 2022), with their widths as settings, and one
+that convolves before it enlarges (Shi et al. 2016), which on a CPU costs less than half for as many channels.
+Batch normalisation mixes the rows of a batch. That is harmless here, on the public side, but a network in training
+mode gives other images than in evaluation mode, which is the one that is sampled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from noisegate.models.generator import Generator
+from noisegate.models.image_network import ImageKind, ImageNetwork
+
+# Drawings are mostly background: a start at 0.12 saves the steps that darken a grey image. Others soon leave it.
+_START = -2.0
+
+
+class ImageGenerator(Generator):
+    """What the image generators share: their noise, their label, their output.
+
+    Args:
+        network: Its design.
+        classes: Number of labels.
+        logits: From noise and one-hot label, (rows, latent + classes), to logits, (rows, channels, height, width).
+    """
+
+    def __init__(self, network: ImageNetwork, classes: int, logits: nn.Module) -> None:
+        super().__init__()
+        self.network, self.classes = network, classes
+        self.logits = logits
+
+    def noise(self, rows: int, random: torch.Generator) -> Tensor:
+        """Returns standard normal noise from public randomness, (rows, latent), on the CPU."""
+        return torch.randn(rows, self.network.latent, generator=random)
+
+    def forward(self, noise: Tensor, labels: Tensor) -> Tensor:
+        """Returns intensities, (rows, height · width · channels), in the order of `pixel_schema`.
+
+        Args:
+            noise: (rows, latent).
+            labels: (rows,) int64.
+        """
+        one_hot = nn.functional.one_hot(labels, self.classes).to(noise.dtype)
+        images: Tensor = self.logits(torch.cat([noise, one_hot], dim=1)).sigmoid()
+        return images.permute(0, 2, 3, 1).flatten(1)
+
+
+class UpBlock(nn.Module):
+    """Doubles height and width, from `entering` to `channels` channels."""
+
+    def __init__(self, entering: int, channels: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.BatchNorm2d(entering),
+            nn.ReLU(),
+            nn.Upsample(scale_factor=2),
+            nn.Conv2d(entering, channels, 3, padding=1),
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, padding=1),
+        )
+        # The convolution first: a quarter of the work, and the same numbers.
+        self.past = nn.Sequential(nn.Conv2d(entering, channels, 1), nn.Upsample(scale_factor=2))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Returns (rows, channels, 2 height, 2 width)."""
+        activations: Tensor = self.body(images) + self.past(images)
+        return activations
+
+
+class Doubled(nn.Module):
+    """Twice its input: from the argument of a tanh to that of a sigmoid."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Returns twice `values`."""
+        return 2 * values
+
+
+def build_image_generator(network: ImageNetwork, classes: int, *, seed: int) -> ImageGenerator:
+    """Returns an untrained generator of images with `classes` labels; the same seed gives the same weights."""
+    build = _BUILDERS[network.kind]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return ImageGenerator(network, classes, build(network, [network.latent + classes, *network.hidden]))
+
+
+def _convolutional(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
+    """The papers' ConvCondGen: fully connected to a quarter of the size, then twice doubled and convolved."""
+    deep, shallow = network.channels
+    height, width = network.shape.height // network.scale, network.shape.width // network.scale
+    last = nn.Conv2d(shallow, network.shape.channels, 5, padding=2)
+    assert last.bias is not None
+    nn.init.constant_(last.bias, _START)
+    layers = [
+        *_dense(widths),
+        nn.Linear(widths[-1], deep * height * width),
+        nn.BatchNorm1d(deep * height * width),
+        nn.Unflatten(1, (deep, height, width)),
+        nn.UpsamplingBilinear2d(scale_factor=2),
+        nn.Conv2d(deep, shallow, 5, padding=2),
+        nn.ReLU(),
+        nn.UpsamplingBilinear2d(scale_factor=2),
+        last,
+    ]
+    # The same numbers in another order in memory: about twice as fast on a CPU.
+    return nn.Sequential(*layers).to(memory_format=torch.channels_last)
+
+
+def _fully_connected(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
+    shape = network.shape
+    last = nn.Linear(widths[-1], shape.size)
+    nn.init.constant_(last.bias, _START)
+    return nn.Sequential(*_dense(widths), last, nn.Unflatten(1, (shape.channels, shape.height, shape.width)))
+
+
+def _sub_pixel(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
+    """Fully connected to the smallest picture, then convolved to four times the channels, which become 2 x 2 pixels."""
+    first, shape = network.channels[0], network.shape
+    height, width = shape.height // network.scale, shape.width // network.scale
+    size = first * height * width
+    layers = [*_dense(widths), nn.Linear(widths[-1], size), nn.BatchNorm1d(size), nn.ReLU()]
+    layers.append(nn.Unflatten(1, (first, height, width)))
+    for wide, narrow in pairwise(network.channels):
+        layers += [nn.Conv2d(wide, 4 * narrow, 3, padding=1), nn.PixelShuffle(2), nn.BatchNorm2d(narrow), nn.ReLU()]
+    last = nn.Conv2d(network.channels[-1], 4 * shape.channels, 5, padding=2)
+    assert last.bias is not None
+    nn.init.constant_(last.bias, _START)
+    return nn.Sequential(*layers, last, nn.PixelShuffle(2)).to(memory_format=torch.channels_last)
+
+
+def _residual(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
+    """DP-MEPF's public code (Harder et al. 2023): blocks that double the image.
+
+    A transposed convolution of the noise to the smallest picture, then blocks of batch normalisation, ReLU, nearest-
+    neighbour doubling and two 3 x 3 convolutions, led past by a 1 x 1 convolution that is doubled, and a last 3 x 3
+    convolution. Its output there is (tanh x + 1)/2, which is the sigmoid of 2x.
+    """
+    dense = _dense(widths)  # first: the order in which layers are made decides their random weights
+    shape, sizes, entering = network.shape, network.channels, widths[-1]
+    side = (shape.height // network.scale, shape.width // network.scale)
+    layers: list[nn.Module] = [nn.Unflatten(1, (entering, 1, 1)), nn.ConvTranspose2d(entering, sizes[0], side)]
+    layers += [UpBlock(wide, narrow) for wide, narrow in pairwise(sizes)]
+    layers += [nn.BatchNorm2d(sizes[-1]), nn.ReLU(), nn.Conv2d(sizes[-1], shape.channels, 3, padding=1), Doubled()]
+    for layer in nn.ModuleList(layers).modules():
+        if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d):
+            nn.init.xavier_uniform_(layer.weight)
+            assert layer.bias is not None
+            nn.init.zeros_(layer.bias)
+    return nn.Sequential(*dense, *(layer.to(memory_format=torch.channels_last) for layer in layers))
+
+
+def _dense(widths: Sequence[int]) -> list[nn.Module]:
+    layers: list[nn.Module] = []
+    for wide, narrow in pairwise(widths):
+        layers += [nn.Linear(wide, narrow), nn.BatchNorm1d(narrow), nn.ReLU()]
+    return layers
+
+
+_BUILDERS: Mapping[ImageKind, Callable[[ImageNetwork, Sequence[int]], nn.Sequential]] = {
+    "convolutional": _convolutional,
+    "fully-connected": _fully_connected,
+    "sub-pixel": _sub_pixel,
+    "residual": _residual,
+}

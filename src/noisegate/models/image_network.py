@@ -1,0 +1,79 @@
+"""The design of an image network, apart from the network itself: known, checked and printed without loading torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from noisegate.errors import OptionError
+from noisegate.schema.pixels import ImageShape
+
+ImageKind: TypeAlias = Literal["convolutional", "fully-connected", "sub-pixel", "residual"]
+
+IMAGE_KINDS: tuple[ImageKind, ...] = get_args(ImageKind)
+
+SCALE = 4
+"""The convolutional network starts at this fraction of the image's height and width, and doubles them twice."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageNetwork:
+    """What an image generator is made of.
+
+    Attributes:
+        shape: Of the images.
+        kind: "convolutional", "fully-connected", "sub-pixel" or "residual".
+        latent: Length of the noise vector.
+        hidden: Widths of the fully connected layers before the image.
+        channels: Of "convolutional", at a quarter and at half of the image's size. Of "sub-pixel", at every size before
+            the image's, each half of the next; as many as there are doublings. Of "residual", at
+            every size, the image's too. Unused by the other.
+
+    Raises:
+        OptionError: if such a network cannot make such images.
+    """
+
+    shape: ImageShape
+    kind: ImageKind
+    latent: int
+    hidden: tuple[int, ...]
+    channels: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.kind not in IMAGE_KINDS:
+            raise OptionError(f"generator={self.kind!r} makes no images; choose one of {', '.join(IMAGE_KINDS)}.")
+        if self.kind == "fully-connected":
+            return
+        if self.kind == "convolutional" and len(self.channels) != 2:
+            raise OptionError(
+                f"channels={list(self.channels)}: generator='convolutional' needs two numbers, as in (16, 8)."
+            )
+        if not self.channels:
+            raise OptionError("channels=[]: generator='sub-pixel' needs a number for each doubling, as in (64, 32).")
+        if self.shape.height % self.scale or self.shape.width % self.scale:
+            raise OptionError(
+                f"image={self.shape}: for generator={self.kind!r} height and width must be multiples of {self.scale}; "
+                "pad the images, or use generator='fully-connected'."
+            )
+
+    @property
+    def scale(self) -> int:
+        """How many times smaller the first picture of a network of convolutions is than the image."""
+        return 1 << (len(self.channels) - (self.kind == "residual"))
+
+
+def sub_pixel_channels(shape: ImageShape) -> tuple[int, ...]:
+    """Returns channels of a "sub-pixel" network: its first picture is at most 14 pixels wide."""
+    channels = [32, 16]
+    while max(shape.height, shape.width) >> len(channels) > 14:
+        channels.insert(0, min(2 * channels[0], 256))
+    return tuple(channels)
+
+
+def residual_channels(shape: ImageShape) -> tuple[int, ...]:
+    """Returns channels of a "residual" network: 512, 256, 128, 64 at 32 pixels, as in DP-MEPF's code."""
+    channels, height, width = [64], shape.height, shape.width
+    while not (height % 2 or width % 2) and min(height, width) >= 8:
+        height, width = height // 2, width // 2
+        channels.insert(0, min(2 * channels[0], 1024))
+    return tuple(channels)

@@ -1,0 +1,240 @@
+"""A mixture of product distributions: given its component, the cells of a record are independent.
+
+So marginals, the probability of a record and conditional distributions are sums over components, in closed form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.features.binning import NumericBins
+from noisegate.models.choice import MOST_GROUPS, Choice, stratified_uniforms
+from noisegate.models.record_model import Array
+from noisegate.models.within_cell import WithinCell
+from noisegate.schema import EncodedTable, Layout, Region, Schema
+
+if TYPE_CHECKING:
+    import torch
+
+_BLOCK = 2**21  # numbers of a block of rows x components
+_MOST_COLUMNS = 4
+
+Floats = npt.NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mixture:
+    """K components, each with one distribution over the cells of every column.
+
+    Attributes:
+        layout: The columns; numeric ones come first, then coded ones, the label among them.
+        within: For each numeric column, its bins and where in them values lie.
+        weights: Share of each component, (K,).
+        probabilities: For each column, (K, cells); a row sums to 1.
+    """
+
+    layout: Layout
+    within: tuple[WithinCell, ...]
+    weights: Floats
+    probabilities: tuple[Floats, ...]
+
+    kind: ClassVar[str] = "mixture"
+
+    def __post_init__(self) -> None:
+        shapes = tuple(np.shape(table) for table in self.probabilities)
+        expected = tuple((len(self.weights), size) for size in self.sizes)
+        if shapes != expected or not 1 <= len(self.weights) <= MOST_GROUPS:
+            raise ValueError(f"expected probabilities of shape {expected}, found {shapes}")
+        for masses in (self.weights[None], *self.probabilities):
+            if not ((masses >= 0).all() and np.allclose(masses.sum(axis=1, dtype=np.float64), 1, atol=1e-3)):
+                raise ValueError("weights and probabilities must not be negative and must sum to 1")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of cells of each column, numeric ones first."""
+        return (*(cells.bins.size for cells in self.within), *(column.size for column in self.layout.coded))
+
+    def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
+        """Returns `rows` records, spread out over the mixture; `random` is public randomness, on the CPU.
+
+        Each record alone is a draw from the mixture, so the expected share of records in any set is its probability.
+        Together they are not independent but negatively dependent, as in a stratified survey: components come in their
+        expected numbers up to one, and so do the cells of each column in the records of a component up to two. What is
+        counted over several columns varies at most n / (n - 1) times as much as in independent records of a component,
+        n their number, and mostly less (Stein, 1987; Owen, 1997). Records come in random order.
+
+        Args:
+            rows: Number of records.
+            random: Same seed, same records.
+        """
+        whole = np.zeros(rows, dtype=np.int64)
+        component = self._components.pick(whole, stratified_uniforms(whole, random, systematic=True))
+        cells = [
+            choice.pick(component, stratified_uniforms(component, random)) - component * size
+            for choice, size in zip(self._choices, self.sizes, strict=True)
+        ]
+        numeric = np.empty((rows, len(self.within)))
+        for place, within in enumerate(self.within):
+            numeric[:, place] = within.draw(cells[place], random)
+        codes = np.empty((rows, len(self.layout.coded)), dtype=np.int32)
+        for place, chosen in enumerate(cells[len(self.within) :]):
+            codes[:, place] = chosen
+        return EncodedTable(numeric, codes)
+
+    def cells(self, records: EncodedTable) -> npt.NDArray[np.int32]:
+        """Returns the cell of each record in each column, (rows, columns)."""
+        numeric = [within.bins.codes(records.numeric[:, place]) for place, within in enumerate(self.within)]
+        return np.stack([*numeric, *records.codes.T], axis=1)
+
+    def log_probability(self, cells: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
+        """Returns the natural logarithm of the probability of each row of cells, (rows,); -inf where it is zero.
+
+        Args:
+            cells: As `cells` gives them, (rows, columns).
+        """
+        with np.errstate(divide="ignore"):
+            tables = [np.log(table.T) for table in self._tables]
+            weights = np.log(self._weights)
+        rows = max(_BLOCK // len(weights), 1)
+        parts = [_log_sum(cells[start : start + rows], tables, weights) for start in range(0, len(cells), rows)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def marginal(self, columns: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Returns the joint distribution of one to four columns, shaped by their numbers of cells.
+
+        Args:
+            columns: Distinct numbers of columns, numeric ones first.
+
+        Raises:
+            ValueError: if there are none, more than four, or one twice.
+        """
+        if not 1 <= len(columns) <= _MOST_COLUMNS or len(set(columns)) < len(columns):
+            raise ValueError(f"a marginal is of one to four distinct columns, found {list(columns)}")
+        chosen = [self._tables[column] for column in columns]
+        half = (len(chosen) + 1) // 2
+        # Two halves, so that most of the work is one matrix product.
+        left = _outer([self._weights[:, None], *chosen[:half]])
+        joint = left.T @ _outer(chosen[half:]) if half < len(chosen) else left.sum(axis=0)
+        return np.asarray(joint.reshape([self.sizes[column] for column in columns]))
+
+    def probability(self, region: Region) -> float:
+        """Returns the probability that a record lies in `region`."""
+        return float(self._shares(self._factors(region)).sum())
+
+    def given(self, region: Region) -> Mixture:
+        """Returns the mixture of the records in `region`: components reweighed, the columns it names cut down to it.
+
+        Raises:
+            ValueError: if the probability of the region is zero.
+        """
+        factors = self._factors(region)
+        shares = self._shares(factors)
+        live = shares > 0
+        if not live.any():
+            raise ValueError("the region has probability zero")
+        tables = []
+        for column, table in enumerate(self._tables):
+            kept = table[live] * factors.get(column, 1.0)
+            tables.append(kept / kept.sum(axis=1, keepdims=True))
+        spans = region.spans.items()
+        cut = {place: self.within[place].restricted(span)[0] for place, span in spans if span is not None}
+        within = tuple(cut.get(place, cells) for place, cells in enumerate(self.within))
+        weights = shares[live] / shares.sum()
+        return replace(self, within=within, weights=weights, probabilities=tuple(tables))
+
+    def tensors(self) -> dict[str, Array]:
+        """Returns weights, probabilities and fine cells."""
+        tensors: dict[str, Array] = {"weights": self.weights}
+        tensors |= {f"probabilities/{column}": table for column, table in enumerate(self.probabilities)}
+        for place, cells in enumerate(self.within):
+            parts = {"cuts": np.asarray(cells.bins.cuts), "low": cells.low, "high": cells.high, "shares": cells.shares}
+            tensors |= {f"within/{place}/{name}": part for name, part in parts.items()}
+        return tensors
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the number of components and of cells; everything else is in `tensors`."""
+        return {"components": len(self.weights), "cells": list(self.sizes)}
+
+    @classmethod
+    def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+        """Returns the model that `tensors` and `to_json` describe.
+
+        Raises:
+            KeyError, TypeError, ValueError: if they describe none.
+        """
+        layout = schema.layout
+        within = []
+        for place, column in enumerate(layout.numeric):
+            cuts, low, high, shares = (tensors[f"within/{place}/{name}"] for name in ("cuts", "low", "high", "shares"))
+            nullable = description["cells"][place] > len(cuts) + 1
+            bins = NumericBins(tuple(cuts.tolist()), nullable)
+            within.append(WithinCell(column=column, bins=bins, low=low, high=high, shares=shares))
+        columns = len(layout.numeric) + len(layout.coded)
+        probabilities = tuple(tensors[f"probabilities/{column}"] for column in range(columns))
+        return cls(layout=layout, within=tuple(within), weights=tensors["weights"], probabilities=probabilities)
+
+    @cached_property
+    def _weights(self) -> npt.NDArray[np.float64]:
+        weights = self.weights.astype(np.float64)
+        return np.asarray(weights / weights.sum())
+
+    @cached_property
+    def _tables(self) -> tuple[npt.NDArray[np.float64], ...]:
+        """Probabilities whose rows sum to 1 to float64's precision, whatever they were fitted in."""
+        tables = (table.astype(np.float64) for table in self.probabilities)
+        return tuple(table / table.sum(axis=1, keepdims=True) for table in tables)
+
+    @cached_property
+    def _components(self) -> Choice:
+        return Choice(self._weights, np.zeros(len(self.weights), dtype=np.int64))
+
+    @cached_property
+    def _choices(self) -> tuple[Choice, ...]:
+        """For each column, the cells of all components, one group a component."""
+        groups = np.arange(len(self.weights))
+        return tuple(Choice(table.ravel(), np.repeat(groups, table.shape[1])) for table in self._tables)
+
+    def _factors(self, region: Region) -> dict[int, npt.NDArray[np.float64]]:
+        """Returns, for each column that the region names, the share of each cell that lies in it, (cells,)."""
+        factors = {}
+        for place, span in region.spans.items():
+            cells = self.within[place]
+            missing = np.arange(cells.bins.size) > len(cells.bins.cuts)
+            factors[place] = missing.astype(np.float64) if span is None else cells.restricted(span)[1]
+        for place, code in region.codes.items():
+            factors[len(self.within) + place] = np.eye(self.layout.coded[place].size)[code]
+        return factors
+
+    def _shares(self, factors: Mapping[int, npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+        """Returns the probability of each component together with the region, (K,)."""
+        shares = self._weights
+        for column, factor in factors.items():
+            shares = shares * (self._tables[column] @ factor)
+        return shares
+
+
+def _log_sum(
+    cells: npt.NDArray[np.integer[Any]], tables: Sequence[npt.NDArray[np.float64]], weights: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Returns log Σ exp over the components for a block of rows, (rows,)."""
+    terms = np.broadcast_to(weights, (len(cells), len(weights))).copy()
+    for column, table in enumerate(tables):
+        terms += table[cells[:, column]]
+    highest = terms.max(axis=1)
+    shift = np.where(np.isfinite(highest), highest, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(shift + np.log(np.exp(terms - shift[:, None]).sum(axis=1)))
+
+
+def _outer(tables: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    """Returns the products of one entry of each table, component by component, (K, product of their widths)."""
+    joint = tables[0]
+    for table in tables[1:]:
+        joint = (joint[:, :, None] * table[:, None, :]).reshape(len(joint), -1)
+    return joint

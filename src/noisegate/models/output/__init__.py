@@ -1,0 +1,1 @@
+"""Samples written to files."""

@@ -1,0 +1,184 @@
+"""Files of images, written in constant memory: they appear when they are whole, or not at all.
+
+- ``.npz``: arrays `images`, uint8 (rows, height, width, channels), and `labels`, int64 or text; no pickle.
+- ``.parquet``: the form of Hugging Face's datasets. The column `image` is struct<bytes: binary, path: string> of PNG
+  files, with no path. Labels are int64: where the schema's labels are text, or the numbers 0, 1, ..., n - 1, they are
+  positions among its labels, and the file says so to `datasets` as a ClassLabel with their names; other whole numbers
+  stand for themselves. `noisegate` reads the file again with the schema that made it.
+- a folder: DIR/LABEL/000001.png, or DIR/000001.png without labels.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.atomic import new_file, new_folder
+from noisegate.errors import OptionError
+from noisegate.models.output.image_batch import ImageBatch
+from noisegate.schema.pixels import ImageForm, ImageShape
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Write: TypeAlias = Callable[[ImageBatch], None]
+
+_MODES = {1: "L", 3: "RGB"}
+_GROUP = 100  # of a row group: what is decompressed to see one image; `datasets` writes as many
+_LONGEST = 255  # bytes of the name of a folder
+
+
+def image_writer(out: str | Path, form: ImageForm, rows: int) -> AbstractContextManager[Write]:
+    """Returns a context that gives a function to write images with; they appear when it ends well, or not at all.
+
+    ::
+
+        with image_writer("digits.parquet", synthesizer.schema.images, 1000) as write:
+            for batch in synthesizer.images(1000):
+                write(batch)
+
+    Args:
+        out: A file that ends in .parquet or .npz, or a folder, whose name has no ending.
+        form: Of the images.
+        rows: How many there will be.
+
+    Raises:
+        OptionError: if the ending is another one; on entering, if the file exists or cannot be written, or cannot hold
+            such images or labels.
+        ValueError: when it ends, if another number of images was written to .npz.
+    """
+    path = Path(out)
+    if path.suffix not in WRITERS:
+        raise OptionError(
+            f"--out {path}: the ending of images must be .parquet, .npz or .csv, or none for a folder of PNG files, "
+            f"not {path.suffix!r}."
+        )
+    return WRITERS[path.suffix](path, form, rows)
+
+
+def check_drawable(shape: ImageShape, out: object, option: str = "--out") -> str:
+    """Returns how Pillow calls images of so many channels.
+
+    Raises:
+        OptionError: if a PNG file cannot hold them.
+    """
+    if shape.channels not in _MODES:
+        raise OptionError(
+            f"{option} {out}: images of {shape.channels} channels are neither grey (1) nor colour (3), so no picture "
+            "can hold them; write .npz."
+        )
+    return _MODES[shape.channels]
+
+
+def png_bytes(pixels: npt.NDArray[np.uint8]) -> bytes:
+    """Returns an image of one channel or three, (height, width, channels), as a PNG file."""
+    from PIL import Image
+
+    target = io.BytesIO()
+    Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(target, format="png")
+    return target.getvalue()
+
+
+@contextmanager
+def _arrays(out: Path, form: ImageForm, rows: int) -> Iterator[Write]:
+    written = 0
+    labels: list[str | int] = []
+    with new_file(out) as path, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        with archive.open(_entry("images"), "w", force_zip64=True) as file:
+            header = {"descr": "|u1", "fortran_order": False, "shape": (rows, *form.shape.axes)}
+            np.lib.format.write_array_header_1_0(file, header)
+
+            def write(batch: ImageBatch) -> None:
+                nonlocal written
+                file.write(np.ascontiguousarray(batch.pixels).data)
+                labels.extend(batch.labels or ())
+                written += len(batch)
+
+            yield write
+        if written != rows:
+            raise ValueError(f"{written} images were written, {rows} were announced")
+        if form.label is None:
+            return
+        values = np.array(labels, dtype=np.int64 if isinstance(form.labels[0], int) else np.str_)
+        if values.tolist() != labels:
+            # NumPy's text ends at its last character that is not NUL.
+            raise OptionError(f"--out {out}: a label ends with a NUL character, which NumPy drops; write .parquet.")
+        with archive.open(_entry("labels"), "w", force_zip64=True) as file:
+            np.lib.format.write_array(file, values, allow_pickle=False)
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    """Returns an entry that does not say when it was written, so that the same images give the same file."""
+    entry = zipfile.ZipInfo(f"{name}.npy")
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    return entry
+
+
+@contextmanager
+def _parquet(out: Path, form: ImageForm, rows: int) -> Iterator[Write]:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    check_drawable(form.shape, out)
+    by_position = form.labels == tuple(range(len(form.labels))) or isinstance(next(iter(form.labels), None), str)
+    schema = _table_schema(form, by_position=by_position)
+    places = {label: place if by_position else label for place, label in enumerate(form.labels)}
+
+    def table(batch: ImageBatch) -> pa.Table:
+        columns: list[Any] = [[{"bytes": png_bytes(one), "path": None} for one in batch.pixels]]
+        if form.label is not None:
+            columns.append([places[label] for label in batch.labels or ()])
+        arrays = [pa.array(cells, type=kind) for cells, kind in zip(columns, schema.types, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    with new_file(out) as path, parquet.ParquetWriter(str(path), schema) as writer:
+        yield lambda batch: writer.write_table(table(batch), row_group_size=_GROUP)
+
+
+def _table_schema(form: ImageForm, *, by_position: bool) -> pa.Schema:
+    """Returns the Arrow schema of images with their labels, with what `datasets` needs to show them."""
+    import pyarrow as pa
+
+    image = "image" if form.label != "image" else "picture"
+    fields = [(image, pa.struct({"bytes": pa.binary(), "path": pa.string()}))]
+    features: dict[str, Any] = {image: {"_type": "Image"}}
+    if form.label is not None:
+        fields.append((form.label, pa.int64()))
+        named = {"names": [str(label) for label in form.labels], "_type": "ClassLabel"}
+        features[form.label] = named if by_position else {"dtype": "int64", "_type": "Value"}
+    return pa.schema(fields, metadata={"huggingface": json.dumps({"info": {"features": features}})})
+
+
+@contextmanager
+def _folder(out: Path, form: ImageForm, rows: int) -> Iterator[Write]:
+    """Files are numbered within their class, from 1, in digits enough for `rows`; no image, no folder of a class."""
+    check_drawable(form.shape, out)
+    for name in map(str, form.labels):
+        unfit = not name or name.startswith(".") or any(letter in name for letter in "/\\\0")
+        if unfit or len(name.encode()) > _LONGEST:
+            raise OptionError(f"--out {out}: label {name!r} cannot be the name of a folder; write .parquet or .npz.")
+    digits, seen = max(6, len(str(rows))), Counter[str]()
+    with new_folder(out) as folder:
+
+        def write(batch: ImageBatch) -> None:
+            names = [""] * len(batch) if batch.labels is None else map(str, batch.labels)
+            for name, pixels in zip(names, batch.pixels, strict=True):
+                if name not in seen:
+                    (folder / name).mkdir(exist_ok=not name)
+                seen[name] += 1
+                (folder / name / f"{seen[name]:0{digits}}.png").write_bytes(png_bytes(pixels))
+
+        yield write
+
+
+WRITERS = {".parquet": _parquet, ".npz": _arrays, "": _folder}
+"""By ending; none for a folder."""

@@ -1,0 +1,271 @@
+"""What a fit gives: synthetic tables or images, and the certificate that goes with them. Public side."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noisegate.errors import ModelError, OptionError, SchemaError
+from noisegate.models.folder import CLASSIFIER, read_model, write_model
+from noisegate.models.output.image_batch import ImageBatch, image_batch
+from noisegate.models.record_model import ConditionalModel, RecordModel, model_class
+from noisegate.models.rejection import BATCH_ROWS, Accept, accepted_batches
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.release import Release
+from noisegate.schema import EncodedTable, Region, Schema, decode
+from noisegate.seeds import check_seed, public_random
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Of the numbers of a batch of images: 64 MB as float64.
+_BATCH_NUMBERS = 2**23
+MOST_ROWS = 2**53
+"""More records than this are counted no more exactly, and no disk holds them."""
+
+# What parts of a model that do not fit together end in.
+_UNFIT = (LookupError, TypeError, ValueError, ArithmeticError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitSummary:
+    """How a fit ended.
+
+    Attributes:
+        step: Steps done.
+        steps: Most steps that there would have been.
+        discrepancy: The distance over what the noise alone would leave: 1 is as good as it gets.
+        notes: What else the method says of it, by name, as JSON values; a "warning" is shown to whoever fits.
+    """
+
+    step: int
+    steps: int
+    discrepancy: float
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synthesizer:
+    """A fitted model of records with its release. It holds no record; sampling costs no privacy.
+
+    Attributes:
+        release: What left the gate, with its certificate.
+        model: What records are drawn from.
+        summary: How the fit ended.
+        convert: Applied to the Arrow tables that `sample` returns; `noisegate.synthesize` gives back the caller's kind.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import Schema, Synthesizer, synthesize
+        >>> from noisegate.schema import Boolean
+        >>> table = pa.table({"ill": [True, False] * 100})
+        >>> made = synthesize(table, schema=Schema([Boolean(name="ill")]), epsilon=1.0)
+        >>> model = Synthesizer.load(made.save("model"))
+        >>> model.sample(3, where={"ill": True})["ill"].to_pylist()
+        [True, True, True]
+        >>> model.certificate.check() <= 1.0
+        True
+    """
+
+    release: Release
+    model: RecordModel
+    summary: FitSummary
+    convert: Callable[[pa.Table], Any] | None = field(default=None, repr=False)
+
+    @property
+    def certificate(self) -> Certificate:
+        """The statement to hand out with the synthetic table."""
+        return self.release.certificate
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The public schema."""
+        return self.release.schema
+
+    def sample(self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None) -> Any:
+        """Returns `n` synthetic records, with the columns and types of the schema, that keep to its constraints.
+
+        Args:
+            n: Number of records, at least 0.
+            seed: Of the public randomness; None for other records at every call.
+            where: Values that every record shall have, by column: ``{"sex": "Female", "age": (18, 30)}``. A level, a
+                truth value, or None for missing; of a number or date one value or a closed interval, with None for
+                an open end. Every other column then follows the model, given these values.
+
+        Returns:
+            A PyArrow table; after `noisegate.synthesize`, the kind of table that was given there.
+
+        Raises:
+            OptionError: if `n` is negative or no whole number, `where` names an unknown column or a value that it
+                cannot have, or the model gives fewer than one such record in 10,000.
+        """
+        import pyarrow as pa
+
+        batches = self.batches(n, seed=seed, where=where)
+        _check_memory(n, len(self.schema.columns))
+        tables = list(batches)
+        table = pa.concat_tables(tables) if tables else decode(_no_record(self.schema), self.schema)
+        return self.convert(table) if self.convert else table
+
+    def batches(self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None) -> Iterator[pa.Table]:
+        """Returns `n` synthetic records in Arrow tables of at most 16,384, in constant memory; see `sample`."""
+        return (decode(records, self.schema) for records in self._encoded(n, seed, where))
+
+    def images(
+        self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None
+    ) -> Iterator[ImageBatch]:
+        """Returns `n` synthetic images with their labels, in batches, in constant memory.
+
+        They are those that `sample` gives as rows of pixels, for the same seed.
+        `noisegate.models.output.formats` writes them.
+
+        Args:
+            n: Number of images, at least 0.
+            seed: Of the public randomness; None for other images at every call.
+            where: Values that every image shall have, by column, for instance ``{"label": 3}``; see `sample`.
+
+        Raises:
+            OptionError: if the model was fitted to a table and makes no images, or as `sample` does.
+        """
+        if self.schema.images is None:
+            raise OptionError(
+                "this model was fitted to a table and makes no images: take sample(n). A model of images is fitted "
+                "with a schema of images, as noisegate.schema.pixel_schema(28, 28, labels=range(10)) makes it."
+            )
+        return (image_batch(records, self.schema) for records in self._encoded(n, seed, where))
+
+    def _encoded(self, n: int, seed: int | None, where: Mapping[str, Any] | None) -> Iterator[EncodedTable]:
+        """Returns `n` records in batches; what is wrong with the request is found at once."""
+        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+            raise OptionError(f"n={n!r}: the number of records to sample must be a whole number, 0 or more.")
+        if n >= MOST_ROWS:
+            raise OptionError(f"n={n:,}: at most {MOST_ROWS - 1:,} records are sampled at once; ask for fewer.")
+        if seed is not None:
+            check_seed(seed)
+        region = self._region(where) if where else None
+        model, asked = self.model, "the constraints of the schema"
+        if region is not None:
+            asked = f"where={dict(where or {})!r}" + (f" and {asked}" if self.schema.constraints else "")
+            if isinstance(model, ConditionalModel):
+                if not model.probability(region) > 0:
+                    raise OptionError(f"{asked}: the model gives no such record; ask for less at once.")
+                model = model.given(region)
+        batches = accepted_batches(
+            model,
+            n,
+            public_random(seed),
+            accept=self._accept(region),
+            asked=asked,
+            batch_rows=BATCH_ROWS if self.schema.images is None else _image_rows(self.schema.images.shape.size),
+        )
+        return _drawn(batches)
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes the model into the new folder `folder`: safetensors and JSON, no pickle. See `model_folder`.
+
+        Raises:
+            ModelError: if the folder exists or cannot be written.
+        """
+        fit = {**asdict(self.summary), "discrepancy": _finite(self.summary.discrepancy)}
+        model = {"kind": self.model.kind, **self.model.to_json(), "fit": fit}
+        return write_model(_folder(folder), release=self.release, tensors=self.model.tensors(), model=model)
+
+    @staticmethod
+    def load(folder: str | Path) -> Synthesizer:
+        """Returns the synthesizer that `save` wrote, after checking every hash.
+
+        Raises:
+            ModelError: if the folder is missing, broken or was changed, or holds a classifier.
+        """
+        release, tensors, description = read_model(_folder(folder))
+        if description.get("kind") == CLASSIFIER:
+            raise ModelError(
+                f"{folder} holds a classifier, which draws no records: ask it with `noisegate explain` and `noisegate "
+                "predict`, or with LocallyLinear.load."
+            )
+        try:
+            model = model_class(description["kind"]).from_saved(release.schema, tensors, description)
+            fit = dict(description["fit"])
+            summary = FitSummary(
+                **{**fit, "discrepancy": math.inf if fit["discrepancy"] is None else fit["discrepancy"]}
+            )
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            ArithmeticError,
+            RuntimeError,
+            MemoryError,
+        ) as error:
+            raise ModelError(f"{folder}: the model cannot be rebuilt: {error}") from None
+        return Synthesizer(release=release, model=model, summary=summary)
+
+    def _region(self, where: Mapping[str, Any]) -> Region:
+        if not isinstance(where, Mapping):
+            raise OptionError(f"where={where!r} must map names of columns to values, as in {{'sex': 'Female'}}.")
+        try:
+            return self.schema.region(where)
+        except SchemaError as error:
+            raise OptionError(f"where: {error}") from None
+
+    def _accept(self, region: Region | None) -> Accept | None:
+        """Returns which records may be kept: those in the region that break no constraint. None for all."""
+        schema = self.schema
+        if region is None:
+            return (lambda records: ~schema.broken(records)) if schema.constraints else None
+        return lambda records: region.contains(records) & ~schema.broken(records)
+
+
+def _folder(given: Any) -> Path:
+    if not isinstance(given, str | Path) or not str(given).strip() or "\0" in str(given):
+        raise ModelError(f"folder={given!r} must be the path of a model folder.")
+    return Path(given)
+
+
+def _check_memory(n: int, columns: int) -> None:
+    """Finds a table that no memory of this machine could hold, at a byte a cell.
+
+    Raises:
+        OptionError: if it is one.
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
+    if n * columns > memory:
+        raise OptionError(
+            f"n={n:,}: so many records of {columns:,} columns take more than {n * columns / 1e9:,.0f} GB, and this "
+            f"machine has {memory / 1e9:,.0f} GB of memory. Ask for fewer, or take them one after the other from "
+            "batches(n)."
+        )
+
+
+def _drawn(batches: Iterator[EncodedTable]) -> Iterator[EncodedTable]:
+    """Yields batches of a model, whose tensors need not fit its description once somebody edited the folder.
+
+    Raises:
+        ModelError: if the model cannot draw.
+    """
+    try:
+        yield from batches
+    except _UNFIT as error:
+        raise ModelError(f"the model draws no records, its parts do not fit together: {error}.") from error
+
+
+def _image_rows(size: int) -> int:
+    """Returns how many images of so many numbers make a batch."""
+    return min(max(_BATCH_NUMBERS // size, 1), BATCH_ROWS)
+
+
+def _no_record(schema: Schema) -> EncodedTable:
+    layout = schema.layout
+    return EncodedTable(np.zeros((0, len(layout.numeric))), np.zeros((0, len(layout.coded)), dtype=np.int32))
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

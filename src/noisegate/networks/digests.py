@@ -1,0 +1,63 @@
+"""SHA-256 of what lies on disk: a certificate names the weights that were used, and they are checked against it."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from noisegate.errors import ModelError, OptionError
+
+
+def file_digest(path: Path, what: str) -> str:
+    """Returns the digest of a file.
+
+    Raises:
+        ModelError: if it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ModelError(f"{what}: the file cannot be read ({error.strerror}).") from None
+
+
+def check_digest(found: str, sha256: str | None, what: str, *, required: bool = True) -> str:
+    """Returns a digest, which must be the one that was given.
+
+    Args:
+        found: Of what lies there.
+        sha256: The one that was given.
+        what: What messages call the file.
+        required: Whether one must be given.
+
+    Raises:
+        OptionError: if none was given.
+        ModelError: if it is another one.
+    """
+    if sha256 is None and required:
+        raise OptionError(
+            f"{what} need sha256=DIGEST, so that a certificate says which ones they were; that of this file is {found}."
+        )
+    if sha256 not in (None, found):
+        raise ModelError(
+            f"{what}: SHA-256 {found} is not {sha256}, the one that was given; take the file that it belongs to, or "
+            "correct the digest."
+        )
+    return found
+
+
+def folder_digest(folder: Path) -> str:
+    """Returns the SHA-256 of the names and contents of all files in a folder and the folders in it.
+
+    It is that of the lines ``DIGEST  NAME``, in order of the names, as ``sha256sum`` prints them.
+
+    Raises:
+        ModelError: if there is no such folder, it is empty, or a file cannot be read.
+    """
+    files = sorted((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.as_posix())
+    if not files:
+        raise ModelError(f"{folder}: there is no such folder, or it is empty.")
+    whole = hashlib.sha256()
+    for path in files:
+        whole.update(f"{file_digest(path, str(path))}  {path.relative_to(folder).as_posix()}\n".encode())
+    return whole.hexdigest()

@@ -1,0 +1,262 @@
+"""Runs: reserve, read, fit, and go on after an interruption, for Python and the command line alike."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from noisegate.atomic import check_outside
+from noisegate.errors import NoisegateError, OptionError
+from noisegate.gate.gate import Gate
+from noisegate.methods.gradient import GradientMethod
+from noisegate.methods.method import Method
+from noisegate.methods.registry import method_of
+from noisegate.privacy import accounting
+from noisegate.privacy.plan import MethodPlan
+from noisegate.privacy.release import Release
+from noisegate.privacy.step_plan import CalibratedStepPlan
+from noisegate.run_folder import CHECKPOINT_FILE, Observer, Run, RunFolder
+from noisegate.training.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from noisegate.models.locally_linear import LocallyLinear
+    from noisegate.models.synthesizer import Synthesizer
+    from noisegate.training.fit import FitState
+
+    Model: TypeAlias = Synthesizer | LocallyLinear
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_PARTS = 20  # of a training: how often its cost so far is computed for a progress line
+_CURE = "Remove it to start the fit anew from the release."
+
+
+@contextmanager
+def held() -> Iterator[Callable[[], None]]:
+    """Holds Ctrl-C and SIGTERM back; yields a function to call where the work may stop, which lets them through.
+
+    A second signal is let through at once. A SIGTERM that would have ended the process still does, behind the block.
+    """
+    asked: list[int] = []
+
+    def ask(number: int, _frame: FrameType | None) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    def may_stop() -> None:
+        if asked:
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        # Signals go to the main thread only.
+        yield may_stop
+        return
+    before = {number: signal.signal(number, ask) for number in _SIGNALS}
+    stopped = True
+    try:
+        yield may_stop
+        stopped = False
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if stopped and asked and before[signal.Signals(asked[0])] is signal.SIG_DFL:
+            signal.raise_signal(asked[0])
+
+
+def start_run(
+    run: Run,
+    data: Any,
+    folder: RunFolder,
+    *,
+    device: str = "auto",
+    observer: Observer | None = None,
+    show_values: bool = False,
+) -> Model:
+    """Returns the model of a new run, which is written to the `out` of its folder, if it has one.
+
+    Args:
+        run: What is asked for.
+        data: The private records, as `Gate` takes them.
+        folder: Where the run is kept on its way.
+        device: "auto", "cpu", "cuda" or "mps".
+        observer: What the run is told to.
+        show_values: Whether errors may quote private values.
+
+    Raises:
+        UserError: if anything given is unusable; nothing is spent.
+        BudgetRefusedError: if the ledger refuses.
+    """
+    with held() as may_stop:
+        work = _Work(folder=folder, device=device, observer=observer or Observer(), may_stop=may_stop)
+        return work.model(run.method, *work.release(run, data, show_values=show_values, resumed=False))
+
+
+def resume_run(
+    folder: RunFolder,
+    data: Any = None,
+    *,
+    given: Mapping[str, Any],
+    ledger: Any = None,
+    device: str = "auto",
+    observer: Observer | None = None,
+    show_values: bool = False,
+) -> Model:
+    """Returns the model of a run that was interrupted; costs nothing.
+
+    Args:
+        folder: Where the run was kept.
+        data: The private records; needed only by a training whose steps are not done.
+        given: Options that were given beside it, by name; see `Run.check`.
+        ledger: The ledger where `given` has none and none was kept.
+        device: As for `start_run`.
+        observer: As for `start_run`.
+        show_values: As for `start_run`.
+
+    Raises:
+        UserError: if there is nothing to resume, or an option differs from what the run began with.
+    """
+    observer = observer or Observer()
+    with held() as may_stop:
+        work = _Work(folder=folder, device=device, observer=observer, may_stop=may_stop)
+        if not folder.training:
+            release = folder.reopen(observer)
+            method = method_of(release.certificate, seed=given["settings"].get("seed"))
+            method.check_fit(device)
+            observer.say(f"Going on with {folder.out or folder.path}: nothing is read or spent.")
+            return work.model(method, release)
+        if data is None:
+            raise OptionError(
+                f"{observer.option('data')} is missing: {folder.path} holds a training that was interrupted, and every "
+                f"step of it reads records. `{observer.call(folder, 'DATA')}` goes on, and costs nothing more."
+            )
+        run = Run.read(folder.path, ledger=given.get("ledger"), default=ledger, observer=observer)
+        run.check(given, observer)
+        began = folder.out or folder.path
+        observer.say(f"Going on with {began} after {folder.steps_begun} steps: nothing more is spent.")
+        return work.model(run.method, *work.release(run, data, show_values=show_values, resumed=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Work:
+    """The two halves of a run: the release, and what is made of it."""
+
+    folder: RunFolder
+    device: str
+    observer: Observer
+    may_stop: Callable[[], None]
+
+    def release(self, run: Run, data: Any, *, show_values: bool, resumed: bool) -> tuple[Release, MethodPlan]:
+        """Reads the records; returns the release, which is on disk by then, and its plan."""
+
+        def count(done: int) -> None:
+            self.may_stop()
+            # Rounded: the exact number is private, and screens are recorded.
+            progress(0, f"over {done - done % 10_000:,}")
+
+        run.method.check_fit(self.device)
+        gate = run.gate(data, show_values=show_values, progress=count)
+        if self.folder.out is not None and isinstance(data, str | Path):
+            check_outside(self.folder.out, data, self.observer.option("out"))
+        plan = run.method.plan(gate.schema, gate.budget)
+        with nullcontext() if resumed else self.folder.prepared(plan.coordinates, self.observer):
+            self.observer.planned(run, gate, plan, data)
+            if isinstance(plan, CalibratedStepPlan):
+                with self.observer.working("Training", plan.plan.steps) as progress:
+                    release = self._train(run, gate, plan, data, progress)
+            else:
+                with self.observer.working("Reading records", None) as progress:
+                    release = run.method.query(gate, plan)
+            self.folder.keep(release, self.observer)
+        self.observer.queried(gate)
+        return release, plan
+
+    def _train(
+        self, run: Run, gate: Gate, plan: CalibratedStepPlan, data: Any, progress: Callable[[int, str], None]
+    ) -> Release:
+        """Returns what the training at the gate came to; stopped by anything, it can be resumed with the records."""
+        from noisegate.devices import choose_device
+
+        assert isinstance(run.method, GradientMethod)
+        folder, spent = self.folder, _Spent(plan, self.observer.watched)
+
+        def report(done: int) -> None:
+            self.may_stop()
+            progress(done, spent.after(done))
+
+        if not folder.training:
+            run.write(folder.path)
+        try:
+            return run.method.query(
+                gate, plan, report=report, device=str(choose_device(self.device)), folder=folder.path
+            )
+        except BaseException as error:
+            if folder.training and (folder.out is None or not isinstance(error, NoisegateError)):
+                begun = folder.steps_begun
+                kept = (
+                    f"Stopped after {begun} of {plan.plan.steps} steps, which cost epsilon = {spent.cost(begun):.3g}. "
+                    f"The whole {plan.budget.epsilon:g} stays spent; the other steps cost nothing more, but read the "
+                    "records again:"
+                )
+                self.observer.kept(error, kept, self.observer.call(folder, data))
+            raise
+
+    def model(self, method: Method, release: Release, plan: MethodPlan | None = None) -> Model:
+        """Fits and saves; whatever stops it, the budget is not lost."""
+        folder, step = self.folder, 0
+        try:
+            fitting = method.fitting(release, device=self.device, plan=plan)
+            kept = Checkpoint(folder.path / CHECKPOINT_FILE if fitting.steps else None, fitting, cure=_CURE)
+            kept.resume()
+            try:
+                with kept, self.observer.working("Fitting", fitting.steps) as progress:
+                    fitting.run(lambda state: self._stepped(state, kept, progress))
+                    model: Model = method.synthesizer(release, fitting)
+                    if folder.out is not None:
+                        model.save(folder.out)
+            finally:
+                step = fitting.step
+        except BaseException as error:
+            if folder.resumable:
+                where = f"at step {step}" if method.makes == "records" else "before the classifier was written"
+                text = f"Stopped {where}. The budget is spent and the release is kept; go on with:"
+                self.observer.kept(error, text, self.observer.call(folder))
+            raise
+        folder.remove()
+        return model
+
+    def _stepped(self, state: FitState, kept: Checkpoint, progress: Callable[[int, str], None]) -> None:
+        self.may_stop()
+        with kept.step():
+            close = f"distance / noise {state.discrepancy:.2f}" if math.isfinite(state.discrepancy) else ""
+            progress(state.step, close)
+
+
+class _Spent:
+    """What the steps so far cost, for a progress line; computed for people only, and not at every step."""
+
+    def __init__(self, plan: CalibratedStepPlan, watched: bool) -> None:
+        self._plan, self._watched, self._part, self._note = plan, watched, -1, ""
+
+    def after(self, done: int) -> str:
+        """Returns what so many steps cost, or a few more; nothing where nobody looks."""
+        total = self._plan.plan.steps
+        part = _PARTS * done // total
+        if self._watched and part > self._part:
+            most = -(-(part + 1) * total // _PARTS)
+            self._part, self._note = part, f"epsilon so far at most {self.cost(min(most, total)):.3g}"
+        return self._note
+
+    def cost(self, done: int) -> float:
+        """Returns ε of so many steps, and of all queries."""
+        if not done:
+            return 0.0
+        plan = self._plan
+        taken = replace(plan.event, steps=min(done, plan.plan.steps))
+        return accounting.epsilon((*plan.events[:-1], taken), plan.budget.delta, plan.budget.adjacency)

@@ -1,0 +1,200 @@
+"""Arrow arrays of any sensible type to numbers, cell by cell but vectorised: what a cell means depends on it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+_FLOAT = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|infinity|nan))$"
+_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_MOMENT = rf"^{_DATE}(?:[ T](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?)?"
+_ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})"
+_TRUE = pa.array(["true", "yes", "1", "1.0"])
+_FALSE = pa.array(["false", "no", "0", "0.0"])
+_DAY = 86_400_000_000  # microseconds
+_INT64 = np.iinfo(np.int64)
+_PER_MICROSECOND = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+class UnexpectedType(Exception):  # noqa: N818 - not an error for users; the caller turns it into one
+    """The Arrow type of a column cannot hold values of the kind that the schema says."""
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """Numbers, one for each cell, with masks of cells that hold none.
+
+    Attributes:
+        numbers: the values; meaningless where a mask is set.
+        bad: cells that say something, but not what the kind of column allows.
+        missing: cells that are present yet stand for nothing (a float NaN).
+    """
+
+    numbers: npt.NDArray[Any]
+    bad: Mask
+    missing: Mask
+
+
+Parser: TypeAlias = Callable[[pa.Array], Parsed]
+"""From cells without nulls to numbers; `UnexpectedType` where their Arrow type holds none of the kind."""
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type holds text."""
+    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
+
+
+def floats(values: pa.Array) -> Parsed:
+    """Return float64 values of numbers, decimals or text."""
+    if pt.is_decimal(values.type):
+        values = values.cast(pa.string())  # the cast by way of text rounds correctly
+    if is_text(values.type):
+        return _text_floats(values)
+    if not (pt.is_integer(values.type) or pt.is_floating(values.type)):
+        raise UnexpectedType
+    numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return _good(numbers, np.isnan(numbers))
+
+
+def integers(values: pa.Array) -> Parsed:
+    """Return int64 values of whole numbers; those beyond int64 become its smallest or largest value."""
+    if pt.is_decimal(values.type):
+        values = values.cast(pa.string())
+    if is_text(values.type):
+        return _text_integers(values)
+    if pt.is_uint64(values.type):
+        return _good(np.minimum(values.to_numpy(zero_copy_only=False), np.uint64(_INT64.max)).astype(np.int64))
+    return _good(_int64(values)) if pt.is_integer(values.type) else _whole_floats(floats(values))
+
+
+def days(values: pa.Array) -> Parsed:
+    """Return days since 1970-01-01 of dates, midnights, or ISO text of either, none with a time zone."""
+    if pt.is_date32(values.type):
+        return _good(values.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64))
+    moments = microseconds(values, aware=False)
+    whole, rest = np.divmod(moments.numbers, _DAY)
+    return Parsed(whole, moments.bad | (rest != 0), moments.missing)
+
+
+def microseconds(values: pa.Array, *, aware: bool) -> Parsed:
+    """Return microseconds since 1970 (in UTC if ``aware``) of dates, moments or ISO text, finer digits dropped.
+
+    All have a time zone if ``aware``, and none otherwise.
+    """
+    if is_text(values.type):
+        return _text_microseconds(values, aware=aware)
+    if pt.is_date(values.type) and not aware:
+        values = values.cast(pa.timestamp("ms"), safe=False)
+    if not pt.is_timestamp(values.type) or (values.type.tz is not None) != aware:
+        raise UnexpectedType
+    ticks = _int64(values)
+    if values.type.unit == "ns":
+        return _good(np.floor_divide(ticks, 1_000))
+    factor = _PER_MICROSECOND[values.type.unit]
+    return _good(np.clip(ticks, _INT64.min // factor + 1, _INT64.max // factor) * factor)
+
+
+def booleans(values: pa.Array) -> Parsed:
+    """Return 0 and 1 of truth values, the numbers 0 and 1, or text that says true/false, yes/no or 1/0 in any case."""
+    if pt.is_boolean(values.type):
+        return _good(_int64(values))
+    if is_text(values.type):
+        lowered = pc.ascii_lower(values)
+        true, false = _mask(pc.is_in(lowered, value_set=_TRUE)), _mask(pc.is_in(lowered, value_set=_FALSE))
+        return Parsed(true.astype(np.int64), ~(true | false), np.zeros_like(true))
+    found = integers(values)
+    return Parsed(found.numbers, found.bad | ((found.numbers >> 1) != 0) & ~found.missing, found.missing)
+
+
+def _good(numbers: npt.NDArray[Any], missing: Mask | None = None) -> Parsed:
+    none = np.zeros(len(numbers), dtype=np.bool_)
+    return Parsed(numbers, none, none if missing is None else missing)
+
+
+def _int64(values: pa.Array) -> npt.NDArray[np.int64]:
+    numbers: npt.NDArray[np.int64] = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _mask(values: pa.Array) -> Mask:
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _text_floats(values: pa.Array) -> Parsed:
+    try:
+        numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        numbers = None
+    if numbers is not None and not np.isnan(numbers).any():  # Arrow reads things like nan(x) as NaN: look closer then
+        return _good(numbers)
+    good = _mask(pc.match_substring_regex(values, _FLOAT))
+    numbers = np.zeros(len(values))
+    numbers[good] = values.filter(pa.array(good)).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return Parsed(numbers, ~good, np.isnan(numbers))
+
+
+def _text_integers(values: pa.Array) -> Parsed:
+    """Digits are read exactly; other ways to write a number (39.0, 1e3) must come out whole."""
+    digits = _mask(pc.ascii_is_decimal(pc.utf8_ltrim(values, characters="-")))
+    if digits.all():
+        try:
+            return _good(_int64(values))
+        except pa.ArrowInvalid:
+            pass  # beyond int64, or more than one sign
+    plain = pc.replace_substring_regex(values, r"^\+?(-?[0-9]+)(?:\.0*)?$", r"\1")
+    exact = _mask(pc.match_substring_regex(plain, r"^-?[0-9]{1,18}$"))
+    parsed = _whole_floats(_text_floats(plain))
+    parsed.numbers[exact] = _int64(plain.filter(pa.array(exact)))
+    for row in np.flatnonzero(~exact & _mask(pc.match_substring_regex(plain, r"^-?[0-9]+$"))):
+        parsed.numbers[row] = min(max(_long_integer(plain[row].as_py()), _INT64.min), _INT64.max)
+    return parsed
+
+
+def _long_integer(digits: str) -> int:
+    """Return a whole number of more than 18 digits, cut to one that is beyond int64 where it is absurdly long."""
+    sign, figures = ("-", digits[1:]) if digits.startswith("-") else ("", digits)
+    return int(sign + (figures.lstrip("0") or "0")[:20])
+
+
+def _whole_floats(found: Parsed) -> Parsed:
+    with np.errstate(invalid="ignore"):
+        whole = (np.rint(found.numbers) == found.numbers) | found.missing
+    inside = np.where(whole & ~found.missing, np.clip(found.numbers, -(2.0**63), 2.0**62), 0.0).astype(np.int64)
+    numbers = np.where(found.numbers >= 2.0**63, _INT64.max, inside)
+    between = (found.numbers > 2.0**62) & (found.numbers < 2.0**63)
+    numbers[between] = found.numbers[between].astype(np.int64)
+    return Parsed(numbers, found.bad | ~whole, found.missing)
+
+
+def _text_microseconds(values: pa.Array, *, aware: bool) -> Parsed:
+    good = _mask(pc.match_substring_regex(values, _MOMENT + (_ZONE if aware else "") + "$"))
+    good &= ~_mask(pc.starts_with(values, "0000"))
+    chosen = values if good.all() else values.filter(pa.array(good))
+    chosen = pc.replace_substring_regex(chosen, r"(\.[0-9]{6})[0-9]+", r"\1")
+    numbers = np.zeros(len(values), dtype=np.int64)
+    try:
+        numbers[good] = _int64(chosen.cast(pa.timestamp("us", tz="UTC" if aware else None)))
+    except pa.ArrowInvalid:  # a day that no calendar has, or a form that only Python reads: one by one
+        single = [_moment(text.as_py()) for text in chosen]
+        numbers[good] = [0 if number is None else number for number in single]
+        good[np.flatnonzero(good)[[number is None for number in single]]] = False
+    return Parsed(numbers, ~good, np.zeros(len(values), dtype=np.bool_))
+
+
+def _moment(text: str) -> int | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    epoch = datetime(1970, 1, 1, tzinfo=None if moment.tzinfo is None else UTC)
+    return (moment - epoch) // timedelta(microseconds=1)

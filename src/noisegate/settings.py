@@ -1,0 +1,349 @@
+"""Validated settings, and registries that find classes by name.
+
+Settings are a frozen, keyword-only dataclass: each field has its bounds, its default and its docstring beside it.
+
+    @register("dp-example")  # of noisegate.methods.registry; outside it, @settings alone
+    @settings
+    class DPExample(Method):
+        frequencies: Count = 1000
+        'Random frequencies; two features each.'
+        kernel: Literal["pairs", "numeric"] = "pairs"
+        'Which columns a frequency is about.'
+        hidden: Widths = derived(lambda given: () if given["kernel"] == "pairs" else (256,))
+        'Widths of the layers; the default depends on another setting.'
+        fit_options: Options = field(default_factory=dict)
+        'Changes to `FitSettings`.'
+
+What is given is checked when the object is made, and a wrong value is an `OptionError` in the words of its type:
+"frequencies=0 must be a positive whole number." A whole number is a number, but True is none, and text is never read as
+one; a list is read as a tuple. A check across fields goes into `__post_init__`, which runs after those of single fields
+and raises `OptionError`. Types of fields are imported at run time, not under TYPE_CHECKING. A type of your own says
+what it expects in plain text: ``Annotated[int, Field(ge=2), "a whole number, 2 or more"]``. `to_json` and `from_json`
+go to JSON and back; what is no setting is a ClassVar.
+
+A setting that gets another name is listed in ``renamed``, old to new: the old one is read from certificates for ever,
+and elsewhere with a DeprecationWarning.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pkgutil
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import NoneType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    Self,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass
+from pydantic_core import ErrorDetails, to_jsonable_python
+
+from noisegate.errors import ModelError, OptionError
+from noisegate.seeds import MOST_SEED
+
+Count = Annotated[int, Field(ge=1, lt=2**62), "a positive whole number"]
+TwoOrMore = Annotated[int, Field(ge=2, lt=2**62), "a whole number, 2 or more"]
+Number = Annotated[float, Field(allow_inf_nan=False), "a number"]
+Positive = Annotated[float, Field(gt=0, le=1e6), "a number above 0, at most 1e6"]
+Relative = Annotated[float, Field(gt=0, allow_inf_nan=False), "a positive number, relative to the other shares"]
+Share = Annotated[float, Field(gt=0, le=1000), "a positive number, at most 1000"]
+"""Part of the budget, relative to the other shares of a plan."""
+Fraction = Annotated[float, Field(gt=0, le=1), "a number above 0, at most 1"]
+"""A probability, or a factor that does not enlarge."""
+Unit = Annotated[float, Field(ge=0, le=1), "a number from 0 to 1"]
+Seed = Annotated[int, Field(ge=0, le=MOST_SEED), f"a whole number, 0 or more, at most {MOST_SEED:,}"]
+"""Of public randomness; never of the private noise."""
+NoBool = BeforeValidator(lambda value: None if isinstance(value, bool) else value)
+"""For a Literal of numbers, one of which True would be."""
+Widths = Annotated[tuple[Count, ...], Field(strict=False), "positive whole numbers, as in (32, 64)"]
+Names = Annotated[tuple[str, ...], Field(strict=False), "a list of names"]
+ImageSize = Annotated[
+    tuple[Count, Count, Count], Field(strict=False), "(height, width, channels) of the images, as in (28, 28, 1)"
+]
+Options = Annotated[Mapping[str, Any], "names with values"]
+"""Changes to the settings of a fit."""
+
+_CONFIG = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
+_DERIVED = "derived from other settings"
+_PLAIN: dict[Any, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+_PLAIN |= {NoneType: "None", Any: "a value"}
+_C = TypeVar("_C", bound=type)
+
+
+def derived(default: Callable[[Mapping[str, Any]], Any]) -> Any:
+    """Returns a field whose default follows from the other settings.
+
+    It stands where the setting is not given, or given as None.
+
+    Args:
+        default: From all settings by name, as given or by their plain defaults and not checked yet, to the default.
+
+    Examples:
+        >>> from noisegate.settings import Count, Settings, derived, settings
+        >>> @settings
+        ... class Fit(Settings):
+        ...     steps: Count = 100
+        ...     warm_up: Count = derived(lambda given: given["steps"] // 10)
+        >>> Fit(steps=50).warm_up, Fit(steps=50, warm_up=1).warm_up
+        (5, 1)
+    """
+    return dataclasses.field(default=None, metadata={_DERIVED: default})
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field, derived))
+def settings(cls: _C) -> _C:
+    """Makes a subclass of `Settings` a frozen, keyword-only dataclass whose fields are checked when it is made.
+
+    Examples:
+        >>> from noisegate.errors import OptionError
+        >>> from noisegate.settings import Count, Settings, settings
+        >>> @settings
+        ... class Fit(Settings):
+        ...     steps: Count = 100
+        >>> try:
+        ...     Fit(steps=0)
+        ... except OptionError as error:
+        ...     print(error)
+        steps=0 must be a positive whole number.
+    """
+    built: Any = dataclass(frozen=True, kw_only=True, config=_CONFIG)(cls)
+    checked, fields = built.__init__, dataclasses.fields(built)
+    plain = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
+    rules = {field.name: field.metadata[_DERIVED] for field in fields if _DERIVED in field.metadata}
+
+    def __init__(self: Any, **given: Any) -> None:  # noqa: N807
+        given = _by_today(built, given)
+        for name, default in rules.items():
+            if given.get(name) is None:
+                given[name] = default({**plain, **given})
+        try:
+            checked(self, **given)
+        except ValidationError as error:
+            raise _problem(built, error.errors(include_url=False)[0], given) from None
+
+    built.__init__ = __init__
+    bases = (vars(base).get("renamed", {}) for base in reversed(built.__mro__))
+    built.renamed = {old: today for renamed in bases for old, today in renamed.items()}
+    return built  # type: ignore[no-any-return]
+
+
+class Settings:
+    """Base of all classes of settings.
+
+    Examples:
+        >>> from noisegate.settings import Count, Settings, settings
+        >>> @settings
+        ... class Fit(Settings):
+        ...     steps: Count = 100
+        >>> Fit(steps=5).to_json()
+        {'steps': 5}
+        >>> Fit.from_json({"steps": 5}) == Fit(steps=5)
+        True
+    """
+
+    name: ClassVar[str] = ""
+    """What it is called in certificates and on the command line; a registry sets it."""
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Names that settings had, to those that they have; those of the bases are added."""
+
+    @classmethod
+    def setting_names(cls) -> tuple[str, ...]:
+        """Returns the names of all settings."""
+        return tuple(field.name for field in dataclasses.fields(cls) if field.init)  # type: ignore[arg-type]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the settings as a JSON object, each under its `stored_name`."""
+        return {self.stored_name(name): to_jsonable_python(getattr(self, name)) for name in self.setting_names()}
+
+    @classmethod
+    def stored_name(cls, name: str) -> str:
+        """Returns the first name that a setting had: every version reads that, and interrupted runs go on with it."""
+        return next((first for first, today in cls.renamed.items() if today == name), name)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Returns the settings in a JSON object.
+
+        Raises:
+            ModelError: if one is not known or unusable.
+        """
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                return cls(**data)
+        except (TypeError, OptionError) as error:
+            raise ModelError(f"the settings of {cls.name} in the certificate are broken: {error}") from None
+
+    def __getattr__(self, name: str) -> Any:
+        today = type(self).renamed.get(name)
+        if today is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        _warn_renamed(name, today, stacklevel=3)
+        return getattr(self, today)
+
+
+def _warn_renamed(name: str, today: str, *, stacklevel: int) -> None:
+    warnings.warn(f"the setting {name} is called {today} now.", DeprecationWarning, stacklevel=stacklevel + 1)
+
+
+def _by_today(cls: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Returns settings under the names that they have today."""
+    found = {}
+    for name, value in given.items():
+        today = cls.renamed.get(name, name)
+        if today != name:
+            if today in given:
+                raise OptionError(f"{name}={value!r}: the setting is called {today} now, and is given too; leave one.")
+            _warn_renamed(name, today, stacklevel=3)
+        found[today] = value
+    return found
+
+
+def _problem(cls: Any, error: ErrorDetails, given: Mapping[str, Any]) -> OptionError:
+    """Returns the first thing that is wrong with the settings of a class, in our words."""
+    name = str(error["loc"][0])
+    if error["type"] == "unexpected_keyword_argument":
+        known = ", ".join(cls.setting_names())
+        return OptionError(f"{name}={given[name]!r}: {cls.name or cls.__name__} has no such setting; it has {known}.")
+    hint = get_type_hints(cls, include_extras=True)[name]
+    if name not in given:
+        return OptionError(f"{name} is missing; it {_expected(hint)}.")
+    value, key = given[name], error["loc"][-1]
+    if get_origin(hint) is Mapping and isinstance(value, Mapping) and key in value:
+        return OptionError(f"{name}[{key!r}]={value[key]!r} {_expected(get_args(hint)[1])}.")
+    return OptionError(f"{name}={value!r} {_expected(hint)}.")
+
+
+def _expected(hint: Any) -> str:
+    """Returns what a type expects, as the rest of a sentence about a value."""
+    if get_origin(hint) is Literal:
+        return f"is not known; choose one of {', '.join(map(str, get_args(hint)))}"
+    return f"must be {_text(hint)}"
+
+
+def _text(hint: Any) -> str:
+    if get_origin(hint) is Annotated:
+        texts = [part for part in hint.__metadata__ if isinstance(part, str)]
+        return texts[-1] if texts else _text(hint.__origin__)
+    if get_origin(hint) is Literal:
+        return " or ".join(map(repr, get_args(hint)))
+    parts = get_args(hint)
+    if get_origin(hint) is tuple:
+        return "a list"
+    if get_origin(hint) is Mapping:
+        return f"names, each with {_text(parts[1])}"
+    return ", or ".join(map(_text, parts)) if parts else _PLAIN.get(hint, f"a {getattr(hint, '__name__', hint)}")
+
+
+_T = TypeVar("_T")
+_K = TypeVar("_K")
+
+
+class Registry(Mapping[str, type[_T]], Generic[_T]):
+    """Classes by name: those of a package of ours, and those of installed packages by their entry points.
+
+    Modules are imported when one of their classes is looked for: of the package first the module that is called like
+    the class ("dp-merf" is in ``merf`` or ``dp_merf``), then all. An installed package adds one by an entry point whose
+    name is that of the class, in the group that is called like our package:
+
+        [project.entry-points."noisegate.methods"]
+        dp-example = "their_package.module:DPExample"
+
+    Args:
+        package: Its full name, and that of the group of entry points.
+        kind: What the classes are, for messages.
+
+    Examples:
+        >>> from noisegate.methods.registry import METHODS
+        >>> "joint" in METHODS, METHODS["dp-merf"].__name__
+        (True, 'DPMERF')
+        >>> METHODS["pairwise"].name
+        'pairwise'
+    """
+
+    def __init__(self, package: str, kind: str) -> None:
+        self._package, self._kind = package, kind
+        self._classes: dict[str, type[_T]] = {}
+        self._whole = False
+
+    def register(self, name: str, *aliases: str) -> Callable[[type[_K]], type[_K]]:
+        """Returns a decorator that adds a class, whose ``name`` becomes `name`; it is found by the aliases too.
+
+        Raises:
+            OptionError: if another class has the name.
+        """
+
+        def add(cls: type[_K]) -> type[_K]:
+            for each in (name, *aliases):
+                other: Any = self._classes.get(each, cls)
+                if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+                    raise OptionError(
+                        f"{self._kind}={each!r} is {other.__module__}.{other.__qualname__} already; give "
+                        f"{cls.__module__}.{cls.__qualname__} another name."
+                    )
+            cls.name = name  # type: ignore[attr-defined]
+            self._classes |= dict.fromkeys((name, *aliases), cls)  # type: ignore[arg-type]
+            return cls
+
+        return add
+
+    def find(self, name: Any, *also: str) -> type[_T]:
+        """Returns the class called `name`.
+
+        Args:
+            name: Of the class.
+            also: Other names to be given in its place, for the message.
+
+        Raises:
+            OptionError: if there is none, or several packages give one.
+        """
+        try:
+            return self[name]
+        except (KeyError, TypeError, AttributeError):
+            choices = ", ".join([*also, *self])
+            raise OptionError(f"{self._kind}={name!r} is not known; choose one of {choices}.") from None
+
+    def __getitem__(self, name: str) -> type[_T]:
+        if name not in self._classes:
+            self._import_ours(name)
+        for point in entry_points(group=self._package, name=name):
+            try:
+                self.register(name)(point.load())
+            except (ImportError, AttributeError) as error:
+                raise OptionError(f"{self._kind}={name!r} of an installed package cannot be loaded: {error}.") from None
+        return self._classes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._import_ours(None)
+        return iter(sorted({*self._classes, *(point.name for point in entry_points(group=self._package))}))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def _import_ours(self, name: str | None) -> None:
+        """Imports the module of a class, or all."""
+        if self._whole:
+            return
+        package = import_module(self._package)
+        modules = {module.name for module in pkgutil.walk_packages(package.__path__, f"{self._package}.")}
+        for stem in () if name is None else (name.replace("-", "_"), name.removeprefix("dp-").replace("-", "_")):
+            if f"{self._package}.{stem}" in modules:
+                import_module(f"{self._package}.{stem}")
+        if name not in self._classes:
+            for module in sorted(modules):
+                import_module(module)
+            self._whole = True

@@ -1,0 +1,129 @@
+"""Checkpoints: the state of a fit or a training as named tensors, from which it goes on with the same bits.
+
+One protocol for all of them, that of `torch.nn.Module`: `state_dict` and `load_state_dict`. The names in a state are
+stored in the checkpoints of interrupted runs, so they are only ever added to.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from noisegate.errors import DivergedError, ModelError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_SECONDS = 20.0
+
+
+class Resumable(Protocol):
+    """What may be stopped between steps, saved and resumed."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns everything that `load_state_dict` needs."""
+        ...
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor], /) -> Any:
+        """Resumes where `state_dict` was called.
+
+        Raises:
+            KeyError, RuntimeError, ValueError: if the state is that of something else.
+        """
+        ...
+
+
+class Checkpoint:
+    """The state of a training in a file, written now and then, and when its ``with`` block ends with an error.
+
+    What is written is public: it follows from noisy sums and public randomness.
+
+    Args:
+        path: The file; None to keep nothing.
+        training: Whose state.
+        cure: What to do about a broken file, for the message.
+        journal: Where steps are counted; without that file no step was begun, so that there is nothing to resume.
+    """
+
+    def __init__(self, path: Path | None, training: Resumable, *, cure: str, journal: Path | None = None) -> None:
+        self._path, self._training, self._cure, self._journal = path, training, cure, journal
+        self._consistent, self._saved = True, time.monotonic()
+
+    def resume(self) -> None:
+        """Loads the state if there is one.
+
+        Raises:
+            ModelError: if it is broken.
+        """
+        if self._path is None or not self._path.exists():
+            return
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            self._training.load_state_dict(load_file(self._path))
+        except (OSError, SafetensorError, KeyError, RuntimeError, ValueError) as error:
+            raise ModelError(f"{self._path} is broken: {error}. {self._cure}") from None
+
+    def save(self) -> None:
+        """Writes the state, whole or not at all; a full disk loses the state only."""
+        self._saved = time.monotonic()
+        if self._path is None or (self._journal is not None and not self._journal.exists()):
+            return
+        from safetensors import SafetensorError
+        from safetensors.torch import save_file
+
+        state = self._training.state_dict()
+        tensors = {name: value.detach().cpu().contiguous().clone() for name, value in state.items()}
+        partial = self._path.with_name(f".{self._path.name}")
+        try:
+            save_file(tensors, partial)
+            partial.replace(self._path)
+        except (OSError, SafetensorError):
+            partial.unlink(missing_ok=True)
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Marks the training as changed by half within the block: no such state is saved."""
+        self._consistent = False
+        yield
+        self._consistent = True
+        if time.monotonic() - self._saved > _SECONDS:
+            self.save()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and self._consistent:
+            self.save()
+
+
+def check_finite(tensors: Mapping[str, Tensor], step: int) -> None:
+    """Checks what is trained after a step.
+
+    Raises:
+        DivergedError: if a number is not finite.
+    """
+    broken = [name for name, value in tensors.items() if not bool(value.isfinite().all())]
+    if broken:
+        raise DivergedError(
+            f"step {step}: {broken[0]!r} is not finite any more. Lower the learning rate. What was spent stays spent; "
+            "the last state that was kept is that of an earlier step."
+        )
+
+
+def joined(**parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Returns the tensors of several parts, each under the name of its part: "part/name"."""
+    return {f"{part}/{name}": value for part, tensors in parts.items() for name, value in tensors.items()}
+
+
+def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Returns the tensors whose names begin with `prefix`, without it."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,111 @@
+"""The public half of DP-DRE: a discriminator between public references and private records, of which it sees gradients.
+
+Equation 2 of the paper, with D = σ(s) and the logistic loss written in the score s:
+
+    minimise  −E_private log D(f) − E_public log(1 − D(f))  =  E_private softplus(−s(f)) + E_public softplus(s(f)).
+
+The gradient of the first term comes from the gate, a noisy sum over the size that is expected; that of the second is
+taken here, at references drawn anew in each step. At the optimum D = p/(p + q), so that exp(s) = D/(1 − D) = p/q, the
+density of private features over that of public ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from noisegate.networks.discriminator import Discriminator
+from noisegate.training.adversarial import DiscriminatorTraining, stream
+from noisegate.training.checkpoint import joined, under
+
+MAX_CLIP_NORM = 2.0
+"""The largest clipping norm that is chosen where none was asked for."""
+
+MAX_NOISE_STD = 8.65
+"""Where none was asked for: the most noise on each number of a sum of gradients, in the units of the gradients.
+
+It is what 500 steps at ε = 1 have with the largest norm. With more noise in a step, Adam follows nothing else: at
+ε = 0.1 a smaller norm, which changes the gradients but lets them be heard, is worth more (docs/public-data.md).
+"""
+
+
+def clip_norm_for(noise_multiplier: float) -> float:
+    """Returns the clipping norm for a noise multiplier, both public: the largest, or less where the noise is loud."""
+    return MAX_CLIP_NORM if noise_multiplier * MAX_CLIP_NORM <= MAX_NOISE_STD else MAX_NOISE_STD / noise_multiplier
+
+
+@dataclass(frozen=True)
+class DensityRatioConfig:
+    """How the discriminator is trained; none of it uses private records."""
+
+    steps: int
+    """How many there will be."""
+    batch: int
+    """References in a step."""
+    learning_rate: float
+    averaged: float
+    """Part of the steps, the last ones, whose weights are averaged to what is released."""
+    seed: int
+    """Which references are drawn; public."""
+
+
+class DensityRatioTraining(DiscriminatorTraining):
+    """A discriminator on its way.
+
+    Args:
+        config: How it is trained.
+        discriminator: At its start, on the device.
+        features: Of the references, (references, dim), on the device.
+        labels: Of the references, (references,) int64, on the device; None where each stands for every label.
+        records: Expected number of private records in a step.
+    """
+
+    def __init__(
+        self,
+        config: DensityRatioConfig,
+        discriminator: Discriminator,
+        features: Tensor,
+        labels: Tensor | None,
+        *,
+        records: float,
+    ) -> None:
+        super().__init__(discriminator, learning_rate=config.learning_rate, records=records)
+        self._config, self._features, self._labels = config, features, labels
+        self._means = {name: value.detach().clone() for name, value in self._weights.items()}
+        self._from = config.steps - max(round(config.averaged * config.steps), 1)
+
+    def result(self) -> dict[str, Tensor]:
+        """Returns the mean of the weights over the last steps: most of what noise did to single ones cancels."""
+        return {name: value.clone() for name, value in self._means.items()}
+
+    def fake_gradients(self) -> dict[str, Tensor]:
+        """Returns the gradient of the mean of −log(1 − D) over references that are drawn at random."""
+        batch = min(self._config.batch, len(self._features))
+        drawn = torch.randint(len(self._features), (batch,), generator=stream(self._config.seed, self.steps))
+        drawn = drawn.to(self._features.device)
+        labels = None if self._labels is None else self._labels[drawn]
+        loss = softplus(self.discriminator.label_scores(self._features[drawn], labels)).mean()
+        return dict(zip(self._weights, torch.autograd.grad(loss, list(self._weights.values())), strict=True))
+
+    def after_step(self) -> None:
+        """Averages the weights; until the averaging begins, the mean is the latest."""
+        share = 1 / max(self.steps - self._from, 1)
+        for name, value in self._weights.items():
+            self._means[name].lerp_(value.detach(), share)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns weights, their mean, the optimiser and the number of steps."""
+        parts = joined(weights=self.parameters(), mean=self._means, adam=self._adam.state_dict())
+        return {**parts, "steps": torch.tensor(self.steps)}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Resumes where `state_dict` was called."""
+        self.discriminator.load_state_dict(under(tensors, "weights/"))
+        self._adam.load_state_dict(under(tensors, "adam/"))
+        for name, mean in self._means.items():
+            mean.copy_(tensors[f"mean/{name}"])
+        self.steps = int(tensors["steps"])

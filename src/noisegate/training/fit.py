@@ -1,0 +1,128 @@
+"""How generators are fitted to a release, and where a fit stands. Nothing here can change the privacy of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field
+
+from noisegate.errors import OptionError
+from noisegate.settings import Settings, settings
+
+Whole = Annotated[int, Field(ge=0), "a whole number, 0 or more"]
+Steps = Annotated[int, Field(ge=1), "a whole number, 1 or more"]
+LearningRate = Annotated[float, Field(ge=0, le=10), "a number from 0 to 10"]
+_Small = Annotated[float, Field(gt=0, le=10), "a positive number, 10 or less"]
+_AtLeastTwo = Annotated[int, Field(ge=2), "a whole number, 2 or more"]
+_Power = Annotated[float, Field(ge=-4, le=4)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitState:
+    """Where a fit stands. `discrepancy` is the distance over what the noise alone would leave; 1 is the goal."""
+
+    step: int
+    steps: int
+    discrepancy: float
+
+
+class FitOptions(Settings):
+    """Base of settings of fits."""
+
+    @classmethod
+    def of(cls, *changes: Mapping[str, Any]) -> Self:
+        """Returns the defaults with changes, the last of which is a method's `fit_options`.
+
+        Raises:
+            OptionError: if there is no such setting, or a value is unusable.
+        """
+        given = {cls.renamed.get(name, str(name)): value for change in changes for name, value in change.items()}
+        try:
+            return cls(**given)
+        except OptionError as error:
+            raise OptionError(f"fit option {error}") from None
+
+
+@settings
+class MomentSettings(FitOptions):
+    """How a generator is matched to a release; see `noisegate.training.moment_matching`."""
+
+    steps: Whole = 1500
+    "Most optimiser steps."
+    batch: _AtLeastTwo = 256
+    "Noise vectors a step, over all classes together."
+    learning_rate: LearningRate = 5e-3
+    "Of Adam; with a schedule its peak."
+    ema_decay: Annotated[float, Field(ge=0, le=1), "a number from 0 to 1"] = 0.99
+    "Decay of the exponential average of the weights, which is what is kept; 0 keeps the weights as they are."
+    stop_at_noise: bool = True
+    "Stop when the distance is what the noise alone would leave (the discrepancy principle)."
+    class_power: Annotated[_Power | None, "a number from -4 to 4; leave it out for equal weights"] = None
+    """None weighs classes alike as far as they stand out of the noise, a number by their share to this power, in noise
+    standard deviations; see `noisegate.training.target.class_weights`."""
+    check_every: Steps = 200
+    "Steps between looks at the stopping rule."
+    check_batches: _AtLeastTwo = 32
+    "Fresh batches for a look at the distance."
+
+
+@settings
+class FitSettings(MomentSettings):
+    """How the generators of DP-MERF, DP-HP and the joint embedding are fitted."""
+
+    renamed = {"averaging": "ema_decay", "apart": "independent_halves"}  # noqa: RUF012
+
+    check_batches: Annotated[int, Field(ge=3), "a whole number, 3 or more"] = 32
+    "Fresh batches for a look at the distance."
+    independent_halves: bool = False
+    "Normalise the halves of a batch apart, side by side on two cores."
+
+
+@settings
+class PerceptualFitSettings(MomentSettings):
+    """How the generator of DP-MEPF is fitted; see `noisegate.training.perceptual_matching`."""
+
+    renamed = {"averaging": "ema_decay"}  # noqa: RUF012
+
+    steps: Whole = 3000
+    "Most optimiser steps."
+    batch: _AtLeastTwo = 128
+    "Noise vectors a step, over all classes together."
+    ema_decay: Annotated[float, Field(ge=0, le=1), "a number from 0 to 1"] = 0.998
+    "Decay of the exponential average of the weights; 0 keeps the weights as they are."
+    stop_at_noise: bool = False
+    "Stop when the distance is what the noise alone would leave (the discrepancy principle)."
+    check_every: Steps = 500
+    "Steps between looks at the stopping rule."
+    check_batches: _AtLeastTwo = 16
+    "Fresh batches for a look at the distance."
+    check_images: Steps = 5000
+    "Images for a comparison with the validation embedding."
+    schedule: Literal["constant", "one-cycle"] = "one-cycle"
+    'Of the learning rate; "one-cycle" is a short rise, then a cosine to zero.'
+    loss: Literal["squared", "moving-average"] = "squared"
+    "Squared distance of the means of a batch, or GFMN's moving average of the gap."
+    average_rate: _Small = 1e-4
+    "Learning rate of the Adam that moves the average."
+    average_eps: _Small = 1e-8
+    "Its eps."
+    average_reduction: Literal["mean", "sum"] = "mean"
+    "Whether squared differences of average and gap are averaged or added up over the features."
+
+
+@settings
+class MixtureSettings(FitOptions):
+    """How a mixture of products is fitted; see `noisegate.training.mixture_fit`."""
+
+    renamed = {"spread": "init_std"}  # noqa: RUF012
+
+    components: Steps = 600
+    "Of all classes together."
+    steps: Whole = 1000
+    "Most optimiser steps, of the trial and of the fit each."
+    learning_rate: LearningRate = 0.1
+    "Of Adam."
+    init_std: LearningRate = 0.3
+    "Standard deviation of the components' first logits about the one-way estimate."

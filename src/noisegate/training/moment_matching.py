@@ -1,0 +1,322 @@
+"""Match a generator's mean features to released ones, and stop at the noise (DP-MERF, section 4).
+
+`MomentMatching` is the loop that all such fits share: Adam, an exponential average of the weights, which is what is
+kept, and a look now and then at the distance on fresh noise vectors. `HalvesMatching` gives it a loss without bias;
+`noisegate.training.perceptual_matching` has those of DP-MEPF.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from noisegate.devices import one_thread
+from noisegate.features.torch_form import TorchForm
+from noisegate.models.generator import Generator
+from noisegate.training.adam import Adam
+from noisegate.training.checkpoint import joined, under
+from noisegate.training.fit import FitSettings, FitState, MomentSettings
+from noisegate.training.target import Target, class_weights
+
+Residuals = Callable[[Callable[..., Tensor], Tensor, Tensor], Tensor]
+"""From a generator, its noise and labels to the residuals of one half of a batch, (dim, classes)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discrepancy:
+    """The squared distance to the release over what its noise alone would leave, estimated on fresh noise vectors.
+
+    Both in noise standard deviations, all coordinates of all present classes alike: how the loss weighs classes does
+    not change what the noise explains.
+
+    Attributes:
+        value: The estimate; unbiased, so it may be below the truth, and below zero.
+        error: Its standard error.
+    """
+
+    value: float
+    error: float
+
+
+class MomentMatching(ABC):
+    """One fit of one generator; a `noisegate.training.checkpoint.Resumable`.
+
+    Args:
+        generator: The network, changed in place.
+        target: What to match.
+        embeddings: For each block of the target, the mean features of what the generator gives.
+        settings: How.
+        seed: Of the public randomness.
+        device: Where to compute.
+        beta1: Of Adam.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        target: Target,
+        embeddings: Mapping[str, TorchForm],
+        settings: MomentSettings,
+        *,
+        seed: int,
+        device: torch.device,
+        beta1: float,
+    ) -> None:
+        self.settings, self._device = settings, device
+        self.generator = generator.to(device)
+        self.average = copy.deepcopy(self.generator).requires_grad_(False).eval()
+        numbered = {str(place): value for place, value in enumerate(self.generator.parameters())}
+        self._adam = Adam(numbered, learning_rate=1.0, beta1=beta1)
+        self.random = torch.Generator().manual_seed(seed)
+        self.step, self.discrepancy, self.at_noise = 0, math.inf, False
+        self._embeddings = {name: form.to(device) for name, form in embeddings.items()}
+        present = target.present
+        self._classes = torch.from_numpy(present)
+        self._means = {name: self._tensor(target.means[name][present].T) for name in embeddings}
+        # Residuals in noise standard deviations weigh blocks as maximum likelihood does.
+        self._precisions = {name: self._tensor(1 / target.noise_std[name][present]) for name in embeddings}
+        self._coordinates = sum(means.numel() for means in self._means.values())
+        self._parts: dict[str, nn.Module] = {"generator": self.generator, "average": self.average}
+
+    @abstractmethod
+    def _gradients(self) -> tuple[Tensor, ...]:
+        """Returns the gradients of the loss in the generator's parameters, on a fresh batch."""
+
+    @abstractmethod
+    def _batch(self, generator: Generator) -> tuple[Tensor, Tensor]:
+        """Returns fresh noise and labels, the same number of rows for every present class, one class after another."""
+
+    @abstractmethod
+    def _residuals(self, generator: Generator) -> Tensor:
+        """Returns residuals on a fresh batch in noise standard deviations, (dim, present classes)."""
+
+    @abstractmethod
+    def _look(self, measured: Discrepancy) -> None:
+        """Does with a measurement of the averaged generator what the method does; sets `at_noise`."""
+
+    def _rate(self, progress: float) -> float:
+        """Returns the part of the learning rate at a part of the steps."""
+        return one_cycle(progress)
+
+    @property
+    def steps(self) -> int:
+        """Most steps that there will be."""
+        return self.settings.steps
+
+    def run(self, report: Callable[[FitState], None] | None = None) -> None:
+        """Runs the remaining steps, or until the distance is at the noise; `average` is then what is kept."""
+        with one_thread(self._device):
+            while self.step < self.steps and not (self.settings.stop_at_noise and self.at_noise):
+                self._descend()
+                self.step += 1
+                if self.step % self.settings.check_every == 0 or self.step == self.steps:
+                    self._look(self.measure())
+                if report:
+                    report(FitState(step=self.step, steps=self.steps, discrepancy=self.discrepancy))
+
+    def measure(self) -> Discrepancy:
+        """Returns the averaged generator's discrepancy, on fresh noise vectors, with its standard error.
+
+        With residuals a₁ … a_k of independent batches, (‖Σ aᵢ‖² − Σ ‖aᵢ‖²)/k(k − 1) is unbiased; the error is a
+        jackknife's.
+        """
+        count = self.settings.check_batches
+        settle(self.average, (self._batch(self.average) for _ in range(count)))
+        with torch.no_grad():
+            batches = [self._residuals(self.average) for _ in range(count)]
+        # Every coordinate of every class alike: under noise alone the mean of their squares is 1.
+        residuals = torch.stack(batches).flatten(1).double() * self._coordinates**-0.5
+        total, squares = residuals.sum(dim=0), residuals.square().sum(dim=1)
+        value = float((total.square().sum() - squares.sum()) / (count * (count - 1)))
+        others = (total - residuals).square().sum(dim=1) - (squares.sum() - squares)
+        left_out = others / ((count - 1) * max(count - 2, 1))
+        error = float(((left_out - left_out.mean()).square().sum() * (count - 1) / count).sqrt())
+        return Discrepancy(value=value, error=error)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns everything that `load_state_dict` needs to go on with the same bits, as named tensors."""
+        parts = {name: network.state_dict() for name, network in self._parts.items()}
+        tensors = joined(**parts, optimiser=self._adam.state_dict()) | {"random": self.random.get_state()}
+        tensors["progress"] = torch.tensor(self._progress(), dtype=torch.float64)
+        return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Resumes where `state_dict` was called."""
+        for name, network in self._parts.items():
+            network.load_state_dict(under(tensors, f"{name}/"))
+        self._adam.load_state_dict(under(tensors, "optimiser/"))
+        self.random.set_state(tensors["random"])
+        self._set_progress(*tensors["progress"].tolist())
+
+    def _progress(self) -> list[float]:
+        return [self.step, self.discrepancy, self.at_noise]
+
+    def _set_progress(self, *progress: float) -> None:
+        step, self.discrepancy, at_noise = progress
+        self.step, self.at_noise = int(step), bool(at_noise)
+
+    def _descend(self) -> None:
+        rate = self.settings.learning_rate * self._rate(self.step / self.steps)
+        self.generator.train()
+        gradients = self._gradients()
+        self._adam.step({str(place): value for place, value in enumerate(gradients)}, scale=rate)
+        # A short memory at first, so that the start is forgotten.
+        decay = min(self.settings.ema_decay, (1 + self.step) / (10 + self.step))
+        with torch.no_grad():
+            for kept, current in zip(self.average.parameters(), self.generator.parameters(), strict=True):
+                kept.lerp_(current, 1 - decay)
+
+    def _tensor(self, values: object) -> Tensor:
+        return torch.as_tensor(values, dtype=torch.float32, device=self._device)
+
+
+class HalvesMatching(MomentMatching):
+    """With the squared distance in noise standard deviations, without bias, as loss.
+
+    The squared norm of a mean over random noise vectors is biased upward by their variance; the inner product of the
+    residuals of two independent halves of a batch is not. See `MomentMatching` for the arguments.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        target: Target,
+        embeddings: Mapping[str, TorchForm],
+        settings: FitSettings,
+        *,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        super().__init__(generator, target, embeddings, settings, seed=seed, device=device, beta1=0.9)
+        self._split = SplitBatchLoss(self.generator, self._half) if settings.independent_halves else None
+        weights = self._tensor(class_weights(target, settings.class_power))
+        lengths = [(self._precisions[name] * means).square().sum(dim=0) for name, means in self._means.items()]
+        # The loss of a generator whose features are all 0 is 1.
+        self._weights = weights / (weights * torch.stack(lengths).sum(dim=0)).sum()
+
+    def _gradients(self) -> tuple[Tensor, ...]:
+        if self._split:
+            noise, labels = self._batch(self.generator)
+            return self._split.gradients(noise, labels[::2], self._weights)
+        return torch.autograd.grad(self.loss(), list(self.generator.parameters()))
+
+    def loss(self) -> Tensor:
+        """Returns the weighted sum of `distances`."""
+        return (self._weights * self.distances()).sum()
+
+    def distances(self) -> Tensor:
+        """Returns an unbiased estimate of each present class's squared distance, (classes,), on a fresh batch."""
+        return self._halves(self.generator).prod(dim=2).sum(dim=0)
+
+    def _look(self, measured: Discrepancy) -> None:
+        self.discrepancy, self.at_noise = measured.value, measured.value + measured.error <= 1
+
+    def _batch(self, generator: Generator) -> tuple[Tensor, Tensor]:
+        rows = generator.set_rows(max(math.ceil(self.settings.batch / len(self._classes) / 2), 8))
+        labels = self._classes.repeat_interleave(2 * rows)
+        return generator.noise(len(labels), self.random).to(self._device), labels.to(self._device)
+
+    def _residuals(self, generator: Generator) -> Tensor:
+        return self._halves(generator).mean(dim=2)
+
+    def _halves(self, generator: Generator) -> Tensor:
+        """Returns residuals in noise standard deviations, (dim, present classes, two independent halves)."""
+        return self._residuals_of(generator(*self._batch(generator)), halves=2)
+
+    def _half(self, generator: Callable[..., Tensor], noise: Tensor, labels: Tensor) -> Tensor:
+        return self._residuals_of(generator(noise, labels), halves=1)[:, :, 0]
+
+    def _residuals_of(self, made: Tensor, *, halves: int) -> Tensor:
+        classes, parts = len(self._classes), []
+        for name, embedding in self._embeddings.items():
+            means = embedding.means(made, halves * classes).reshape(-1, classes, halves)
+            parts.append((means - self._means[name][:, :, None]) * self._precisions[name][:, None])
+        return torch.cat(parts)
+
+
+class SplitBatchLoss:
+    """Gradients of the unbiased distance, with the halves of a batch side by side on two cores.
+
+    The residuals a and b of the halves must be independent, which they are not if normalised over the whole batch.
+    Apart they are, and half of the work can be done on another core. What comes out does not depend on whether there is
+    one: the halves meet only in Σ w·a·b, whose gradient in a is w·b, and gradients are added in one order.
+
+    Args:
+        generator: In training mode; its weights are used, its batch statistics are not touched.
+        residuals: Of one half.
+    """
+
+    def __init__(self, generator: Generator, residuals: Residuals) -> None:
+        self._weights: dict[str, Tensor] = dict(generator.named_parameters())
+        # Running statistics of its own for each half, or both would write to the same ones at once.
+        self._replicas = [copy.deepcopy(generator).train() for _ in range(2)]
+        self._residuals = residuals
+
+    def gradients(self, noise: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
+        """Returns the gradients of Σ weights · ⟨a, b⟩ in the generator's weights, in their order.
+
+        Args:
+            noise: (2 · rows, latent), the first half first.
+            labels: (rows,), the same for both.
+            weights: Of the classes, (classes,).
+        """
+        # One thread each: bits depend on how many there are.
+        pool = ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(1,))
+        with pool if noise.device.type == "cpu" else nullcontext() as side_by_side:
+            run = side_by_side.map if side_by_side else map
+            halves = list(run(self._half, self._replicas, noise.chunk(2), (labels, labels)))
+            others = [half.detach() * weights for half in reversed(halves)]
+            first, second = run(self._backward, halves, others)
+        return tuple(a + b for a, b in zip(first, second, strict=True))
+
+    def _half(self, replica: Generator, noise: Tensor, labels: Tensor) -> Tensor:
+        def made(noise: Tensor, labels: Tensor) -> Tensor:
+            images: Tensor = functional_call(replica, self._weights, (noise, labels))
+            return images
+
+        return self._residuals(made, noise, labels)
+
+    def _backward(self, half: Tensor, other: Tensor) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(half, list(self._weights.values()), grad_outputs=other)
+
+
+def settle(network: nn.Module, batches: Iterable[tuple[Tensor, ...]]) -> None:
+    """Gives a network the batch statistics of its own weights, and leaves it in evaluation mode.
+
+    The running statistics of a network whose weights are averages belong to none of the networks that were averaged;
+    they are measured anew, as in stochastic weight averaging (Izmailov et al. 2018, section 3.3). Nothing is taken from
+    `batches` when there is nothing to normalise.
+
+    Args:
+        network: Changed in place.
+        batches: Inputs of the network, each a tuple of its arguments.
+    """
+    network.eval()
+    normalised = [layer for layer in network.modules() if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)]
+    if not normalised:
+        return
+    for layer in normalised:
+        layer.reset_running_stats()
+        layer.momentum = None  # the plain average over batches
+        layer.train()
+    with torch.no_grad():
+        for batch in batches:
+            network(*batch)
+    network.eval()
+
+
+def one_cycle(progress: float) -> float:
+    """Returns the part of the peak learning rate at `progress` from 0 to 1: a short rise, then a cosine to nearly zero.
+
+    A function of the step alone, so that nothing needs saving.
+    """
+    return min(progress / 0.1, 0.5 * (1 + math.cos(math.pi * max(progress - 0.1, 0) / 0.9))) + 1e-3

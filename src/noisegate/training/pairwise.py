@@ -1,0 +1,297 @@
+"""The tables that the pairwise method asks for, in which order, and what cells are in them.
+
+Everything follows from public facts and from what was released.
+
+Columns are numbered as in `features.contingency`: numeric ones of the layout first, then coded ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import ModelError, OptionError
+from noisegate.features.binning import NumericBins, fine_bins
+from noisegate.features.contingency import Contingency
+from noisegate.privacy.plan import Query
+from noisegate.privacy.release import Release
+from noisegate.schema import Layout
+from noisegate.training.histogram import Coarse, Histogram, denoise, merge, most_cells
+from noisegate.training.tables import Table, choose_pairs
+
+HISTOGRAMS, COARSE, SCREEN, COUNTS, SINGLES, PAIRS = (
+    "fine",
+    "coarse",
+    "screen",
+    "counts",
+    "one-way",
+    "pairs",
+)
+Values = Mapping[str, npt.NDArray[np.float64]]
+Columns = tuple[int, ...]
+
+# A label with more values than this is one more column: each class's share of the signal would drown.
+MOST_CLASSES = 6
+# Up to this many columns a numeric one gets the full number of cells.
+_NARROW = 15
+# Cells of a numeric column when pairs are screened.
+_COARSE = 3
+# About how many cells a coarse histogram has, beside the fine one.
+_GROUPS = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """The queries about one table.
+
+    Attributes:
+        layout: The table's columns.
+        cells: Cells to aim at in each numeric column.
+        screened: Whether pairs are chosen from a coarse look.
+        most_pairs: How many are chosen at most.
+        pairs: The pairs to measure, without the label; None while they are not chosen yet.
+        triples: Tables of three columns to measure as well.
+    """
+
+    layout: Layout
+    cells: int
+    screened: bool
+    most_pairs: int
+    pairs: tuple[Columns, ...] | None
+    triples: tuple[Columns, ...] = ()
+    _denoised: tuple[Any, dict[int, Histogram]] = field(default=(None, {}), init=False, compare=False, repr=False)
+
+    @cached_property
+    def fine(self) -> tuple[NumericBins, ...]:
+        """The fine cells of each numeric column."""
+        return tuple(fine_bins(column) for column in self.layout.numeric)
+
+    @cached_property
+    def bought(self) -> tuple[int, ...]:
+        """Numeric columns whose cells are cut from a bought histogram; the others have few values."""
+        return tuple(place for place, bins in enumerate(self.fine) if len(bins.cuts) + 1 > self.cells)
+
+    @property
+    def label(self) -> int | None:
+        """The column whose classes are told apart in every table, or None. A label alone is a column like another."""
+        place = self.layout.label
+        if place is None or self.layout.coded[place].size > MOST_CLASSES:
+            return None
+        return len(self.fine) + place if len(self.fine) + len(self.layout.coded) > 1 else None
+
+    @property
+    def columns(self) -> Columns:
+        """All columns but that label."""
+        count = len(self.layout.numeric) + len(self.layout.coded)
+        return tuple(column for column in range(count) if column != self.label)
+
+    @property
+    def most_sizes(self) -> tuple[int, ...]:
+        """Most cells that each column may come to have."""
+        most = most_cells(self.cells)
+        numeric = [
+            min(most, len(bins.cuts) + 1) + bins.nullable if place in self.bought else bins.size
+            for place, bins in enumerate(self.fine)
+        ]
+        return (*numeric, *self._coded)
+
+    def reason(self, epsilon: float) -> str:
+        """Returns which pairs are measured, on which cells, and why."""
+        columns = len(self.columns)
+        pairs, measured = math.comb(columns, 2), len(self.pairs or ())
+        if self.screened:
+            which = f"{columns} columns have {pairs:,} pairs, "
+            which += f"so at most {self.most_pairs:,} are chosen by a coarse look"
+        elif pairs and measured == pairs:
+            which = f"the {pairs:,} pairs of {columns} columns are few enough to measure all of them"
+        else:
+            which = f"of the {pairs:,} pairs of columns {measured:,} are measured"
+        if self.label is not None and self.layout.label is not None:
+            which += f", in each class of {self.layout.coded[self.layout.label].name!r}"
+        return which + (f"; numeric columns become about {self.cells} cells at epsilon={epsilon:g}" * bool(self.bought))
+
+    def queries(self, shares: Mapping[str, float]) -> tuple[Query, ...]:
+        """Returns the plan's queries; `shares` names a share for each."""
+        asked: list[tuple[str, Iterable[Columns], int, bool]] = []
+        for name, histograms in self.histograms().items():
+            asked.append((name, histograms.tables, histograms.dim, False))
+        if self.screened:
+            asked.append((SCREEN, self._screened(), self._dimension(self._screened(), self._coarse_sizes), True))
+        for name, tables in self._tables(self._pairs_at_most()).items():
+            dimension = self._dimension(tables, self.most_sizes)
+            asked.append((name, tables, dimension, name != COUNTS and bool(self.bought or self.screened)))
+        return tuple(
+            Query(
+                name=name,
+                dim=dimension,
+                columns=1,
+                norm=1.0,
+                share=shares[name],
+                nonnegative=True,
+                adaptive=adaptive,
+                tables=len(tuple(tables)),
+            )
+            for name, tables, dimension, adaptive in asked
+        )
+
+    def histograms(self) -> dict[str, Contingency]:
+        """Returns the maps of the first round: histograms of the bought columns, and the same on fewer cells."""
+        if not self.bought:
+            return {}
+        groups = [self._group(bins) for bins in self.fine]
+        grouped = tuple(
+            NumericBins(bins.cuts[group - 1 :: group], bins.nullable)
+            for bins, group in zip(self.fine, groups, strict=True)
+        )
+        tables = [(place,) for place in self.bought]
+        long = [(place,) for place in self.bought if groups[place] > 1]
+        return {HISTOGRAMS: self._map(self.fine, tables)} | ({COARSE: self._map(grouped, long)} if long else {})
+
+    def screen(self, values: Values, stds: Mapping[str, float]) -> Contingency:
+        """Returns the map of the second round: all pairs, on a few cells each."""
+        return self._map(self.bins(values, stds, cells=_COARSE), self._screened())
+
+    def final(self, values: Values, stds: Mapping[str, float]) -> dict[str, Contingency]:
+        """Returns the maps of the last round."""
+        bins = self.bins(values, stds)
+        pairs = self.pairs if self.pairs is not None else self._chosen(values, stds)
+        return {name: self._map(bins, tables) for name, tables in self._tables(pairs).items()}
+
+    def bins(self, values: Values, stds: Mapping[str, float], *, cells: int | None = None) -> tuple[NumericBins, ...]:
+        """Returns the cells of each numeric column, cut from what the first round released."""
+        found = self.read_histograms(values, stds)
+        return tuple(
+            merge(bins, found[place], cells=cells or self.cells) if place in found else bins
+            for place, bins in enumerate(self.fine)
+        )
+
+    def read_histograms(self, values: Values, stds: Mapping[str, float]) -> dict[int, Histogram]:
+        """Returns the denoised histogram of each bought column, missing left out; of the same release computed once."""
+        released, (last, found) = values.get(HISTOGRAMS), self._denoised
+        if released is not None and last is released:
+            return found
+        found = self._read_histograms(values, stds)
+        object.__setattr__(self, "_denoised", (released, found))
+        return found
+
+    def _read_histograms(self, values: Values, stds: Mapping[str, float]) -> dict[int, Histogram]:
+        maps = self.histograms()
+        tables = {
+            name: {table.columns[0]: table for table in _read(one, values[name], stds[name])}
+            for name, one in maps.items()
+        }
+        found = {}
+        for place, table in tables.get(HISTOGRAMS, {}).items():
+            present, coarse = slice(None, -1 if self.fine[place].nullable else None), None
+            if place in tables.get(COARSE, {}):
+                few = tables[COARSE][place]
+                coarse = Coarse(noisy=few.counts[present], group=self._group(self.fine[place]), noise_std=few.noise_std)
+            found[place] = denoise(table.counts[present], table.noise_std, coarse)
+        return found
+
+    def _group(self, bins: NumericBins) -> int:
+        """Returns how many fine cells a coarse one holds, a power of two; 1 where the fine ones are few."""
+        cells = len(bins.cuts) + 1
+        return 1 if cells <= 2 * _GROUPS else 1 << math.ceil(math.log2(cells / _GROUPS))
+
+    def read(self, release: Release) -> tuple[tuple[NumericBins, ...], list[Table]]:
+        """Returns the cells of each numeric column, and every table of the last round.
+
+        Raises:
+            ModelError: if the release is not one of this design.
+        """
+        try:
+            maps = self.final(release.values, release.noise_std)
+            tables = [
+                table
+                for name, one in maps.items()
+                for table in _read(one, release.values[name], release.noise_std[name])
+            ]
+        except (KeyError, ValueError) as error:
+            raise ModelError(f"the release does not hold the tables of its settings: {error}") from None
+        return self.bins(release.values, release.noise_std), tables
+
+    @property
+    def _coded(self) -> tuple[int, ...]:
+        return tuple(column.size for column in self.layout.coded)
+
+    @property
+    def _coarse_sizes(self) -> tuple[int, ...]:
+        most = most_cells(_COARSE)
+        numeric = [most + bins.nullable if place in self.bought else bins.size for place, bins in enumerate(self.fine)]
+        return (*numeric, *self._coded)
+
+    def _screened(self) -> tuple[Columns, ...]:
+        return tuple(combinations(self.columns, 2))
+
+    def _chosen(self, values: Values, stds: Mapping[str, float]) -> tuple[Columns, ...]:
+        screen = self.screen(values, stds)
+        return choose_pairs(_read(screen, values[SCREEN], stds[SCREEN]), most=self.most_pairs)
+
+    def _pairs_at_most(self) -> tuple[Columns, ...]:
+        """Returns the pairs to be measured, or while these are not known, as many of the largest as there may be."""
+        if self.pairs is not None:
+            return self.pairs
+        sizes = self.most_sizes
+        # A pair that `triples` names too, with the label as its third, is measured in any case.
+        free = (pair for pair in self._screened() if pair not in self.triples)
+        ranked = sorted(free, key=lambda pair: -sizes[pair[0]] * sizes[pair[1]])
+        return tuple(ranked[: self.most_pairs])
+
+    def _tables(self, pairs: Sequence[Columns]) -> dict[str, tuple[Columns, ...]]:
+        """Returns the tables of each question of the last round, with the label in each."""
+        label = () if self.label is None else (self.label,)
+        asked = {COUNTS: (label,), SINGLES: tuple(self._with_label((column,)) for column in self.columns)}
+        larger = tuple(dict.fromkeys(self._with_label(table) for table in (*pairs, *self.triples)))
+        return asked | ({PAIRS: larger} if larger else {})
+
+    def _with_label(self, table: Columns) -> Columns:
+        return table if self.label is None else tuple(sorted((*table, self.label)))
+
+    def _dimension(self, tables: Iterable[Columns], sizes: Sequence[int]) -> int:
+        return sum(math.prod(sizes[column] for column in table) for table in tables)
+
+    def _map(self, bins: tuple[NumericBins, ...], tables: Sequence[Columns]) -> Contingency:
+        # Equal weights of norm 1 in all, so that the norm is known before the number of tables is.
+        weight = 1 / math.sqrt(len(tables))
+        return Contingency(bins=bins, coded=self._coded, tables=tuple(tables), weights=(weight,) * len(tables))
+
+
+def _read(tables: Contingency, values: npt.NDArray[np.float64], noise_std: float) -> list[Table]:
+    if len(values) != tables.dim:
+        raise ValueError(f"{len(values)} numbers for tables of {tables.dim} cells")
+    return [
+        Table(columns=columns, counts=counts, noise_std=noise_std / weight)
+        for columns, counts, weight in zip(tables.tables, tables.counts(values), tables.weights, strict=True)
+    ]
+
+
+def columns_named(layout: Layout, names: Sequence[str], option: str) -> Columns:
+    """Returns the numbers of columns, ascending.
+
+    Raises:
+        OptionError: if a name is not in the schema, or twice in the list.
+    """
+    known = [column.name for column in (*layout.numeric, *layout.coded)]
+    for name in names:
+        if name not in known:
+            raise OptionError(f"{option} names {name!r}, which is no column of the schema; it has {', '.join(known)}.")
+    if len(set(names)) < len(names):
+        raise OptionError(f"{option}={list(names)!r} names a column twice.")
+    return tuple(sorted(known.index(name) for name in names))
+
+
+def cells_for(columns: int, epsilon: float) -> int:
+    """Returns how many cells a numeric column is cut into: fewer at small ε, and in wide tables, where noise is more.
+
+    Chosen on public tables and simulated ones; see docs/choosing.md.
+    """
+    full = 24 if epsilon < 3 else 36
+    return max(round(full * min(1.0, math.sqrt(_NARROW / columns))), 4)

@@ -1,0 +1,330 @@
+"""The bounds against simulations: they hold, they are not far off, and what is wrong in print is wrong here too.
+
+Only ‖n‖² and ⟨n, a⟩ matter on each block, so both are drawn directly whatever the dimension. Draws are seeded: a test
+that passes once passes always.
+"""
+
+import math
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import eval_hermite, gammaln
+from scipy.stats import chi2, norm
+
+from noisegate.errors import OptionError
+from noisegate.features.error_bounds import MeanNoise, expected_error_of_any
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from papers.mmd_bounds import (
+    along,
+    error_quantile,
+    error_quantile_of_any,
+    excess_of_minimiser,
+    expected_error,
+    frobenius,
+    hermite_kernel_error,
+    largest_variance,
+    optimistic_excess_of_minimiser,
+    random_feature_mmd_error,
+    random_fourier_kernel_error,
+    squared_norm_quantile,
+)
+
+DRAWS = 100_000
+# stds, dims and distances: noise or signal dominates, one coordinate or many, blocks that differ by far.
+CASES = {
+    "one coordinate": ((0.1,), (1,), (0.3,)),
+    "noise": ((0.5,), (400,), (0.1,)),
+    "signal": ((1e-4,), (2000,), (1.5,)),
+    "even": ((0.02,), (1000,), (1.0,)),
+    "two blocks": ((0.5, 0.01), (2, 5000), (0.2, 1.0)),
+}
+LEVELS = (0.3, 0.05, 0.001)
+RHO = 1 / 3
+GRID = np.linspace(-9, 9, 601)
+WEIGHT = np.exp(-(GRID**2) / 2) / math.sqrt(2 * math.pi) * (GRID[1] - GRID[0])
+
+
+@cache
+def drawn(stds, dims, distances):
+    """Returns ‖n‖² and ⟨n, a⟩ of each draw."""
+    random = np.random.default_rng(7)
+    squared, inner = np.zeros(DRAWS), np.zeros(DRAWS)
+    for std, dim, distance in zip(stds, dims, distances, strict=True):
+        component = random.standard_normal(DRAWS)
+        rest = random.chisquare(dim - 1, DRAWS) if dim > 1 else 0.0
+        squared += std**2 * (component**2 + rest)
+        inner += std * distance * component
+    return squared, inner
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_expected_error_is_at_least_half_of_its_bound(case):
+    stds, dims, distances = CASES[case]
+    noise = MeanNoise(stds=stds, dims=dims)
+    squared, inner = drawn(stds, dims, distances)
+    error = np.abs(squared + 2 * inner)
+    slack = 4 * error.std() / math.sqrt(DRAWS)
+    terms = noise.trace, 2 * math.sqrt(2 / math.pi) * along(noise, distances)
+    assert max(terms) - slack <= error.mean() <= sum(terms) + slack
+    assert expected_error(noise, distances=distances) == pytest.approx(sum(terms), rel=1e-12)
+    # The exact form that the docstring states.
+    assert error.mean() == pytest.approx(np.maximum(squared, 2 * np.abs(inner)).mean(), abs=slack)
+
+
+@pytest.mark.parametrize("failure", LEVELS)
+@pytest.mark.parametrize("case", CASES)
+def test_the_quantile_holds_and_is_below_the_printed_one(case, failure):
+    stds, dims, distances = CASES[case]
+    noise = MeanNoise(stds=stds, dims=dims)
+    squared, inner = drawn(stds, dims, distances)
+    error = np.abs(squared + 2 * inner)
+    bound = error_quantile(noise, distances=distances, failure=failure)
+    assert np.mean(error > bound) <= failure
+    assert bound <= (5 if dims == (1,) else 3) * np.quantile(error, 1 - failure)
+    log, signal = math.log(2 / failure), along(noise, distances)
+    printed = noise.trace + math.sqrt(2 / math.pi) * signal
+    printed += 2 * (frobenius(noise) + math.sqrt(2) * signal) * math.sqrt(log) + 2 * largest_variance(noise) * log
+    assert printed - bound == pytest.approx(math.sqrt(2 / math.pi) * signal, rel=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_expected_supremum_is_exact_for_one_block(case):
+    stds, dims, _ = CASES[case]
+    squared, _ = drawn(stds, dims, stds)
+    supremum = squared + 4 * 1.3 * np.sqrt(squared)
+    bound = expected_error_of_any(MeanNoise(stds=stds, dims=dims), norm=1.3)
+    slack = 5 * supremum.std() / math.sqrt(DRAWS)
+    assert supremum.mean() <= bound + slack
+    assert bound <= (supremum.mean() + slack) * (1.0 if len(dims) == 1 else 1.1)
+
+
+@pytest.mark.parametrize("dim", [1, 10, 4000, 1_000_000, 1_000_001, 10**9])
+def test_the_expected_norm_of_long_noise(dim):
+    noise = MeanNoise(stds=(0.5,), dims=(dim,))
+    # The chi distribution's mean is √(D − 1/2) up to 1/D².
+    assert noise.expected_norm == pytest.approx(chi2_root_mean(dim), rel=1e-6)
+    assert noise.expected_norm <= math.sqrt(noise.trace)
+
+
+def chi2_root_mean(dim):
+    exact = math.sqrt(2) * math.gamma((dim + 1) / 2) / math.gamma(dim / 2) if dim < 100 else math.sqrt(dim - 0.5)
+    return 0.5 * exact
+
+
+def test_the_bracket_of_proposition_3_1():
+    """As printed, in the paper's terms: noise scale σ, m records, D features."""
+    sigma, m, features = 3.7, 5_000, 200
+    ratio = math.exp(math.lgamma((features + 1) / 2) - math.lgamma(features / 2))
+    printed = 4 * features * sigma**2 / m**2 + 8 * math.sqrt(2) * sigma / m * ratio
+    noise = MeanNoise(stds=(2 * sigma / m,), dims=(features,))
+    assert expected_error_of_any(noise, norm=1.0) == pytest.approx(printed, rel=1e-12)
+    whole = random_feature_mmd_error(frequencies=features // 2, noise_std=2 * sigma / m)
+    assert whole == pytest.approx(printed + 2 / math.sqrt(features / 2), rel=1e-12)
+    assert whole < printed + 8 * math.sqrt(2 * math.pi / features)
+    # Two labels: twice the coordinates, the same frequencies.
+    assert random_feature_mmd_error(frequencies=50, noise_std=0.01, columns=2) - random_feature_mmd_error(
+        frequencies=100, noise_std=0.01
+    ) == pytest.approx(2 / math.sqrt(50) - 2 / math.sqrt(100), rel=1e-9)
+
+
+@pytest.mark.parametrize("fitted_to_noise", [False, True])
+def test_proposition_3_1_end_to_end(fitted_to_noise):
+    """Features and noise are drawn anew; the synthetic records may be chosen among some by what the noise says."""
+    random = np.random.default_rng(3)
+    frequencies, std = 40, 0.02
+    records, tables = random.uniform(size=(6, 1)), random.uniform(-9, 9, size=(5, 1, 1))
+    tables = np.concatenate([np.tile(records, (1, 1, 1))[:, :1], tables])
+
+    def embed(omega, points):
+        phase = points @ omega
+        return np.concatenate([np.cos(phase), np.sin(phase)], axis=-1).mean(axis=-2) / math.sqrt(frequencies)
+
+    def kernel(one, two):
+        return np.exp(-((one - two[..., 0][..., None, :]) ** 2) / 2).mean(axis=(-1, -2))
+
+    exact = np.array([kernel(records, records) + kernel(t, t) - 2 * kernel(records, t) for t in tables])
+    errors = []
+    for _ in range(1_000):
+        omega = random.standard_normal((1, frequencies))
+        noisy = embed(omega, records) + std * random.standard_normal(2 * frequencies)
+        by_features = ((noisy - embed(omega, tables)) ** 2).sum(axis=-1)
+        place = int(np.argmin(by_features)) if fitted_to_noise else -1
+        errors.append(abs(by_features[place] - exact[place]))
+    bound = random_feature_mmd_error(frequencies=frequencies, noise_std=std)
+    assert 0.02 * bound < np.mean(errors) <= bound
+
+
+@pytest.mark.parametrize("failure", LEVELS)
+@pytest.mark.parametrize("case", CASES)
+def test_the_quantile_of_the_supremum_holds_and_is_below_what_the_proof_gives(case, failure):
+    stds, dims, _ = CASES[case]
+    noise = MeanNoise(stds=stds, dims=dims)
+    squared, _ = drawn(stds, dims, stds)
+    bound = error_quantile_of_any(noise, norm=1.0, failure=failure)
+    assert np.mean(squared + 4 * np.sqrt(squared) > bound) <= failure
+    assert bound <= 3 * np.quantile(squared + 4 * np.sqrt(squared), 1 - failure)
+    assert bound < printed_a3(noise, failure, restored=math.sqrt(2))
+
+
+def printed_a3(noise, failure, restored=1.0):
+    log = math.log(2 / failure)
+    root = frobenius(noise) + restored * 2 * math.sqrt(largest_variance(noise))
+    return noise.trace + 4 * math.sqrt(noise.trace) + 2 * root * math.sqrt(log) + 2 * largest_variance(noise) * log
+
+
+def test_proposition_a3_is_false_as_printed():
+    """One coordinate, noise far below the norm: the supremum is σ²z² + 4σ|z| with z standard normal."""
+    noise, failure = MeanNoise(stds=(1e-6,), dims=(1,)), 1e-8
+
+    def exceeded(bound):
+        return 2 * norm.sf((math.sqrt(4 + bound) - 2) / 1e-6)
+
+    assert exceeded(printed_a3(noise, failure)) == pytest.approx(7.9e-8, rel=0.02)
+    assert exceeded(printed_a3(noise, failure, restored=math.sqrt(2))) <= failure
+    assert exceeded(error_quantile_of_any(noise, norm=1.0, failure=failure)) <= failure
+
+
+@pytest.mark.parametrize("failure", [0.3, 0.05])
+@pytest.mark.parametrize("dims", [1, 2, 20])
+def test_minimisers_among_random_generators(dims, failure):
+    """Any set of generators in the ball: the excess stays below both bounds as often as they say."""
+    random = np.random.default_rng(5)
+    noise = MeanNoise(stds=(0.1,), dims=(dims,))
+    misses = np.zeros(2)
+    for _ in range(600):
+        points = random.standard_normal((9, dims))
+        points *= random.uniform(size=(9, 1)) ** 0.2 / np.linalg.norm(points, axis=1, keepdims=True)
+        a = points[0] - points[1:]
+        plain = (a**2).sum(axis=1)
+        noisy = ((a + 0.1 * random.standard_normal(dims)) ** 2).sum(axis=1)
+        excess = plain[noisy.argmin()] - plain.min()
+        distance = math.sqrt(plain.min())
+        misses += excess > np.array(
+            [
+                excess_of_minimiser(noise, norm=1.0, failure=failure),
+                optimistic_excess_of_minimiser(noise, distance=distance, failure=failure),
+            ]
+        )
+    assert (misses <= failure * 600).all()
+
+
+def test_minimisers_can_be_as_bad_as_the_bounds_say():
+    """The worst sets of generators, in many dimensions, where ‖n‖ is sharp: 5 % less would fail too often."""
+    std, dim, failure = 0.01, 1000, 0.05
+    noise = MeanNoise(stds=(std,), dims=(dim,))
+    length = np.sqrt(drawn((std,), (dim,), (0.0,))[0])
+    # Along n: the records' mean just below −‖n‖, and two generators at B and −B, which noise puts on a par.
+    far = (1 + length) ** 2 - (1 - length) ** 2
+    assert np.mean(far > excess_of_minimiser(noise, norm=1.0, failure=failure)) <= failure
+    assert np.mean(far > 0.95 * excess_of_minimiser(noise, norm=1.0, failure=failure)) > failure
+    # A generator at distance M from the records, and one on the other side, as far from their noisy mean.
+    for distance in (0.0, 0.3, 3.0):
+        beyond = (distance + 2 * length) ** 2 - distance**2
+        bound = optimistic_excess_of_minimiser(noise, distance=distance, failure=failure)
+        assert np.mean(beyond > bound) <= failure
+        assert np.mean(beyond > 0.9 * bound) > failure
+
+
+@pytest.mark.parametrize("failure", LEVELS)
+@pytest.mark.parametrize("case", CASES)
+def test_the_bounds_on_minimisers_are_below_the_printed_ones(case, failure):
+    stds, dims, _ = CASES[case]
+    noise = MeanNoise(stds=stds, dims=dims)
+    assert excess_of_minimiser(noise, norm=1.0, failure=failure) < 2 * printed_a3(noise, failure)
+    log = math.log(2 / failure)
+    for distance in (0.0, 0.5, 2.0):
+        printed = 9 * noise.trace + 4 * math.sqrt(noise.trace) * distance + 18 * largest_variance(noise) * log
+        root = 9 * frobenius(noise) + 2 * math.sqrt(2 * largest_variance(noise)) * distance
+        printed += 2 * root * math.sqrt(log)
+        assert optimistic_excess_of_minimiser(noise, distance=distance, failure=failure) < printed
+
+
+@pytest.mark.parametrize("failure", LEVELS)
+def test_norms_of_the_covariance(failure):
+    noise = MeanNoise(stds=(0.3, 0.1), dims=(2, 3))
+    covariance = np.diag([0.09, 0.09, 0.01, 0.01, 0.01])
+    assert noise.trace == pytest.approx(np.trace(covariance))
+    assert frobenius(noise) == pytest.approx(np.linalg.norm(covariance))
+    assert largest_variance(noise) == pytest.approx(np.linalg.norm(covariance, 2))
+    for dim, factor in ((7, 2.2), (5000, 1.03)):
+        exact = 0.09 * chi2.ppf(1 - failure, dim)
+        one = MeanNoise(stds=(0.3,), dims=(dim,))
+        assert exact <= squared_norm_quantile(one, failure) <= factor * exact
+
+
+@pytest.mark.parametrize(
+    ("stds", "dims"), [((), ()), ((0.1,), (1, 2)), ((-0.1,), (1,)), ((math.nan,), (1,)), ((0.1,), (0,))]
+)
+def test_noise_that_is_none_is_refused(stds, dims):
+    with pytest.raises(OptionError, match="dims="):
+        MeanNoise(stds=stds, dims=dims)
+
+
+def test_unusable_arguments_are_refused():
+    noise = MeanNoise(stds=(0.1,), dims=(3,))
+    with pytest.raises(OptionError, match=r"failure=1\.0"):
+        error_quantile_of_any(noise, norm=1.0, failure=1.0)
+    with pytest.raises(OptionError, match="distances="):
+        expected_error(noise, distances=(0.1, 0.2))
+    with pytest.raises(OptionError, match="order=-1"):
+        hermite_kernel_error(-1)
+    with pytest.raises(OptionError, match="features=3"):
+        random_fourier_kernel_error(3)
+
+
+def hermite_error(order):
+    """Returns E |error| and E error² by quadrature, from the paper's own definition of the features."""
+    x, y = np.meshgrid(GRID, GRID)
+    features = np.array(
+        [
+            np.exp(0.5 * (math.log(1 - RHO) + c * math.log(RHO) - c * math.log(2) - gammaln(c + 1)))
+            * ((1 + RHO) / (1 - RHO)) ** 0.25
+            * eval_hermite(c, GRID)
+            * np.exp(-RHO / (1 + RHO) * GRID**2)
+            for c in range(order + 1)
+        ]
+    )
+    error = np.exp(-RHO / (1 - RHO**2) * (x - y) ** 2) - features.T @ features
+    return WEIGHT @ np.abs(error) @ WEIGHT, WEIGHT @ error**2 @ WEIGHT
+
+
+@pytest.mark.parametrize("order", range(9))
+def test_hermite_features_of_one_number(order):
+    mean, square = hermite_error(order)
+    assert square == pytest.approx(9.0 ** -(order + 1) / 2, rel=1e-6)
+    assert 0.33 * hermite_kernel_error(order) < mean <= hermite_kernel_error(order)
+    # Read as a statement on C features, of orders below C, the printed bound is false.
+    assert mean > hermite_kernel_error(order + 1)
+
+
+@pytest.mark.parametrize("features", [2, 4, 20, 500])
+def test_random_fourier_features_of_one_number(features):
+    random = np.random.default_rng(1)
+    draws = 20_000 if features < 100 else 4_000
+    x, y = random.standard_normal((2, draws))
+    omega = random.standard_normal((draws, features // 2)) * math.sqrt(0.75)
+    error = np.abs(np.exp(-0.375 * (x - y) ** 2) - np.cos(omega * (x - y)[:, None]).mean(axis=1))
+    slack = 4 * error.std() / math.sqrt(draws)
+    low, high = random_fourier_kernel_error(features)
+    assert 1 / (8 * features) < low
+    # The mean of C/2 terms of kurtosis 15 has kurtosis 3 + 24/C; the lower bound is the upper one over its root.
+    assert low == pytest.approx(high / math.sqrt(3 + 24 / features), rel=1e-12)
+    assert low - slack <= error.mean() <= high + slack
+    if features >= 20:
+        assert error.mean() == pytest.approx(1 / math.sqrt(2 * math.pi * features), rel=0.1)
+
+
+def test_the_kurtosis_of_a_term():
+    """The polynomial in the docstring, against quadrature over ω ~ N(0, 3/4)."""
+    density = np.exp(-(GRID**2) / 1.5) / math.sqrt(1.5 * math.pi) * (GRID[1] - GRID[0])
+    for distance in (0.3, 1.0, 2.5):
+        k = math.exp(-0.375 * distance**2)
+        term = np.cos(GRID * distance) - k
+        v = k**2
+        kurtosis = (density @ term**4) / (density @ term**2) ** 2
+        assert kurtosis == pytest.approx(1.5 + 6 * v + 5 * v**2 + 2 * v**3 + v**4 / 2, rel=1e-6)

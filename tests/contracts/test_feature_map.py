@@ -1,0 +1,184 @@
+"""The contract of feature maps, for every map in `noisegate.features`: bound, sign, independence, and the torch form.
+
+A new map is added to `MAPS`; a strange one is shown to be found out below.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from noisegate.errors import OptionError
+from noisegate.features.binning import NumericBins
+from noisegate.features.categorical import Levels
+from noisegate.features.column_tables import column_tables, numeric_table
+from noisegate.features.compression import Compression, random_axes
+from noisegate.features.contingency import Contingency
+from noisegate.features.feature_map import CellMap, PointMap
+from noisegate.features.fourier import draw, draw_points
+from noisegate.features.hermite import Series
+from noisegate.features.labels import Counts
+from noisegate.features.orientation import Orientations, OrientedFourier
+from noisegate.features.outer import OuterProducts
+from noisegate.features.perceptual import Activations, Perceptual
+from noisegate.features.pooled import PooledProducts
+from noisegate.features.products import Products
+from noisegate.features.squares import Squares
+from noisegate.features.torch_form import RowForm
+from noisegate.features.whitening import whitened
+from noisegate.networks.layers import ChosenLayers
+from noisegate.schema import Boolean, Categorical, Continuous, Integer, Layout, Schema, pixel_schema
+from noisegate.schema.pixels import ImageShape
+from noisegate.testing import check_feature_map, made_up
+
+TABLE = Schema(
+    (
+        Integer(name="count", lower=0, upper=5, missing=True),
+        Continuous(name="rate", lower=-1.0, upper=1.0, missing=True),
+        Categorical(name="kind", levels=("a", "b", "c"), missing=True),
+        Boolean(name="flag"),
+    )
+).layout
+IMAGE = ImageShape(height=8, width=8)
+IMAGES = pixel_schema(8, 8, labels=(0, 1)).layout
+ROWS = 96
+
+
+def fourier(layout, kernel):
+    scales = [(0.05, 0.5)] * len(layout.numeric)
+    return draw(layout, count=40, kernel=kernel, length_scales=scales, exclude_label=False, seed=3)
+
+
+def products():
+    tables = column_tables(TABLE, [Series(length_scale=0.2, order=3, stretch=2.0)] * 2)
+    return Products(tables=tables, groups=((0,), (3,), (0, 1), (1, 2), (0, 2, 3)), weights=(0.5, 0.2, 0.7, 0.3, 0.4))
+
+
+def pixel_products(pixels, steps=255):
+    table = numeric_table(Series(length_scale=0.3, order=2), steps, missing=False, reference=0.0)
+    return Products(tables=(table,) * pixels, groups=((0,), (1, 2), (0, 3)), weights=(0.6, 0.5, 0.5))
+
+
+def oriented():
+    orientations = Orientations(image=IMAGE)
+    return OrientedFourier(
+        orientations=orientations, fourier=draw_points(orientations.size, count=20, length_scale=0.5, seed=1)
+    )
+
+
+def perceptual(moment=1):
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Tanh(), nn.Conv2d(4, 3, 3))
+    return Perceptual(
+        activations=Activations(layers=ChosenLayers(network, ("0", "2"), IMAGE, pool=True)), moment=moment
+    )
+
+
+def compressed():
+    of = perceptual()
+    return Compression(of=of, axes=random_axes(of.dim, 3, seed=2))
+
+
+def white():
+    of = perceptual()
+    return whitened(of, of(made_up(IMAGES, seed=9)), dim=4, exponent=1.0, length=0.5)
+
+
+def contingency():
+    bins = (NumericBins((0.3, 0.7), nullable=True), NumericBins((0.5,), nullable=True))
+    return Contingency(bins=bins, coded=(4, 2), tables=((), (0,), (0, 2), (1, 3, 2)), weights=(0.1, 1.0, 2.0, 0.5))
+
+
+@dataclass(frozen=True)
+class Case:
+    make: Callable[[], object]
+    layout: Layout = field(default_factory=lambda: TABLE)
+    # A torch form rounds neither values nor angles, and a network rounds by its kernels.
+    tolerance: float = 1e-5
+    exact: bool = True
+
+
+MAPS = {
+    "RandomFourier, pairs": Case(lambda: fourier(TABLE, "pairs"), tolerance=2e-3 * 40**-0.5),
+    "RandomFourier, numeric": Case(lambda: fourier(IMAGES, "numeric"), IMAGES, tolerance=2e-3 * 40**-0.5),
+    "RandomFourier, points": Case(
+        lambda: draw_points(64, count=30, length_scale=2.0, seed=0), IMAGES, tolerance=2e-3 * 30**-0.5
+    ),
+    "Levels": Case(lambda: Levels(columns=(0, 1), sizes=(4, 2))),
+    "Counts": Case(Counts),
+    "Contingency": Case(contingency),
+    "Products": Case(products),
+    "Products of pixels": Case(lambda: pixel_products(64), IMAGES),
+    "PooledProducts": Case(lambda: PooledProducts(products=pixel_products(16, 255 * 4), image=IMAGE, pool=2), IMAGES),
+    "OrientedFourier": Case(oriented, IMAGES, tolerance=4e-3 * 20**-0.5),
+    "Perceptual": Case(perceptual, IMAGES, exact=False),
+    "Perceptual, squares": Case(lambda: perceptual(2), IMAGES, exact=False),
+    "Squares": Case(lambda: Squares(of=perceptual()), IMAGES, exact=False),
+    "Compression": Case(compressed, IMAGES, exact=False),
+    "OuterProducts": Case(lambda: OuterProducts(of=compressed()), IMAGES, exact=False),
+    "Whitened": Case(white, IMAGES, exact=False),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_a_map_keeps_its_contract(name):
+    case = MAPS[name]
+    check_feature_map(case.make(), case.layout, tolerance=case.tolerance, exact=case.exact)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_equal_settings_make_equal_maps(name):
+    case, records = MAPS[name], made_up(MAPS[name].layout, seed=5)
+    assert case.make()(records).tobytes() == case.make()(records).tobytes()
+
+
+def test_a_generator_is_matched_through_maps_of_columns_alone():
+    has = {name: {p for p in (CellMap, PointMap) if isinstance(case.make(), p)} for name, case in MAPS.items()}
+    assert has["Counts"] == has["Contingency"] == has["Whitened"] == set()
+    assert has["Products"] == {CellMap, PointMap}
+
+
+@dataclass(frozen=True)
+class TooLong:
+    """Says it is shorter than it is, in rare records only."""
+
+    dim: int = 2
+    norm: float = 1.0
+    nonnegative: bool = True
+
+    def __call__(self, records):
+        vectors = np.zeros((len(records), 2), dtype=np.float32)
+        vectors[:, 0] = np.where(np.isnan(records.numeric[:, 0]), 1.1, 0.9)
+        return vectors
+
+
+def test_a_map_that_says_too_little_is_found_out():
+    with pytest.raises(AssertionError, match=r"norm 1\.1"):
+        check_feature_map(TooLong(), TABLE)
+
+
+@dataclass(frozen=True)
+class OfTheBatch(TooLong):
+    """Looks at what else is in the batch."""
+
+    def __call__(self, records):
+        return np.full((len(records), 2), 0.5 * np.nanmean(records.numeric), dtype=np.float32)
+
+
+def test_a_map_that_mixes_records_is_found_out():
+    with pytest.raises((AssertionError, OptionError)):
+        check_feature_map(OfTheBatch(), TABLE)
+
+
+class Shifted(Levels):
+    def of_cells(self, layout):
+        form = super().of_cells(layout)
+        return RowForm(lambda constants, made: form(made) + 0.01)
+
+
+def test_a_torch_form_that_differs_is_found_out():
+    with pytest.raises(AssertionError, match="torch form is off"):
+        check_feature_map(Shifted(columns=(0, 1), sizes=(4, 2)), TABLE)

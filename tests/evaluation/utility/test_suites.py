@@ -1,0 +1,156 @@
+import json
+
+import numpy as np
+import pytest
+
+from noisegate.errors import MissingExtraError, OptionError
+from noisegate.evaluation import (
+    TWELVE_VERSION,
+    LabelledRows,
+    NetworkOptions,
+    Training,
+    UtilityReport,
+    networks,
+    read_classifiers,
+    three,
+    twelve,
+    utility_scores,
+)
+from noisegate.evaluation.utility.suites import read_suite
+from noisegate.schema import ImageShape
+
+NAMES = [
+    "logistic regression",
+    "random forest",
+    "Gaussian naive Bayes",
+    "Bernoulli naive Bayes",
+    "linear SVC",
+    "decision tree",
+    "linear discriminant",
+    "AdaBoost",
+    "multi-layer perceptron",
+    "bagging",
+    "gradient boosting",
+    "xgboost",
+]
+THEN = {"max_depth": 3, "learning_rate": 0.1, "tree_method": "exact", "n_jobs": 1}
+# A change here is a new version of the list: figures of two versions are not comparable.
+SETTINGS = {
+    "images": [
+        {"max_iter": 5000},
+        {"n_estimators": 100, "class_weight": "balanced"},
+        {},
+        {"binarize": 0.5},
+        {"loss": "hinge", "max_iter": 10000, "tol": 1e-8},
+        {"class_weight": "balanced"},
+        {"solver": "eigen", "n_components": 9, "tol": 1e-8, "shrinkage": 0.5},
+        {"n_estimators": 100},
+        {},
+        {"max_samples": 0.1, "n_estimators": 20},
+        {"subsample": 0.1, "n_estimators": 50},
+        {"colsample_bytree": 0.1, "n_estimators": 50, **THEN},
+    ],
+    "tables": [
+        {"max_iter": 2000},
+        {},
+        {},
+        {"alpha": 0.02},
+        {"dual": True},
+        {},
+        {},
+        {},
+        {},
+        {},
+        {},
+        {"n_estimators": 100, **THEN},
+    ],
+}
+
+
+@pytest.mark.parametrize("variant", ["images", "tables"])
+def test_the_list_of_this_version(variant):
+    assert TWELVE_VERSION == "2026.1"
+    form = json.loads(json.dumps(twelve(variant).to_json()))
+    assert (form["list"], form["version"], form["variant"]) == ("twelve", "2026.1", variant)
+    assert list(form["recipes"]) == NAMES
+    assert [recipe["settings"] for recipe in form["recipes"].values()] == SETTINGS[variant]
+
+
+def test_every_replacement_is_stated():
+    replaced = {name: form["replaced"] for name, form in twelve("images").to_json()["recipes"].items()}
+    assert {name for name, why in replaced.items() if why} == {
+        "logistic regression",
+        "AdaBoost",
+        "xgboost",
+    }
+    assert "SAMME.R" in replaced["AdaBoost"]
+
+
+@pytest.mark.parametrize("variant", ["images", "tables"])
+def test_every_recipe_builds_and_takes_its_seed(variant):
+    for recipe in twelve(variant).recipes:
+        settings = recipe.build(classes=10, seed=7).get_params()
+        assert settings.items() >= dict(recipe.settings).items()
+        assert settings.get("random_state") == (7 if recipe.seeded else None)
+
+
+@pytest.mark.parametrize(("classes", "components"), [(2, 1), (5, 4), (10, 9), (30, 9)])
+def test_the_linear_discriminant_has_fewer_components_than_classes(classes, components):
+    (recipe,) = [recipe for recipe in twelve("images").recipes if recipe.name == "linear discriminant"]
+    assert recipe.build(classes=classes, seed=0).n_components == components
+
+
+def test_an_unknown_variant_is_refused():
+    with pytest.raises(OptionError, match="'sounds'"):
+        twelve("sounds")
+
+
+def test_three_are_scikit_learns_and_have_a_version():
+    """Until 2026.1 the third was XGBoost: the figures of the lists differ."""
+    form = three().to_json()
+    assert (form["list"], form["version"]) == ("three", "2026.2")
+    assert list(form["recipes"]) == ["logistic regression", "random forest", "gradient boosting"]
+    assert all(recipe["class"].startswith("sklearn.") for recipe in form["recipes"].values())
+    assert form["recipes"]["gradient boosting"]["settings"] == {"max_iter": 100, "early_stopping": False}
+
+
+def test_only_the_papers_list_needs_xgboost_and_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr("noisegate.errors.find_spec", lambda name: None)
+    for read in (read_suite, read_classifiers):
+        with pytest.raises(MissingExtraError, match=r"'xgboost' needs xgboost; .* pip install 'noisegate\[papers\]'"):
+            read("twelve")
+    assert read_suite("three").count == 3
+    assert read_classifiers("logistic,mlp,cnn").count == 3
+
+
+def test_classifiers_of_images_by_name():
+    asked = read_classifiers("mlp, CNN,logistic", repeats=3)
+    assert [recipe.name for recipe in asked.recipes] == ["cnn", "logistic regression", "multi-layer perceptron"]
+    assert asked.count == 5
+    assert read_classifiers("twelve").count == 12
+    with pytest.raises(OptionError, match="classifiers has 'lenet'; expected some of cnn, resnet, wrn, logistic, mlp"):
+        read_classifiers("cnn,lenet")
+    with pytest.raises(OptionError, match="repeats=0 must be"):
+        read_classifiers("cnn", repeats=0)
+
+
+def test_names_of_the_version_before_are_there_and_say_what_they_are_now():
+    import noisegate.evaluation
+
+    generator = np.random.default_rng(0)
+    labels = np.arange(40) % 2
+    train = LabelledRows(features=generator.random((40, 16)).astype(np.float32), labels=labels)
+    shape, brief = ImageShape(height=4, width=4), Training(epochs=1, device="cpu")
+    with pytest.warns(DeprecationWarning, match=r"network_scores is now utility_scores\(networks"):
+        scores = noisegate.evaluation.network_scores
+    old = scores(train, train, shape=shape, classes=2, networks=["MLP"], repeats=1, training=brief)
+    images = LabelledRows(features=train.features.reshape(40, 4, 4, 1), labels=labels)
+    suite = networks(["MLP"], NetworkOptions(repeats=1, training=brief))
+    assert old == utility_scores(suite, images, images, classes=2)
+    with pytest.warns(DeprecationWarning, match=r"ImageSet is now noisegate\.records\.Images"):
+        image_set = noisegate.evaluation.ImageSet
+    assert image_set(pixels=np.zeros((40, 4, 4, 1), np.uint8), labels=labels).labels.tolist() == labels.tolist()
+    with pytest.warns(DeprecationWarning, match="TwelveReport is now UtilityReport"):
+        assert noisegate.evaluation.TwelveReport is UtilityReport
+    with pytest.raises(AttributeError, match="no attribute 'thirteen_scores'"):
+        _ = noisegate.evaluation.thirteen_scores

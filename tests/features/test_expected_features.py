@@ -1,0 +1,100 @@
+"""The expected features that a generator is matched through are those that the gate computes of records."""
+
+import numpy as np
+import pytest
+import torch
+
+from noisegate.features.categorical import Levels
+from noisegate.features.cells import numeric_cells
+from noisegate.features.fourier import draw
+from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema
+
+COLUMNS = (
+    Integer(name="count", lower=0, upper=5, missing=True),
+    Continuous(name="rate", lower=0.0, upper=1.0, missing=True),
+    Categorical(name="kind", levels=("a", "b", "c"), missing=True),
+    Boolean(name="flag"),
+)
+
+
+def features(schema, kernel, exclude_label=False):
+    layout = schema.layout
+    scales = [(0.05, 0.5)] * len(layout.numeric)
+    return draw(layout, count=80, kernel=kernel, length_scales=scales, exclude_label=exclude_label, seed=3)
+
+
+def point_masses(layout, records):
+    """One-hot probabilities of the cell that each value of `records` stands in; numeric values are atoms or missing."""
+    parts = []
+    for place, column in enumerate(layout.numeric):
+        cells = numeric_cells(column)
+        values = records.numeric[:, place]
+        atom = (cells.low == cells.high)[:, None] & (np.abs(cells.low[:, None] - values) < 1e-12)
+        hot = np.vstack([atom, np.isnan(values)[None]]) if cells.missing else atom
+        assert (hot.sum(axis=0) == 1).all()
+        parts.append(hot)
+    parts += [np.arange(column.size)[:, None] == records.codes[:, j] for j, column in enumerate(layout.coded)]
+    return [torch.from_numpy(part.astype(np.float32)) for part in parts]
+
+
+def atoms(rows=64):
+    random = np.random.default_rng(0)
+    numeric = np.stack([random.integers(0, 6, rows) / 5, random.integers(0, 2, rows).astype(float)], axis=1)
+    numeric[random.uniform(size=numeric.shape) < 0.2] = np.nan
+    codes = np.stack([random.integers(0, 4, rows), random.integers(0, 2, rows)], axis=1).astype(np.int32)
+    return EncodedTable(numeric, codes)
+
+
+@pytest.mark.parametrize(("kernel", "label"), [("pairs", None), ("pairs", "flag"), ("numeric", None)])
+def test_fourier_on_point_masses_is_the_private_map(kernel, label):
+    schema = Schema(COLUMNS, label=label)
+    private = features(schema, kernel, exclude_label=label is not None)
+    records = atoms()
+    expected = private.of_cells(schema.layout)(point_masses(schema.layout, records))
+    np.testing.assert_allclose(expected.numpy().T, private(records), atol=2e-3 * 80**-0.5)
+
+
+def test_levels_on_point_masses_are_the_private_map():
+    schema = Schema(COLUMNS, label="flag")
+    private = Levels(columns=(0,), sizes=(4,))
+    records = atoms()
+    expected = private.of_cells(schema.layout)(point_masses(schema.layout, records))
+    np.testing.assert_allclose(expected.numpy().T, private(records), atol=1e-7)
+
+
+def test_fourier_over_intervals_is_the_mean_over_records():
+    schema = Schema(COLUMNS)
+    private = features(schema, "pairs")
+    random = np.random.default_rng(5)
+    probabilities = []
+    for size in [numeric_cells(column).size for column in schema.layout.numeric] + [4, 2]:
+        share = random.uniform(size=size)
+        probabilities.append(share / share.sum())
+    rows = 200_000
+    numeric = np.empty((rows, 2))
+    for place, column in enumerate(schema.layout.numeric):
+        cells = numeric_cells(column)
+        chosen = random.choice(cells.size, rows, p=probabilities[place])
+        low, high = np.append(cells.low, np.nan)[chosen], np.append(cells.high, np.nan)[chosen]
+        numeric[:, place] = low + random.uniform(size=rows) * (high - low)
+    codes = np.stack([random.choice(len(p), rows, p=p) for p in probabilities[2:]], axis=1).astype(np.int32)
+    found = private(EncodedTable(numeric, codes)).mean(axis=0, dtype=np.float64)
+    given = [torch.from_numpy(p[:, None].astype(np.float32)) for p in probabilities]
+    expected = private.of_cells(schema.layout)(given).numpy()[:, 0]
+    # One coordinate of a record has standard deviation at most 1/√F; six of those of the mean, for 160 coordinates.
+    np.testing.assert_allclose(found, expected, atol=6 * 80**-0.5 * rows**-0.5)
+
+
+def test_the_interval_formula_is_needed():
+    """The middle of an interval alone would be wrong: the comparison above could see it."""
+    schema = Schema((Continuous(name="x", lower=0.0, upper=1.0),))
+    private = draw(schema.layout, count=80, length_scales=[(0.005, 0.005)], exclude_label=False, seed=3)
+    cells = numeric_cells(schema.columns[0])
+    one = torch.zeros(cells.size, 1)
+    one[50] = 1
+    expected = private.of_cells(schema.layout)([one]).numpy()[:, 0]
+    middle = private(EncodedTable(np.array([[(cells.low[50] + cells.high[50]) / 2]]), np.zeros((1, 0), np.int32)))[0]
+    spread = cells.low[50] + (cells.high[50] - cells.low[50]) * np.linspace(0, 1, 4001)[:, None]
+    mean = private(EncodedTable(spread, np.zeros((4001, 0), np.int32))).mean(axis=0, dtype=np.float64)
+    np.testing.assert_allclose(expected, mean, atol=1e-3)
+    assert np.abs(middle - mean).max() > 0.02

@@ -1,0 +1,330 @@
+"""Vectors of whole samples (G-24): clipped whole, noise for their diameter, functions of their sample alone."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from noisegate.errors import OptionError
+from noisegate.gate.gate import Gate
+from noisegate.gate.queries import batches
+from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.privacy import accounting, noise
+from noisegate.privacy.certificate import Certificate, render
+from noisegate.privacy.gradient_plan import BatchPlan, GradientPlan
+from noisegate.privacy.grid import UNITS
+from noisegate.privacy.release import Release
+from noisegate.privacy.sensitivity import Adjacency
+from noisegate.schema import Continuous, Schema, pixel_schema
+
+SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0), Continuous(name="b", lower=0.0, upper=1.0)))
+AT = {"w": np.zeros(2)}
+
+
+def frame(rows=40):
+    return pd.DataFrame({"a": np.linspace(0, 1, rows), "b": np.linspace(1, 0, rows)})
+
+
+def mean(at, numeric, codes):
+    return {"g": numeric.mean(axis=0) if len(numeric) else np.zeros(2)}
+
+
+def opened(vector=mean, data=None, *, epsilon=2.0, adjacency="add-remove", journal=None, ledger=None, **plan):
+    book = {} if ledger is None else {"ledger": ledger, "dataset": "clinic"}
+    data = frame() if data is None else data
+    exact = len(data) if adjacency == "replace-one" else None
+    gate = Gate(data, schema=SCHEMA, epsilon=epsilon, adjacency=adjacency, records=exact, **book)
+    plan = BatchPlan(**{"name": "b", "steps": 4, "rate": 0.5, "norm": 1.0, "parameters": {"g": (2,)}, **plan})
+    return gate.batch(plan.calibrate(gate.budget), vector, method="test", public={}, journal=journal)
+
+
+@pytest.fixture
+def exactly(monkeypatch):
+    """Steps hand out their integers, without noise and in grid units."""
+    monkeypatch.setattr(noise, "add_noise", lambda sums, **_: sums)
+    monkeypatch.setattr(batches.BatchSession, "_unpacked", lambda self, noisy: noisy)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("clinic", epsilon=2.0, delta=1e-5)
+    return ledger
+
+
+def kinds(ledger):
+    return [entry.kind for entry in ledger.history("clinic")][1:]
+
+
+# What a step hands out.
+
+
+def test_a_step_is_the_clipped_vector_and_noise_of_the_planned_size(monkeypatch):
+    monkeypatch.setattr(batches, "poisson_sample", lambda records, rate: np.arange(30, records))
+    clipped = frame()[["a", "b"]].to_numpy()[30:].mean(axis=0)
+    clipped *= min(1, 0.4 / np.linalg.norm(clipped))
+    with opened(steps=400, norm=0.4, epsilon=50.0) as session:
+        std = session.plan.noise_std_natural
+        left = np.array([session.step(AT)["g"] - clipped for _ in range(400)]) / std
+    # 800 draws: an honest standard deviation is off by a sixth, or a mean by 0.2, less than once in 1e8 runs.
+    assert np.std(left) == pytest.approx(1, rel=1 / 6)
+    assert abs(left.mean()) < 0.2
+
+
+def test_images_are_kept_as_bytes_and_seen_as_the_numbers_that_a_table_of_their_pixels_gives(tmp_path):
+    pixels, seen = np.arange(256, dtype=np.uint8).reshape(64, 2, 2, 1), []
+    np.savez(tmp_path / "x.npz", images=pixels)
+
+    def noted(at, numeric, codes):
+        seen.append(numeric)
+        return {"g": np.zeros(2)}
+
+    table = pd.DataFrame(pixels.reshape(64, 4), columns=[f"pixel_{y}_{x}" for y in range(2) for x in range(2)])
+    for data in (tmp_path / "x.npz", table):
+        gate = Gate(data, schema=pixel_schema(2, 2), epsilon=2.0)
+        plan = BatchPlan(name="b", steps=1, rate=1.0, norm=1.0, parameters={"g": (2,)})
+        with gate.batch(plan.calibrate(gate.budget), noted, method="t", public={}) as run:
+            run.step(AT)
+            assert run._records[0].dtype == np.uint8
+        assert seen[-1].dtype == np.float32
+        assert seen[-1].tobytes() == (pixels.reshape(64, 4) / 255).astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize("length", [1e-3, 0.999, 1.0, 1.5, 1e6, 1e300, np.inf, np.nan])
+def test_a_vector_is_clipped_as_a_whole_exactly(length, exactly):
+    def vector(at, numeric, codes):
+        return {"g": np.array([0.6, 0.8]) * length, "h": np.zeros((2, 1))}
+
+    with opened(vector, parameters={"g": (2,), "h": (2, 1)}) as session:
+        found = session.step(AT)
+    norm = np.sqrt(np.square(found.astype(object)).sum())
+    assert norm <= UNITS
+    assert norm >= 0.99 * UNITS * min(length, 1) or not np.isfinite(length)
+    assert len(found) == 4
+
+
+def test_an_empty_sample_is_noised_like_any_other(monkeypatch):
+    monkeypatch.setattr(batches, "poisson_sample", lambda records, rate: np.zeros(0, dtype=np.intp))
+    with opened() as session:
+        assert np.abs(session.step(AT)["g"]).min() > 0
+
+
+def test_every_step_is_of_a_new_poisson_sample():
+    sizes = []
+
+    def counted(at, numeric, codes):
+        sizes.append(len(numeric))
+        return {"g": np.zeros(2)}
+
+    with opened(counted, frame(1000), steps=30, rate=0.2) as session:
+        for _ in range(30):
+            session.step(AT)
+    drawn = np.array(sizes[-30:])
+    # Binomial: mean 200, standard deviation 12.6; six of these for one draw, of which 30 are never all alike.
+    assert np.abs(drawn - 200).max() < 76
+    assert drawn.std() > 4
+
+
+def test_tensors_and_arrays_may_be_parameters():
+    at = {"w": torch.ones(2), "n": np.arange(3), "x": np.ones(2)}
+
+    def vector(at, numeric, codes):
+        assert at["n"].tolist() == [0, 1, 2]
+        return {"g": at["w"] * torch.tensor(numeric.sum(axis=0)) + torch.tensor(at["x"])}
+
+    with opened(vector) as session:
+        assert session.step(at)["g"].shape == (2,)
+
+
+# Neighbours, and what they cost.
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_a_record_moves_a_vector_by_at_most_the_sensitivity(adjacency, exactly, monkeypatch):
+    monkeypatch.setattr(batches, "poisson_sample", lambda records, rate: np.arange(records))
+
+    def turned(at, numeric, codes):
+        """One record turns the whole vector round."""
+        return {"g": np.array([3.0, 4.0]) * (1 if (numeric[:, 0] > 0.9).any() else -1)}
+
+    with_it = pd.DataFrame({"a": [0.1, 0.2, 1.0], "b": [0.5, 0.5, 0.5]})
+    without = with_it.assign(a=[0.1, 0.2, 0.3]) if adjacency == "replace-one" else with_it[:2]
+    sessions = [opened(turned, data, adjacency=adjacency) for data in (with_it, without)]
+    apart = sessions[0].step(AT) - sessions[1].step(AT)
+    moved, stated = np.linalg.norm(apart.astype(float)), sessions[0].plan.event.sensitivity
+    assert 0.99 * stated < moved <= stated
+
+
+def test_a_sample_as_a_whole_costs_twice_the_noise_of_a_sum():
+    gate = Gate(frame(), schema=SCHEMA, epsilon=2.0)
+    settings = {"name": "b", "steps": 20, "rate": 0.1, "norm": 1.0, "parameters": {"g": (2,)}}
+    whole, summed = (kind(**settings).calibrate(gate.budget) for kind in (BatchPlan, GradientPlan))
+    assert whole.noise_std_natural == pytest.approx(2 * summed.noise_std_natural, rel=1e-2)
+    assert whole.epsilon <= 2.0 and whole.epsilon == pytest.approx(2.0, rel=2e-3)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize(("steps", "shards", "uses"), [(6, 3, 2), (7, 3, 3), (2, 5, 1), (4, 1, 4)])
+def test_shards_cost_what_the_steps_of_one_cost(steps, shards, uses, adjacency):
+    session = opened(steps=steps, shards=shards, rate=1.0, adjacency=adjacency)
+    mu = np.sqrt(uses) * 2 * UNITS / session.plan.event.noise_std
+    assert session.plan.epsilon == pytest.approx(accounting.gaussian_epsilon(mu, 1e-5), rel=1e-5)
+
+
+def test_two_worlds_are_told_apart_by_as_much_as_is_claimed_and_no_more():
+    """An attacker knows all records but one, which turns every vector round; 400 steps on all records."""
+
+    def turned(at, numeric, codes):
+        return {"g": np.array([1.0, 0.0]) * (1 if (numeric[:, 1] > 0.9).any() else -1)}
+
+    means = []
+    for data in (frame(), frame()[5:]):
+        with opened(turned, data, steps=400, rate=1.0) as session:
+            means.append(np.mean([session.step(AT)["g"][0] for _ in range(400)]))
+    apart = abs(means[0] - means[1]) / session.plan.noise_std_natural
+    claimed = accounting.mu_for(2.0, 1e-5) / np.sqrt(400)
+    # A mean of 400 is off by 0.05 of its noise; of the difference, six standard deviations.
+    assert apart == pytest.approx(claimed, abs=6 * np.sqrt(2 / 400))
+    assert session.plan.noise_std_natural == pytest.approx(2 / claimed, rel=0.01)
+
+
+# Shards.
+
+
+def test_a_record_is_in_one_shard_and_shards_take_turns():
+    seen = []
+
+    def looked(at, numeric, codes):
+        seen.append(numeric[:, 0].tolist())
+        return {"g": np.zeros(2)}
+
+    with opened(looked, steps=6, rate=1.0, shards=3) as session:
+        for _ in range(6):
+            session.step(AT)
+    first, again = seen[-6:-3], seen[-3:]
+    assert first == again
+    assert sorted(np.concatenate(first)) == pytest.approx(np.linspace(0, 1, 40).tolist())
+    assert all(first)
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [({"shards": 3}, "a whole shard is used"), ({"shards": 0}, "shards=0 must"), ({"shards": True}, "shards=True")],
+)
+def test_unusable_shards_are_refused(plan, message):
+    with pytest.raises(OptionError, match=message):
+        opened(**plan)
+
+
+# Functions that are none of their sample.
+
+
+def test_a_function_with_a_memory_is_refused_before_anything_is_spent(ledger):
+    kept = []
+
+    def running(at, numeric, codes):
+        kept.append(numeric.sum(axis=0))
+        return {"g": np.mean(kept, axis=0) / 100}
+
+    session = opened(running, ledger=ledger)
+    with pytest.raises(OptionError, match="keep nothing between calls"):
+        session.step(AT)
+    assert kinds(ledger) == []
+
+
+def test_a_function_that_draws_is_refused():
+    random = np.random.default_rng(0)
+    with pytest.raises(OptionError, match="draw from no generator"):
+        opened(lambda at, numeric, codes: {"g": random.normal(size=2)}).step(AT)
+
+
+def test_what_a_function_writes_into_its_parameters_is_gone_at_the_next_step():
+    given, seen = {"w": torch.zeros(2), "x": np.zeros(2)}, []
+
+    def writes(at, numeric, codes):
+        seen.append(float(at["w"].abs().sum()) + float(np.abs(at["x"]).sum()))
+        at["w"] += 1000
+        at["x"] += 1000
+        return {"g": np.zeros(2)}
+
+    with opened(writes) as session:
+        session.step(given)
+        session.step(given)
+    assert max(seen) < 10
+    assert not given["w"].any() and not given["x"].any()
+
+
+@pytest.mark.parametrize("rows", ["any", "empty", "one"])
+def test_a_shape_that_depends_on_the_sample_is_found_on_made_up_ones(rows, ledger):
+    def vector(at, numeric, codes):
+        odd = {"any": True, "empty": not len(numeric), "one": len(numeric) == 1}[rows]
+        return {"g": numeric.mean(axis=1) if odd else np.zeros(2)}
+
+    with pytest.raises(OptionError, match=r"must not depend on the sample"):
+        opened(vector, ledger=ledger).step(AT)
+    assert kinds(ledger) == []
+
+
+def test_what_a_sample_does_to_the_shape_is_refused_before_any_noise(ledger, monkeypatch):
+    monkeypatch.setattr(batches, "poisson_sample", lambda records, rate: np.arange(records))
+
+    def vector(at, numeric, codes):
+        return {"g": np.zeros(3 if len(numeric) == 40 else 2)}
+
+    drawn = []
+    monkeypatch.setattr(noise, "add_noise", lambda sums, **_: drawn.append(sums.size) or sums)
+    with pytest.raises(OptionError, match="returned other shapes than") as caught:
+        opened(vector, ledger=ledger).step(AT)
+    assert "3" not in str(caught.value) and "40" not in str(caught.value)
+    assert not drawn
+    assert kinds(ledger) == [Kind.RESERVE, Kind.VOID]
+
+
+# Releases and interruptions.
+
+
+def test_a_release_is_certified_and_verified(tmp_path):
+    with opened(steps=3, rate=1.0, shards=2, trained={"g": (5,)}) as session:
+        session.step(AT)
+        release = session.release({"g": np.arange(5.0)})
+    release.save(tmp_path)
+    certificate = Release.load(tmp_path).certificate
+    assert certificate == Certificate.from_json(certificate.to_json())
+    assert certificate.check() <= 2.0
+    assert certificate.events[0].uses == 2
+    assert certificate.adjacency is Adjacency.ADD_REMOVE
+    assert "| b | 2 x 3 steps on 2 disjoint shards in turn, each of a sample as a whole |" in render(certificate)
+    told = certificate.public["gradients"]["b"]
+    assert told == {"norm": 1.0, "whole": True, "shards": 2, "parameters": {"g": [2]}, "trained": {"g": [5]}}
+
+
+def test_a_run_is_resumed_with_the_steps_that_are_left(tmp_path, ledger):
+    journal = tmp_path / "journal"
+    with opened(journal=journal, ledger=ledger) as session:
+        session.step(AT)
+    with opened(journal=journal, ledger=ledger) as session:
+        assert session.steps_left == 3
+        session.step(AT)
+        session.release({"g": torch.zeros(2)})
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
+    assert not journal.exists()
+
+
+def test_a_run_on_shards_has_no_journal(tmp_path):
+    with pytest.raises(OptionError, match="who is in which one is private"):
+        opened(journal=tmp_path / "journal", rate=1.0, shards=2)
+
+
+def test_gradients_and_whole_samples_take_plans_of_their_own():
+    gate = Gate(frame(), schema=SCHEMA, epsilon=2.0)
+    settings = {"name": "b", "steps": 2, "rate": 0.5, "norm": 1.0, "parameters": {"g": (2,)}}
+    with pytest.raises(OptionError, match="of a BatchPlan"):
+        gate.batch(GradientPlan(**settings).calibrate(gate.budget), mean, method="test", public={})
+    with pytest.raises(OptionError, match="of a GradientPlan"):
+        gate.gradients(BatchPlan(**settings).calibrate(gate.budget), mean, method="test", public={})
+
+
+def test_a_plan_describes_its_samples():
+    told = opened(rate=1.0, shards=4).plan.describe(400)
+    assert (told["shards"], told["records_a_step"], told["rate"]) == (4, 100.0, 1.0)
+    assert told["noise_norm_over_clipping_norm"] == pytest.approx(told["noise_std"] * np.sqrt(2), rel=1e-2)

@@ -1,0 +1,206 @@
+"""The state machine that every kind of query runs on: what may follow what, and that nothing else does."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from noisegate.errors import BudgetRefusedError, LedgerError, OptionError
+from noisegate.features.binning import NumericBins
+from noisegate.features.labels import Counts
+from noisegate.gate.gate import Gate
+from noisegate.gate.queries import marginals
+from noisegate.gate.queries.discovery import SchemaGate
+from noisegate.gate.session import State
+from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.privacy import noise
+from noisegate.privacy.gradient_plan import BatchPlan, GradientPlan
+from noisegate.privacy.marginal_plan import MarginalPlan
+from noisegate.privacy.plan import Plan, Query
+from noisegate.schema import Boolean, Continuous, Schema
+
+SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y")
+PEOPLE = pd.DataFrame({"x": np.linspace(0, 1, 60), "y": [True, False] * 30})
+AT = {"w": torch.zeros(1)}
+
+PLANNED, RESERVED, CONFIRMED = State.PLANNED, State.RESERVED, State.CONFIRMED
+CLOSED, RELEASED, VOID = State.CLOSED, State.RELEASED, State.VOID
+LEGAL = {
+    (PLANNED, RESERVED),
+    (PLANNED, VOID),
+    (RESERVED, CONFIRMED),
+    (RESERVED, CLOSED),
+    (RESERVED, VOID),
+    (CONFIRMED, CLOSED),
+    (CONFIRMED, RELEASED),
+    (CLOSED, RELEASED),
+}
+
+
+@pytest.mark.parametrize(("one", "other"), [*product(State, State)])
+def test_only_what_is_listed_follows(one, other):
+    if (one, other) in LEGAL:
+        assert one.to(other) is other
+    else:
+        with pytest.raises(OptionError, match=r"nothing to release|has ended|handed out|reserved once"):
+            one.to(other)
+
+
+class Kinds:
+    """One session of each kind of query, with what asks it something and what hands its release out."""
+
+    def __init__(self, ledger=None, **options):
+        self.book = {} if ledger is None else {"ledger": ledger, "dataset": "clinic"}
+        self.book |= options
+
+    def gate(self):
+        return Gate(PEOPLE, schema=SCHEMA, epsilon=1.0, **self.book)
+
+    def sums(self):
+        gate = self.gate()
+        counts = Query(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True)
+        session = gate.open(Plan(queries=(counts,)).calibrate(gate.budget), method="test", public={})
+        return session, lambda: session.ask({"counts": Counts()}), session.release
+
+    def gradients(self):
+        gate = self.gate()
+        plan = GradientPlan(name="g", steps=3, rate=0.5, norm=1.0, parameters={"w": (1,)}).calibrate(gate.budget)
+
+        def loss(parameters, numeric, codes):
+            return (parameters["w"] * numeric).sum()
+
+        session = gate.gradients(plan, loss, method="test", public={})
+        return session, lambda: session.step(AT), lambda: session.release(AT)
+
+    def batch(self):
+        gate = self.gate()
+        plan = BatchPlan(name="b", steps=3, rate=0.5, norm=1.0, parameters={"w": (1,)}).calibrate(gate.budget)
+        session = gate.batch(plan, lambda at, numeric, codes: {"w": numeric.sum(axis=0)}, method="test", public={})
+        return session, lambda: session.step(AT), lambda: session.release(AT)
+
+    def marginals(self):
+        pytest.importorskip("mbi", reason="needs the extra noisegate[marginals]")
+        gate = self.gate()
+        options = {"options": {"iterations": 20}, "sizes": (2, 2), "candidates": ((0, 1),)}
+        plan = MarginalPlan.calibrate(gate.budget, name="mst", algorithm="MST", **options)
+        access = gate._access(plan, MarginalPlan, "test", {})
+        session = marginals.MarginalSession(access, (NumericBins((0.5,), nullable=False),))
+        return session, session.release, session.release
+
+    def discovery(self):
+        session = SchemaGate(PEOPLE, epsilon=1.0, kinds={"x": "continuous", "y": "boolean"}, **self.book)
+        return session, session.discover, session.discover
+
+
+ALL = ("sums", "gradients", "batch", "marginals", "discovery")
+IN_ROUNDS = ("sums", "gradients", "batch")  # the others are answered and released in one
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("clinic", epsilon=1.0, delta=1e-5)
+    return ledger
+
+
+def rows(ledger):
+    return [entry.kind for entry in ledger.history("clinic")][1:]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_from_the_plan_to_the_release_every_kind_takes_the_same_way(kind, ledger):
+    session, ask, release = getattr(Kinds(ledger), kind)()
+    assert (session.state, rows(ledger)) == (PLANNED, [])
+    if kind in IN_ROUNDS:
+        ask()
+        assert (session.state, rows(ledger)) == (CONFIRMED, [Kind.RESERVE, Kind.CONFIRM])
+    release()
+    assert (session.state, rows(ledger)) == (RELEASED, [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT])
+    for again in (ask, release):
+        with pytest.raises(OptionError):
+            again()
+    with session:
+        pass
+    assert (session.state, len(rows(ledger))) == (RELEASED, 3)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_session_that_is_left_before_it_was_asked_costs_nothing_and_answers_nothing(kind, ledger):
+    session, ask, release = getattr(Kinds(ledger), kind)()
+    with session:
+        pass
+    assert session.state is VOID
+    for late in (ask, release):
+        with pytest.raises(OptionError):
+            late()
+    assert (session.state, rows(ledger)) == (VOID, [])
+
+
+@pytest.mark.parametrize("kind", IN_ROUNDS)
+def test_what_was_answered_is_released_behind_the_block_and_nothing_more_is_asked(kind):
+    session, ask, release = getattr(Kinds(), kind)()
+    with session:
+        ask()
+    assert session.state is CLOSED
+    with pytest.raises(OptionError):
+        ask()
+    release()
+    assert session.state is RELEASED
+
+
+@pytest.mark.parametrize("kind", IN_ROUNDS)
+def test_what_was_never_asked_is_not_released(kind):
+    session, _, release = getattr(Kinds(), kind)()
+    with pytest.raises(OptionError, match=r"nothing to release|no answer yet"):
+        release()
+    assert session.state is PLANNED
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_an_error_before_the_noise_gives_the_cost_back_and_ends_it(kind, ledger, monkeypatch):
+    session, ask, release = getattr(Kinds(ledger), kind)()
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "confirm", lambda *_: (_ for _ in ()).throw(LedgerError("locked")))
+        with pytest.raises(LedgerError):
+            ask()
+    assert (session.state, rows(ledger)) == (VOID, [Kind.RESERVE, Kind.VOID])
+    for late in (ask, release):
+        with pytest.raises(OptionError):
+            late()
+    assert rows(ledger) == [Kind.RESERVE, Kind.VOID]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_an_error_from_the_noise_on_gives_nothing_back_and_ends_it(kind, ledger, monkeypatch):
+    session, ask, _ = getattr(Kinds(ledger), kind)()
+    monkeypatch.setattr(noise, "add_noise", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(marginals, "_run", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        ask()
+    assert (session.state, rows(ledger)) == (CLOSED, [Kind.RESERVE, Kind.CONFIRM])
+    with pytest.raises(OptionError, match="has ended"):
+        ask()
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_refusal_of_the_ledger_ends_it(kind, ledger):
+    Kinds(ledger).sums()[1]()
+    session, ask, _ = getattr(Kinds(ledger), kind)()
+    with pytest.raises(BudgetRefusedError):
+        ask()
+    assert session.state is VOID
+    with pytest.raises(OptionError, match="has ended"):
+        ask()
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_no_state_but_the_asking_ones_reaches_the_noise(kind, monkeypatch):
+    """Whatever a kind of query does wrong: noise is drawn between the reservation and the release only."""
+    monkeypatch.setattr(noise, "add_noise", lambda *_, **__: pytest.fail("noise was drawn"))
+    for state in (PLANNED, CLOSED, RELEASED, VOID):
+        session, *_ = getattr(Kinds(), kind)()
+        session.state = state
+        with pytest.raises(OptionError):
+            session._noisy(np.zeros(1, dtype=np.int64), None)

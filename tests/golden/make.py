@@ -1,0 +1,80 @@
+"""Writes golden files: ``python -m tests.golden.make PART``. What is there stays as it is; new cases are added.
+
+The files were written by noisegate 2c7daf2, before the house was rebuilt, and are what later versions must keep to.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from . import books, current, models, sums
+from .names import FILES, HERE
+from .records import write_records
+
+
+def add(name: str, cases: Iterator[str], value: Callable[[str], Any]) -> None:
+    """Adds the cases to a golden file that it does not have, one a line."""
+    path = HERE / f"{name}.json"
+    golden = json.loads(path.read_text()) if path.exists() else {}
+    golden |= {case: value(case) for case in cases if case not in golden}
+    lines = ",\n".join(f"{json.dumps(case)}: {json.dumps(held, ensure_ascii=False)}" for case, held in golden.items())
+    path.write_text(f"{{\n{lines}\n}}\n")
+
+
+def settings_json(case: str) -> Any:
+    """Returns settings as certificates hold them, or None where they are refused."""
+    method = current.settings(case)
+    return None if method is None else json.loads(json.dumps(method.to_json()))
+
+
+def add_sums() -> None:
+    """Adds the sums of the cases that there are none of."""
+    path = HERE / "sums.npz"
+    golden = dict(np.load(path)) if path.exists() else {}
+    add("machine", iter(["sums"]), lambda _: sums.machine())
+    known = {name.split("/")[0] for name in golden}
+    for fit in sums.cases():
+        golden |= sums.sums_of(fit) if fit not in known else {}
+    np.savez_compressed(path, **golden)
+
+
+def add_models() -> None:
+    """Adds the saved models that there are none of, with what they draw and their certificates say."""
+    for fit in models.cases():
+        models.write(fit)
+    add("samples", models.cases(), models.drawn)
+    add("certificates", models.cases(), models.certified)
+
+
+def add_records() -> None:
+    """Writes the records, if there are none."""
+    if not (FILES / "mixed.csv").exists():
+        write_records(FILES)
+
+
+def add_books() -> None:
+    """Adds the discovered schema and the ledger, and what is said of them and of all schemas."""
+    books.write_books()
+    add("schemas", books.schemas(), books.schema)
+    add("discovery", iter(["discovered"]), books.discovered)
+    add("ledger", iter(books.DATASETS), books.accounts)
+    add("audit", iter(["pairwise"]), books.audited)
+
+
+PARTS: dict[str, Callable[[], None]] = {
+    "records": add_records,
+    "books": add_books,
+    "plans": lambda: add("plans", current.plan_cases(), current.plan),
+    "settings": lambda: add("settings", current.settings_cases(), settings_json),
+    "sums": add_sums,
+    "models": add_models,
+}
+
+if __name__ == "__main__":
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()

@@ -1,0 +1,86 @@
+"""Every name of the package that the golden tests use: a refactoring that moves or renames one changes a line here.
+
+The golden files never change. Where a word changes, `RENAMED` says so, and where something is added, `ADDED` does: both
+are read as public promises, so an entry belongs into the changelog too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from noisegate import Certificate, Ledger, Schema, Synthesizer
+from noisegate.cli.main import run as run_program
+from noisegate.methods.registry import METHODS, method_named
+from noisegate.methods.registry import make_for as settings_for
+
+__all__ = ["Certificate", "Ledger", "Schema", "Synthesizer", "settings_for", "settings_from_json"]
+
+LATER = frozenset({"dp-sinkhorn"})
+"""Methods that there were none of when the golden files were written."""
+
+METHOD_NAMES = tuple(name for name in METHODS if name not in LATER)
+
+
+def settings_from_json(name: str, settings: dict[str, Any]) -> Any:
+    """Returns a method with the settings that a certificate holds."""
+    return method_named(name).from_json(settings)
+
+
+NOISE_SEAM = "noisegate.privacy.noise.add_noise"
+"""The one function behind which Gaussian noise is drawn: sums in grid units and keywords in, noisy sums out."""
+
+RENAMED: dict[str, str] = {}
+"""Keys of settings and plans by the name that they had, to the one that they have now."""
+
+ADDED: frozenset[str] = frozenset()
+"""Keys of settings and plans that there were none of when the golden files were written."""
+
+HERE = Path(__file__).parent
+FILES = HERE / "files"
+
+
+def program(*arguments: Any) -> tuple[int, str, str]:
+    """Runs the command line in this process, in the folder of the files; returns exit code, output and errors."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(FILES),
+        patch.object(sys, "argv", ["noisegate", *map(str, arguments)]),
+        patch.dict(os.environ, {"COLUMNS": "120"}),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")  # an old name may warn
+        try:
+            run_program()
+        except SystemExit as stop:
+            return int(stop.code or 0), out.getvalue(), err.getvalue()
+    raise AssertionError("the program returned without an exit code")
+
+
+def printed(*arguments: Any) -> Any:
+    """Returns the JSON that a verb prints."""
+    code, out, err = program(*arguments, "--json")
+    assert code == 0, out + err
+    return json.loads(out)
+
+
+@contextlib.contextmanager
+def without_noise(seen: Callable[[Any], None]) -> Iterator[None]:
+    """Lets the exact sums leave the gate, and shows each to `seen`, in grid units."""
+
+    def silent(sums: Any, **_: Any) -> Any:
+        seen(sums.copy())
+        return sums
+
+    with patch(NOISE_SEAM, silent):
+        yield

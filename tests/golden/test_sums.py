@@ -1,0 +1,37 @@
+"""Before noise, every method sums what it summed: bit for bit on the machine that wrote the golden file."""
+
+import json
+
+import numpy as np
+import pytest
+
+from . import sums
+from .names import HERE
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+SUMS = dict(np.load(HERE / "sums.npz"))
+MACHINE = json.loads((HERE / "machine.json").read_text())["sums"]
+
+UNITS_A_RECORD = 2
+"""What another processor may round differently: two units of the grid, 2**-21 of the largest norm, for each record."""
+
+RECORDS = 48
+
+AFTER_TRAINING = {"mepf-trained/1"}
+"""Sums of features of a network that steps of Adam made first. They are steps of torch's Adam since all trainings
+share one, which rounds the last bits otherwise; the map's own sums are held bit for bit by the other cases."""
+
+
+@pytest.mark.parametrize(
+    "fit", [pytest.param(fit, marks=[pytest.mark.slow] if fit in sums.SLOW else []) for fit in sums.cases()]
+)
+def test_sums_before_noise_are_what_they_were(fit):
+    golden = {name: values for name, values in SUMS.items() if name.split("/")[0] == fit}
+    found = sums.sums_of(fit)
+    assert list(found) == list(golden) != []
+    assert {name: values.shape for name, values in found.items()} == {n: v.shape for n, v in golden.items()}
+    other = UNITS_A_RECORD * RECORDS
+    allowed = dict.fromkeys(found, 0 if sums.machine() == MACHINE else other) | dict.fromkeys(AFTER_TRAINING, other)
+    far = {name: int(np.abs(values - golden[name]).max()) for name, values in found.items()}
+    assert {name: distance for name, distance in far.items() if distance > allowed[name]} == {}
+    assert all(np.abs(values).max() > 10**5 for values in golden.values())

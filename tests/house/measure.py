@@ -1,0 +1,237 @@
+"""Measures the house: its lines, what one run enters, the longest method, names with two homes, doctests.
+
+    python tests/house/measure.py [--json]
+
+A file is entered by a run when one of its functions is called in it, by whatever thread. The three runs are a fit of a
+small CSV file with the default method, a fit of a folder of small images with theirs, and a run of DP-GAN, whose
+gradients are released step by step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import csv
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter, defaultdict
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "noisegate"
+FUNCTION = 0x1  # CO_OPTIMIZED: the code of a function, not of a module or a class body
+
+TABLE = """\
+label = "answer"
+[columns.age]
+kind = "integer"
+lower = 18
+upper = 90
+[columns.job]
+kind = "categorical"
+levels = ["nurse", "teacher", "farmer"]
+[columns.answer]
+kind = "categorical"
+levels = ["no", "yes"]
+"""
+IMAGES = ["--size", "8", "--classes", "cat,dog"]
+FEW = ["pixels=20", "orientations=20", "channels=[4,2]", 'fit_options={"steps": 20, "batch": 10}']
+GAN = ["steps=12", "latent=4"]
+
+TARGETS = {
+    "source lines": 30_000,
+    "files entered by a CSV fit": 35,
+    "files entered by an image fit": 40,
+    "files entered by a gradient run": 35,
+    "calibrations in one fit": 1,
+    "drawings of a map's frequencies in one fit": 1,
+    "longest method file": 250,
+    "method files over 150 lines": 2,
+    "public names with more than one home": 0,
+    "public names without a doctest": 0,
+}
+"""Most that each may be."""
+
+
+def write_table(folder: Path) -> None:
+    """Writes made-up records and their schema."""
+    draw = random.Random(0)
+    with (folder / "records.csv").open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["age", "job", "answer"])
+        jobs, answers = ["nurse", "teacher", "farmer"], ["no", "yes"]
+        table.writerows([draw.randint(18, 90), draw.choice(jobs), draw.choice(answers)] for _ in range(300))
+    (folder / "schema.toml").write_text(TABLE, encoding="utf-8")
+
+
+def write_images(folder: Path) -> None:
+    """Writes made-up images, a folder a class."""
+    from PIL import Image
+
+    draw = random.Random(0)
+    for name in ("cat", "dog"):
+        (folder / "images" / name).mkdir(parents=True)
+        for number in range(40):
+            image = Image.frombytes("L", (8, 8), bytes(draw.randrange(256) for _ in range(64)))
+            image.save(folder / "images" / name / f"{number}.png")
+
+
+def commands(folder: Path) -> dict[str, list[str]]:
+    """Returns the three runs, as arguments of `noisegate`."""
+    ledger = str(folder / "ledger.sqlite")
+    table = [
+        "fit",
+        str(folder / "records.csv"),
+        "--schema",
+        str(folder / "schema.toml"),
+        "--epsilon",
+        "1",
+        "--ledger",
+        ledger,
+    ]
+    images = ["fit", str(folder / "images"), *IMAGES, "--epsilon", "1", "--ledger", ledger]
+    return {
+        "csv": [*table, "--out", str(folder / "csv")],
+        "image": [*images, *(part for setting in FEW for part in ("--set", setting)), "--out", str(folder / "image")],
+        "gradient": [
+            *images, "--method", "dp-gan", "--records", "80", *(part for setting in GAN for part in ("--set", setting)),
+            "--out", str(folder / "gradient"),
+        ],
+    }  # fmt: skip
+
+
+def walk(arguments: list[str]) -> Counter[tuple[str, str]]:
+    """Runs the command line in this process; returns how often each function of the package was called."""
+    calls: Counter[tuple[str, str]] = Counter()
+    inside = f"{SOURCE}{os.sep}"
+
+    def note(frame: FrameType, event: str, _argument: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_flags & FUNCTION and code.co_filename.startswith(inside):
+            name = code.co_qualname
+            if name.startswith("draw"):  # one map is drawn from one seed
+                name += f" of seed {frame.f_locals.get('seed')}"
+            calls[code.co_filename.removeprefix(inside), name] += 1
+
+    from noisegate.cli.main import run
+
+    sys.argv = ["noisegate", *arguments]
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        run()
+    except SystemExit as end:
+        if end.code:
+            raise
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    return calls
+
+
+def walks() -> dict[str, Counter[tuple[str, str]]]:
+    """Returns the calls of each of the three runs, each in a process of its own."""
+    seen = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_table(folder)
+        write_images(folder)
+        for kind in commands(folder):
+            command = [sys.executable, __file__, "--walk", kind, str(folder)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                sys.exit(f"the run {kind!r} failed:\n{done.stdout}{done.stderr}")
+            rows = json.loads((folder / f"{kind}.json").read_text("utf-8"))
+            seen[kind] = Counter({(file, function): count for file, function, count in rows})
+    return seen
+
+
+def lines(folder: Path) -> int:
+    """Returns the lines of Python below a folder."""
+    return sum(path.read_bytes().count(b"\n") for path in folder.rglob("*.py"))
+
+
+def homes() -> dict[str, list[str]]:
+    """Returns the public classes and functions that more than one module defines."""
+    found = defaultdict(set)
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                found[node.name].add(str(path.relative_to(SOURCE)))
+    return {name: sorted(paths) for name, paths in sorted(found.items()) if len(paths) > 1}
+
+
+def without_doctest() -> list[str]:
+    """Returns the public names whose docstring has no example."""
+    import noisegate
+
+    names = [name for name in noisegate.__all__ if not name.startswith("__")]
+    return [name for name in names if ">>>" not in (getattr(noisegate, name).__doc__ or "")]
+
+
+def measure() -> dict[str, Any]:
+    """Returns the figures by what they are called in the table."""
+    calls = walks()
+    files = {kind: {file for file, _ in seen} for kind, seen in calls.items()}
+    methods = {str(p.relative_to(SOURCE)): p.read_bytes().count(b"\n") for p in (SOURCE / "methods").rglob("*.py")}
+    source, tests = lines(SOURCE), lines(ROOT / "tests")
+
+    counts = {call: max(seen[call] for seen in calls.values()) for seen in calls.values() for call in seen}
+    return {
+        "source lines": source,
+        "source files": sum(1 for _ in SOURCE.rglob("*.py")),
+        "lines of tests for a line of source": round(tests / source, 2),
+        "files entered by a CSV fit": len(files["csv"]),
+        "files entered by an image fit": len(files["image"]),
+        "files entered by a gradient run": len(files["gradient"]),
+        "calibrations in one fit": max(n for (_, name), n in counts.items() if name == "Plan.calibrate"),
+        "drawings of a map's frequencies in one fit": max(
+            n for (path, name), n in counts.items() if path == str(Path("features", "fourier.py")) and "draw" in name
+        ),
+        "longest method file": max(methods.values()),
+        "method files over 150 lines": sum(count > 150 for count in methods.values()),
+        "public names with more than one home": len(homes()),
+        "public names without a doctest": len(without_doctest()),
+    }
+
+
+def main() -> None:
+    """Prints the table; exits with 1 where a target is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--files", action="store_true", help="also what each run entered, and the names of two homes")
+    parser.add_argument("--walk", nargs=2, metavar=("KIND", "FOLDER"), help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.walk:
+        kind, folder = asked.walk[0], Path(asked.walk[1])
+        calls = walk(commands(folder)[kind])
+        rows = [[file, function, count] for (file, function), count in sorted(calls.items())]
+        (folder / f"{kind}.json").write_text(json.dumps(rows), encoding="utf-8")
+        return
+    figures = measure()
+    missed = [name for name, target in TARGETS.items() if figures[name] > target]
+    if figures["lines of tests for a line of source"] < 0.8:
+        missed.append("lines of tests for a line of source")
+    if asked.json:
+        print(json.dumps({"figures": figures, "targets": TARGETS, "missed": missed}, indent=2))
+    else:
+        for name, figure in figures.items():
+            target = f"<= {TARGETS[name]:,}" if name in TARGETS else ">= 0.8" if "tests" in name else ""
+            print(f"{name:40} {figure:>9,}  {target:10} {'missed' if name in missed else ''}")
+    if asked.files:
+        for kind, seen in walks().items():
+            print(f"\n{kind}:", *sorted({file for file, _ in seen}), sep="\n  ")
+        print("\nmore than one home:", *(f"{name}: {', '.join(paths)}" for name, paths in homes().items()), sep="\n  ")
+        print("\nno doctest:", *without_doctest())
+    sys.exit(bool(missed))
+
+
+if __name__ == "__main__":
+    main()

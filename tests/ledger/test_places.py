@@ -1,0 +1,150 @@
+"""Where a ledger may be kept, and what is said about places where none is or can be."""
+
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from noisegate.errors import BudgetRefusedError, LedgerError, MissingExtraError, OptionError
+from noisegate.ledger.ledger import Ledger
+
+DIGEST = "0123456789abcdef" * 4
+CAP = {"epsilon": 1.0, "delta": 1e-5}
+
+
+def _reserve(ledger, events, dataset="patients", **options):
+    return ledger.reserve(dataset, events, **{"adjacency": "add-remove", "purpose": "a test", **options})
+
+
+def test_the_default_is_the_variable_then_the_users_data_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("NOISEGATE_LEDGER", str(tmp_path / "here.sqlite"))
+    assert Ledger().location == str(tmp_path / "here.sqlite")
+    monkeypatch.setenv("NOISEGATE_LEDGER", "")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    if sys.platform == "linux":
+        assert Ledger().location == str(tmp_path / "home" / "noisegate" / "ledger.sqlite")
+
+
+def test_a_path_with_any_characters_and_an_sqlite_url_are_the_same_file(tmp_path, event):
+    path = tmp_path / "new folder" / "ledger #1?mode=memory&ü%20.sqlite"
+    Ledger(path).register("patients", **CAP)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert Ledger(f"sqlite:///{path}").show() == Ledger(path).show() != []
+
+
+@pytest.mark.parametrize("location", ["", "sqlite://", "sqlite:///:memory:", ":memory:", "mysql://me:secret@host/db"])
+def test_places_that_cannot_hold_a_ledger_are_refused(location):
+    with pytest.raises(OptionError, match=r"^ledger=") as refused:
+        Ledger(location)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("password", ["secret", "sec:ret", "sec#ret", "sec/ret@"])
+def test_passwords_are_never_shown(password):
+    ledger = Ledger(f"postgresql://me:{password}@127.0.0.1:1/db?password=secret")
+    assert ledger.location == "postgresql://me:***@127.0.0.1:1/db?password=***"
+    with pytest.raises((LedgerError, OptionError)) as failed:
+        ledger.show()
+    assert "sec" not in str(failed.value).replace("seconds", "")
+
+
+def test_a_server_that_cannot_be_reached_is_reported():
+    with pytest.raises(LedgerError, match=r"postgresql://me@127\.0\.0\.1:1/db cannot be reached"):
+        Ledger("postgresql://me@127.0.0.1:1/db").show()
+
+
+def test_postgresql_without_its_driver_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'noisegate\[ledger-postgresql\]'"):
+        Ledger("postgresql://me@host/db")
+
+
+def test_postgresql_holds_the_same_ledger(database, event):
+    ledger = Ledger(database)
+    with pytest.raises(LedgerError, match=r"there is no ledger at .*ledger register"):
+        ledger.show()
+    ledger.register("patients", **CAP)
+    first, second = (_reserve(ledger, [event(share=0.4)]) for _ in range(2))
+    with pytest.raises(BudgetRefusedError):
+        _reserve(ledger, [event(share=0.4)])
+    ledger.void(first, reason="ü, \\ and ' survive")
+    ledger.commit(second, certificate=DIGEST)
+    assert [entry.reason for entry in ledger.history("patients")][3] == "ü, \\ and ' survive"
+    assert ledger.check() == 5
+
+
+# Files that are no ledger
+
+
+def test_a_missing_file_is_made_by_register_only(ledger, tmp_path, event):
+    for call in (
+        ledger.show,
+        ledger.check,
+        lambda: ledger.history("patients"),
+        lambda: _reserve(ledger, [event()]),
+        lambda: ledger.commit("x", certificate=DIGEST),
+        lambda: ledger.void("x", reason="x"),
+    ):
+        with pytest.raises(LedgerError, match=r"there is no ledger at .*noisegate ledger register NAME"):
+            call()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folders_of_a_new_ledger_are_made_with_it(tmp_path):
+    path = tmp_path / "team" / "budgets" / "ledger.sqlite"
+    Ledger(path).register("patients", **CAP)
+    assert path.is_file()
+
+
+def _both(ledger, event):
+    return (lambda: _reserve(ledger, [event()]), lambda: ledger.register("patients", **CAP))
+
+
+def test_a_text_file_is_not_a_ledger_and_is_left_alone(ledger, tmp_path, event):
+    file = tmp_path / "ledger.sqlite"
+    file.write_text("age,income\n" * 200)
+    for call in _both(ledger, event):
+        with pytest.raises(LedgerError, match=r"ledger\.sqlite is not an SQLite database"):
+            call()
+    assert file.read_text() == "age,income\n" * 200
+
+
+def test_a_folder_is_not_a_ledger(tmp_path, event):
+    for call in _both(Ledger(tmp_path), event):
+        with pytest.raises(LedgerError, match="is a folder"):
+            call()
+
+
+def test_a_database_of_something_else_is_left_alone(ledger, tmp_path, event):
+    connection = sqlite3.connect(tmp_path / "ledger.sqlite")
+    connection.execute("CREATE TABLE patients (name TEXT)")
+    connection.close()
+    for call in _both(ledger, event):
+        with pytest.raises(LedgerError, match="is a database of something else"):
+            call()
+
+
+def test_a_place_that_cannot_be_written_is_reported(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LedgerError, match=r"cannot be opened: .*give another path"):
+        Ledger(tmp_path / "file" / "ledger.sqlite").register("patients", **CAP)
+
+
+def test_a_file_without_write_permission_can_be_shown_and_not_changed(ledger, event, monkeypatch):
+    """SQLite's own read-only mode stands for the permission, which would not bind an administrator."""
+    from noisegate.ledger import tables as ledger_tables
+
+    ledger.register("patients", **CAP)
+    reader, real = Ledger(ledger.location), ledger_tables._sqlite
+    monkeypatch.setattr(ledger_tables, "_sqlite", lambda location, opened, mode: real(location, opened, mode="ro"))
+    assert reader.show()[0].epsilon == 1
+    with pytest.raises(LedgerError, match="may not be opened for writing; check its permissions"):
+        _reserve(reader, [event()])
+    assert ledger.check() == 1
+
+
+def test_importing_the_ledger_is_quick_and_opens_nothing():
+    program = "import sys, noisegate.ledger.ledger as l; l.Ledger('x'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not {"sqlalchemy", "torch", "dp_accounting", "psycopg", "scipy", "numpy"} & set(done.stdout.split())

@@ -1,0 +1,282 @@
+"""Whatever is done to the file of a ledger, it is detected, or changes nothing that the ledger says."""
+
+import sqlite3
+from contextlib import closing
+from dataclasses import astuple, fields
+
+import pytest
+
+from noisegate.errors import LedgerError
+from noisegate.ledger.chain import ChainHead, Row, canonical, next_row
+from noisegate.ledger.ledger import Ledger
+
+COLUMNS = [field.name for field in fields(Row)]
+
+
+@pytest.fixture
+def told(ledger, event):
+    """A ledger of six rows, with room left in its account."""
+    ledger.register("patients", epsilon=1, delta=1e-5)
+    first = ledger.reserve("patients", [event(share=0.5)], adjacency="add-remove", purpose="first")
+    second = ledger.reserve("patients", [event(share=0.3)], adjacency="add-remove", purpose="second")
+    ledger.commit(first, certificate="a" * 64)
+    ledger.void(second, reason="crashed before the data was read")
+    ledger.register("others", epsilon=1, delta=1e-5)
+    assert ledger.check() == 6
+    return ledger
+
+
+def _sql(ledger, *statements):
+    with closing(sqlite3.connect(ledger.location)) as connection, connection:
+        for statement in statements:
+            assert connection.execute(*([statement] if isinstance(statement, str) else statement)).rowcount != 0
+
+
+def _detected(ledger, event, match):
+    """No method believes the ledger any more, and none adds to it."""
+    calls = {
+        "check": ledger.check,
+        "show": ledger.show,
+        "history": lambda: ledger.history("patients"),
+        "reserve": lambda: ledger.reserve("patients", [event(0.01)], adjacency="add-remove", purpose="x"),
+        "register": lambda: ledger.register("third", epsilon=1, delta=1e-5),
+        "void": lambda: ledger.void("x", reason="x"),
+        "confirm": lambda: ledger.confirm("x"),
+        "commit": lambda: ledger.commit("x", certificate="a" * 64),
+    }
+    for name, call in calls.items():
+        with pytest.raises(LedgerError, match=match) as noticed:
+            call()
+            pytest.fail(f"{name} did not notice")
+        assert ledger.location in str(noticed.value)
+
+
+@pytest.mark.parametrize("column", COLUMNS[1:])
+@pytest.mark.parametrize("row", [1, 2, 6])
+def test_a_changed_column_is_detected_and_the_row_named(told, event, column, row):
+    _sql(told, f"UPDATE noisegate_entries SET {column} = coalesce({column}, '') || ' ' WHERE sequence = {row}")
+    _detected(told, event, f"at row {row}: ")
+
+
+@pytest.mark.parametrize("value", ["x'00ff'", "17", "NULL"])
+def test_a_value_of_another_type_is_detected(told, event, value):
+    _sql(told, f"UPDATE noisegate_entries SET reservation = {value} WHERE sequence = 3")
+    _detected(told, event, "at row 3: ")
+
+
+def test_a_changed_number_is_detected(told, event):
+    _sql(told, "UPDATE noisegate_entries SET sequence = 60 WHERE sequence = 6")
+    _detected(told, event, "at row 6: it is missing")
+
+
+def test_a_smaller_cost_is_detected(told, event):
+    _sql(told, "UPDATE noisegate_entries SET payload = replace(payload, '10000.0', '10.0') WHERE sequence = 2")
+    _detected(told, event, "at row 2: its contents")
+
+
+@pytest.mark.parametrize(("row", "named"), [(1, 1), (2, 2), (5, 5), (6, 6)])
+def test_a_deleted_row_is_detected(told, event, row, named):
+    _sql(told, f"DELETE FROM noisegate_entries WHERE sequence = {row}")
+    _detected(told, event, f"at row {named}: ")
+
+
+def test_a_deleted_row_is_detected_when_the_others_are_renumbered(told, event):
+    later = [f"UPDATE noisegate_entries SET sequence = {row - 1} WHERE sequence = {row}" for row in (4, 5, 6)]
+    _sql(told, "DELETE FROM noisegate_entries WHERE sequence = 3", *later)
+    _detected(told, event, "at row 3: ")
+
+
+def test_all_rows_deleted_are_detected(told, event):
+    _sql(told, "DELETE FROM noisegate_entries")
+    _detected(told, event, "at row 1: the ledger should have 6 rows and has 0")
+
+
+def test_swapped_rows_are_detected(told, event):
+    moves = [(2, 99), (3, 2), (99, 3)]
+    _sql(told, *(f"UPDATE noisegate_entries SET sequence = {new} WHERE sequence = {old}" for old, new in moves))
+    _detected(told, event, "at row 2: its contents")
+
+
+def test_a_row_replaced_by_one_with_a_right_hash_is_detected(told, event):
+    with closing(sqlite3.connect(told.location)) as connection:
+        before = Row(
+            **dict(zip(COLUMNS, connection.execute("SELECT * FROM noisegate_entries").fetchall()[0], strict=True))
+        )
+    forged = next_row(
+        ChainHead(rows=1, hash=before.hash),
+        kind="register",
+        dataset="patients",
+        reservation=None,
+        payload={"epsilon": 1000},
+    )
+    marks = ", ".join("?" * len(COLUMNS))
+    _sql(
+        told,
+        "DELETE FROM noisegate_entries WHERE sequence = 2",
+        (f"INSERT INTO noisegate_entries VALUES ({marks})", astuple(forged)),
+    )
+    _detected(told, event, "at row 3: it does not continue the row before it")
+
+
+@pytest.mark.parametrize(
+    ("statement", "match"),
+    [
+        ("UPDATE noisegate_head SET rows = 5", "at row 6: the ledger should have 5 rows and has 6"),
+        ("UPDATE noisegate_head SET rows = 'six'", "at row 6: "),
+        ("UPDATE noisegate_head SET hash = replace(hash, substr(hash, 1, 1), 'x')", "at row 6: it is not the row"),
+        ("DELETE FROM noisegate_head", "its head has 0 rows instead of 1"),
+        ("INSERT INTO noisegate_head VALUES (2, 0, 'x')", "its head has 2 rows instead of 1"),
+        ("DROP TABLE noisegate_head", "one of its two tables is gone"),
+        ("DROP TABLE noisegate_entries", "one of its two tables is gone"),
+        ("ALTER TABLE noisegate_entries DROP COLUMN payload", "is damaged"),
+    ],
+)
+def test_a_changed_head_or_table_is_detected(told, event, statement, match):
+    _sql(told, statement)
+    _detected(told, event, match)
+
+
+def test_the_last_row_cut_off_with_a_head_that_counts_right_is_detected(told, event):
+    _sql(told, "DELETE FROM noisegate_entries WHERE sequence = 6", "UPDATE noisegate_head SET rows = 5")
+    _detected(told, event, "at row 5: it is not the row that was written last")
+
+
+def test_every_byte_of_every_row_counts(told):
+    """Flips each byte of each stored text in the file itself; one bit in turn."""
+    with closing(sqlite3.connect(told.location)) as connection:
+        rows = connection.execute("SELECT * FROM noisegate_entries").fetchall()
+    with open(told.location, "rb") as file:
+        image = file.read()
+    stored = [b"".join(str(value).encode() for value in row[1:] if value is not None) for row in rows]
+    places = [
+        (image.index(text) + offset, number) for number, text in enumerate(stored, 1) for offset in range(len(text))
+    ]
+    assert len(places) > 1500
+    with open(told.location, "r+b") as file:
+        # Each payload byte of the second row, and every seventeenth byte of all.
+        for place, number in [place for place in places if place[1] == 2] + places[::17]:
+            _flip(file, image, place)
+            with pytest.raises(LedgerError, match=f"at row {number}: "):
+                told.check()
+            _flip(file, image, place, restore=True)
+    assert told.check() == 6
+
+
+def test_a_flipped_byte_anywhere_is_detected_or_changes_nothing(told):
+    with open(told.location, "rb") as file:
+        image = file.read()
+    truth, detected = (told.show(), told.history("patients")), 0
+    used = [place for place in range(len(image)) if image[place] or place < 100]
+    with open(told.location, "r+b") as file:
+        for place in used[::11] + list(range(100, len(image), 97)):
+            _flip(file, image, place)
+            try:
+                assert (told.show(), told.history("patients")) == truth, place
+            except LedgerError:
+                detected += 1
+            _flip(file, image, place, restore=True)
+    assert detected > 100
+    assert told.check() == 6
+
+
+def _flip(file, image, place, *, restore=False):
+    file.seek(place)
+    file.write(bytes([image[place] ^ (0 if restore else 1 << place % 8)]))
+    file.flush()
+
+
+def test_a_truncated_file_is_detected(told, event):
+    with open(told.location, "r+b") as file:
+        file.truncate(6000)
+    _detected(told, event, "ledger .* is damaged|is not an SQLite database")
+
+
+def test_a_row_of_a_kind_that_is_not_known_is_refused(told, event):
+    _append(told, kind="refund", payload={})
+    _detected(told, event, r"row 7 of the ledger \('refund'\) cannot be")
+
+
+def _append(ledger, *, kind, payload, reservation="r", dataset="patients"):
+    """Adds a row with right hashes past the rules, as a thief with time would."""
+    with ledger._store.write() as transaction:
+        row = next_row(transaction.head(), kind=kind, dataset=dataset, reservation=reservation, payload=payload)
+        transaction.append(row)
+
+
+CAP = {"epsilon": 9, "delta": 1e-5, "adjacency": "add-remove", "unit": "record"}
+
+
+@pytest.mark.parametrize(
+    ("row", "match"),
+    [
+        ({"kind": "register", "reservation": None, "payload": CAP}, "twice"),
+        ({"kind": "register", "reservation": None, "dataset": "new", "payload": {**CAP, "epsilon": -1}}, "epsilon=-1"),
+        ({"kind": "reserve", "payload": {"events": [], "purpose": "x"}}, "no event"),
+        ({"kind": "reserve", "payload": {"events": [{"kind": "laplace"}], "purpose": "x"}}, "laplace"),
+        ({"kind": "reserve", "dataset": "unknown", "payload": {"events": [], "purpose": "x"}}, "not registered"),
+        ({"kind": "commit", "payload": {"certificate": "x"}}, "not in the ledger"),
+        ({"kind": "confirm", "payload": {}}, "not in the ledger"),
+        ({"kind": "void", "payload": {"reason": "x"}}, "not in the ledger"),
+        ({"kind": "void", "reservation": None, "payload": {"reason": "x"}}, "names no reservation"),
+        ({"kind": "commit", "payload": {}}, "certificate"),
+        ({"kind": "commit", "payload": [1]}, "cannot be"),
+    ],
+)  # fmt: skip
+def test_rows_with_right_hashes_that_break_the_rules_are_refused(told, event, row, match):
+    _append(told, **row)
+    _detected(told, event, f"row 7 of the ledger .*{match}")
+
+
+def test_a_committed_run_cannot_be_voided_behind_the_ledgers_back(told, event):
+    first = told.history("patients")[1].reservation
+    _append(told, kind="void", reservation=first, payload={"reason": "x"})
+    _detected(told, event, "row 7 .*committed already")
+
+
+def test_a_confirmed_run_cannot_be_voided_behind_the_ledgers_back(told, event):
+    held = told.reserve("patients", [event(0.01)], adjacency="add-remove", purpose="x")
+    told.confirm(held)
+    _append(told, kind="void", reservation=held, payload={"reason": "x"})
+    _detected(told, event, "row 9 .*cannot be given back: its run confirmed it just before it drew noise .row 8.")
+
+
+@pytest.mark.parametrize(("place", "state"), [(1, "committed"), (2, "void")])
+def test_a_closed_run_cannot_be_confirmed_behind_the_ledgers_back(told, event, place, state):
+    held = [entry.reservation for entry in told.history("patients") if entry.kind == "reserve"][place - 1]
+    _append(told, kind="confirm", reservation=held, payload={})
+    _detected(told, event, f"row 7 .*{state} already")
+
+
+def test_a_reservation_cannot_be_closed_for_another_data_set(told, event):
+    reservation = told.reserve("patients", [event(0.01)], adjacency="add-remove", purpose="x")
+    _append(told, kind="void", reservation=reservation, dataset="others", payload={"reason": "x"})
+    _detected(told, event, "row 8 .*is one of data set 'patients'")
+
+
+def test_check_finds_an_account_over_its_cap(told, event):
+    from noisegate.privacy.events import event_to_json
+
+    _append(told, kind="reserve", payload={"events": [event_to_json(event(share=0.6))], "purpose": "x"})
+    with pytest.raises(LedgerError, match=r"'patients' is over its cap by row 7: ε = 1\.0\d+ of 1"):
+        told.check()
+
+
+def test_equal_values_have_one_canonical_text():
+    values = [{"b": 1.0, "a": [True, None, "ü"]}, {"a": [True, None, "ü"], "b": 1.0}]
+    assert {canonical(value) for value in values} == {'{"a":[true,null,"\\u00fc"],"b":1.0}'}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        canonical(float("nan"))
+
+
+def test_postgresql_detects_a_changed_and_a_missing_row(database, event):
+    import psycopg
+
+    ledger = Ledger(database)
+    ledger.register("patients", epsilon=1, delta=1e-5)
+    ledger.reserve("patients", [event(0.5)], adjacency="add-remove", purpose="first")
+    with psycopg.connect(database) as connection:
+        connection.execute("UPDATE noisegate_entries SET payload = replace(payload, '10000.0', '10.0')")
+    _detected(ledger, event, "at row 2: its contents")
+    with psycopg.connect(database) as connection:
+        connection.execute("DELETE FROM noisegate_entries WHERE sequence = 2")
+    _detected(ledger, event, "at row 2: the ledger should have 2 rows and has 1")

@@ -1,0 +1,295 @@
+"""Every file of a saved model, tampered with in turn, is noticed."""
+
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from noisegate import DPMERF, Gate, Synthesizer
+from noisegate.errors import ModelError
+from noisegate.models.folder import HASHED, MODEL_FILE, check_new, verify_model, write_folder, write_model
+from noisegate.privacy import accounting
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.events import ZeroConcentratedEvent
+from noisegate.privacy.release import Release, array_hashes, release_arrays
+from noisegate.privacy.sensitivity import Adjacency
+from noisegate.schema import Boolean, Categorical, Continuous, Schema
+
+FILES = (*HASHED, MODEL_FILE)
+SCHEMA = Schema(
+    (
+        Continuous(name="x", lower=0.0, upper=1.0),
+        Categorical(name="k", levels=("a", "b")),
+        Boolean(name="y"),
+    ),
+    label="y",
+)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    table = pa.table({"x": [0.2, 0.8], "k": ["a", "b"], "y": [True, False]})
+    method = DPMERF(frequencies=8, latent=2, hidden=(4,), fit_options={"steps": 3})
+    fitted = method.fit(Gate(table, schema=SCHEMA, epsilon=1.0), device="cpu")
+    return fitted.save(tmp_path_factory.mktemp("models") / "model")
+
+
+@pytest.fixture
+def model(saved, tmp_path):
+    return shutil.copytree(saved, tmp_path / "model")
+
+
+def refused(folder):
+    for read in (Synthesizer.load, verify_model):
+        with pytest.raises(ModelError):
+            read(folder)
+
+
+def test_whoever_may_enter_the_folder_can_read_all_of_it(tmp_path):
+    """A folder without its execute bit locks out everyone but root, as the demo's model once was."""
+
+    def fill(folder):
+        (folder / "inner").mkdir(mode=0o700)
+        for path in (folder / "one", folder / "inner" / "two"):
+            path.touch(mode=0o600)
+
+    made = write_folder(tmp_path / "made", fill)
+    modes = {path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777 for path in [made, *made.rglob("*")]}
+    assert modes == {"made": 0o755, "made/inner": 0o755, "made/one": 0o644, "made/inner/two": 0o644}
+
+
+def test_an_untouched_model_is_good(model):
+    found = verify_model(model)
+    assert found.recomputed_epsilon <= 1.0
+    assert found.files == HASHED
+    assert {path.name for path in model.iterdir()} == set(FILES)
+    assert Synthesizer.load(model).sample(3).num_rows == 3
+
+
+@pytest.mark.parametrize("name", HASHED)
+@pytest.mark.parametrize("where", [0.0, 0.3, 0.6, 0.999])
+def test_a_flipped_byte_is_noticed(model, name, where):
+    path = model / name
+    content = bytearray(path.read_bytes())
+    content[int(where * len(content))] ^= 1
+    path.write_bytes(bytes(content))
+    refused(model)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_removed_an_emptied_and_a_cut_file_are_noticed(model, name):
+    path = model / name
+    content = path.read_bytes()
+    for changed in (b"", content[: len(content) // 2]):
+        path.write_bytes(changed)
+        refused(model)
+    path.unlink()
+    refused(model)
+
+
+def test_changed_hashes_and_digests_are_noticed(model):
+    path = model / MODEL_FILE
+    text = path.read_text()
+    description = json.loads(text)
+    for name in HASHED:
+        value = description["files"][name]
+        path.write_text(text.replace(value, ("0" if value[0] != "0" else "1") + value[1:]))
+        refused(model)
+    path.write_text(text.replace(description["certificate"], "0" * 64))
+    refused(model)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 99},
+        {"files": {}},
+        {"model": None},
+        {"model": {}},
+        {"model": {"kind": "other"}},
+        {"files": None},
+    ],
+)
+def test_a_broken_description_is_refused(model, change):
+    path = model / MODEL_FILE
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ModelError):
+        Synthesizer.load(model)
+
+
+def test_other_network_sizes_than_the_weights_are_refused(model):
+    path = model / MODEL_FILE
+    description = json.loads(path.read_text())
+    description["model"]["latent"] += 1
+    path.write_text(json.dumps(description))
+    with pytest.raises(ModelError, match="cannot be rebuilt"):
+        Synthesizer.load(model)
+
+
+def test_a_lowered_claim_is_noticed_even_with_all_hashes_redone(model, saved):
+    """Whoever redoes every hash can claim less than was spent only until someone recomputes it."""
+    from noisegate.privacy.certificate import Certificate
+    from noisegate.privacy.release import CERTIFICATE_FILE
+
+    path = model / CERTIFICATE_FILE
+    data = json.loads(path.read_text())
+    data["guarantee"]["epsilon"] = 0.5
+    path.write_text(json.dumps(data))
+    import hashlib
+
+    description = json.loads((model / MODEL_FILE).read_text())
+    description["files"][CERTIFICATE_FILE] = hashlib.sha256(path.read_bytes()).hexdigest()
+    description["certificate"] = Certificate.from_json(data).digest()
+    (model / MODEL_FILE).write_text(json.dumps(description))
+    with pytest.raises(ModelError, match=r"epsilon=0\.5"):
+        verify_model(model)
+
+
+def test_no_folder_is_no_model(tmp_path):
+    refused(tmp_path / "none")
+    refused(tmp_path)
+
+
+def test_a_folder_that_fails_half_way_leaves_nothing(tmp_path):
+    def fill(folder):
+        (folder / "half").write_text("x")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(ModelError, match="No space left"):
+        write_folder(tmp_path / "model", fill)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path):
+    check_new(tmp_path / "new")
+    with pytest.raises(ModelError, match="exists"):
+        check_new(tmp_path)
+    with pytest.raises(ModelError, match="is not a folder"):
+        check_new(tmp_path / "a" / "b")
+
+
+def rehash(folder):
+    """Makes all hashes right again, as a forger would."""
+    import hashlib
+
+    from noisegate.privacy.release import read_certificate
+
+    described = json.loads((folder / MODEL_FILE).read_text("utf-8"))
+    described["certificate"] = read_certificate(folder / "certificate.json").digest()
+    described["files"] = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in HASHED}
+    (folder / MODEL_FILE).write_text(json.dumps(described), encoding="utf-8")
+
+
+def forge(folder, change):
+    from noisegate.privacy.certificate import render
+    from noisegate.privacy.release import read_certificate
+
+    path = folder / "certificate.json"
+    stated = json.loads(path.read_text("utf-8"))
+    change(stated)
+    path.write_text(json.dumps(stated), encoding="utf-8")
+    (folder / "certificate.md").write_text(render(read_certificate(path)), encoding="utf-8")
+    rehash(folder)
+
+
+def test_forging_nothing_is_good(model):
+    forge(model, lambda stated: None)
+    verify_model(model)
+
+
+def test_a_page_that_states_less_is_noticed(model):
+    page = model / "certificate.md"
+    page.write_text(page.read_text("utf-8").replace("**(1, 1e-05)", "**(0.01, 1e-05)"), encoding="utf-8")
+    rehash(model)
+    with pytest.raises(ModelError, match="does not say what"):
+        verify_model(model)
+
+
+FORGERIES = {
+    "a release left out": lambda stated: stated["events"].pop(),
+    "an event told twice": lambda stated: stated["events"].append(stated["events"][0]),
+    "another size": lambda stated: stated["events"][0].update(coordinates=1),
+    "half a number": lambda stated: stated["events"][0].update(coordinates=0.5),
+    "no sensitivity": lambda stated: [event.update(sensitivity=1) for event in stated["events"]],
+    "another relation": lambda stated: stated["guarantee"].update(adjacency="replace-one"),
+    "noise beyond what can be drawn": lambda stated: [event.update(noise_std=2.0**80) for event in stated["events"]],
+    "a number too large": lambda stated: stated["events"][0].update(noise_std=10**400),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_certificate_with_right_hashes_is_noticed(model, name):
+    from noisegate.errors import UserError
+
+    with pytest.raises(UserError):
+        forge(model, FORGERIES[name])
+        verify_model(model)
+
+
+@pytest.mark.parametrize("extra", [0, 1, 1000])
+def test_an_adaptive_release_may_be_smaller_than_was_paid_for(model, extra):
+    def grow(stated):
+        stated["public"]["adaptive"] = [stated["events"][0]["name"]]
+        stated["events"][0]["coordinates"] += extra
+
+    forge(model, grow)
+    verify_model(model)
+
+
+@pytest.mark.parametrize("adaptive", [["fourier"], ["no such question"], "fourier", 5, [["fourier"]]])
+def test_no_release_is_larger_than_was_paid_for(model, adaptive):
+    def shrink(stated):
+        stated["public"]["adaptive"] = adaptive
+        stated["events"][0]["coordinates"] -= 1
+
+    forge(model, shrink)
+    with pytest.raises(ModelError, match="other releases"):
+        verify_model(model)
+
+
+def measured(folder, rho, *stds, **claim):
+    """A folder with as many noisy counts that one adaptive mechanism measured, with this noise."""
+    values = {f"aim/{place}:0": np.ones((2, 1)) for place in range(len(stds))}
+    noise_std = dict(zip(values, stds, strict=True))
+    events = (ZeroConcentratedEvent(name="aim", rho=rho, mechanism="OpenDP mbi.AIM"),)
+    public = {"schema": SCHEMA.to_json()}
+    fields = {"adjacency": Adjacency.ADD_REMOVE, "unit": "record", "method": "aim", "public": public, **claim}
+    certificate = Certificate(
+        epsilon=accounting.epsilon(events, 1e-5),
+        delta=1e-5,
+        events=events,
+        hashes=array_hashes(release_arrays(values, noise_std)),
+        **fields,
+    )
+    release = Release(values=values, noise_std=noise_std, certificate=certificate)
+    return write_model(folder, release=release, tensors={"weights": np.ones(1)}, model={})
+
+
+UNITS = {"unit": "all records of one x", "contributions": 3}
+REPLACED = {"adjacency": Adjacency.REPLACE_ONE}
+
+
+@pytest.mark.parametrize(
+    ("stds", "claim"), [((10.0, 20.0), {}), ((30.0, 60.0), UNITS), ((20.0, 40.0), REPLACED), ((1e3,), {})]
+)
+def test_noise_that_rho_paid_for_is_good(stds, claim, tmp_path):
+    # 1/200 + 1/800, for a distance of one record, of three, and of two.
+    verify_model(measured(tmp_path / "model", 0.00625, *stds, **claim))
+
+
+@pytest.mark.parametrize(
+    ("stds", "claim"),
+    [
+        ((10.0, 19.9), {}),
+        ((10.0, 20.0), UNITS),
+        ((29.9, 60.0), UNITS),
+        ((10.0, 20.0), REPLACED),
+        ((0.0,), {}),
+        ((float("nan"),), {}),
+    ],
+)
+def test_noise_that_costs_more_than_the_stated_rho_is_noticed(stds, claim, tmp_path):
+    with pytest.raises(ModelError, match=r"states rho=0\.00625, but .* do not rely on it|'aim/0:0' must be one array"):
+        verify_model(measured(tmp_path / "model", 0.00625, *stds, **claim))

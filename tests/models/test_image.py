@@ -1,0 +1,86 @@
+import pytest
+import torch
+
+from noisegate.errors import OptionError
+from noisegate.models.image import build_image_generator
+from noisegate.models.image_network import ImageNetwork
+from noisegate.schema.pixels import ImageShape
+
+KINDS = ("convolutional", "fully-connected")
+
+
+def network(kind, height=8, width=12, colours=1, **changes):
+    shape = ImageShape(height=height, width=width, channels=colours)
+    return ImageNetwork(**{"shape": shape, "kind": kind, "latent": 4, "hidden": (16,), "channels": (6, 3), **changes})
+
+
+def images(generator, rows=10, labels=None):
+    labels = torch.arange(rows) % generator.classes if labels is None else labels
+    return generator(generator.noise(rows, torch.Generator().manual_seed(1)), labels)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_images_are_intensities_of_the_right_number(kind):
+    made = images(build_image_generator(network(kind, colours=3), 4, seed=0))
+    assert made.shape == (10, 8 * 12 * 3)
+    assert ((made > 0) & (made < 1)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pixels_stand_row_by_row_with_their_channels_side_by_side(kind):
+    generator = build_image_generator(network(kind, colours=3), 4, seed=0).eval()
+    noise, labels = generator.noise(2, torch.Generator().manual_seed(1)), torch.tensor([0, 3])
+    logits = generator.logits(torch.cat([noise, torch.eye(4)[labels]], dim=1))
+    made = generator(noise, labels).reshape(2, 8, 12, 3)
+    torch.testing.assert_close(made[1, 5, 7, 2], logits[1, 2, 5, 7].sigmoid())
+
+
+def test_the_convolutional_network_has_the_papers_layers():
+    """DP-MERF's ConvCondGen for 28 x 28: code 5 and 10 labels, 200, 16 x 7 x 7, 8 and 1 channels, kernels of 5."""
+    paper = network("convolutional", 28, 28, latent=5, hidden=(200,), channels=(16, 8))
+    shapes = [tuple(w.shape) for w in build_image_generator(paper, 10, seed=0).parameters()]
+    dense = [(200, 15), (200,), (200,), (200,), (784, 200), (784,), (784,), (784,)]
+    assert shapes == [*dense, (8, 16, 5, 5), (8,), (1, 8, 5, 5), (1,)]
+
+
+def test_the_fully_connected_network_has_the_papers_layers():
+    """DP-HP's, for MNIST: code 5 and 10 labels, 500, 500, 784."""
+    paper = network("fully-connected", 28, 28, latent=5, hidden=(500, 500))
+    shapes = [tuple(w.shape) for w in build_image_generator(paper, 10, seed=0).parameters() if w.ndim == 2]
+    assert shapes == [(500, 15), (500, 500), (784, 500)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_label_changes_the_image_and_every_weight_learns(kind):
+    generator = build_image_generator(network(kind), 4, seed=0)
+    (images(generator) * torch.linspace(0, 1, 96)).square().sum().backward()
+    assert all(weights.grad is not None and weights.grad.abs().sum() > 0 for weights in generator.parameters())
+    first, second = (images(generator.eval(), labels=torch.full((10,), label)) for label in (0, 1))
+    assert (first - second).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_seed_decides_the_weights_and_leaves_torch_alone(kind):
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    one, same, other = (build_image_generator(network(kind), 4, seed=seed).state_dict() for seed in (1, 1, 2))
+    assert torch.equal(before, torch.get_rng_state())
+    assert all(torch.equal(one[name], same[name]) for name in one)
+    assert not torch.equal(one["logits.0.weight"], other["logits.0.weight"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kind": "convolutional", "height": 10}, r"image=10 x 12 x 1: .* multiples of 4; pad"),
+        ({"kind": "convolutional", "channels": (8,)}, r"channels=\[8\]"),
+        ({"kind": "table"}, "generator='table' makes no images"),
+    ],
+)
+def test_designs_that_cannot_work_are_refused(settings, message):
+    with pytest.raises(OptionError, match=message):
+        network(**settings)
+
+
+def test_a_fully_connected_network_takes_any_size():
+    assert images(build_image_generator(network("fully-connected", 5, 7), 2, seed=0)).shape == (10, 35)

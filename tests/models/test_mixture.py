@@ -1,0 +1,312 @@
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chi2
+
+from noisegate.features.binning import NumericBins
+from noisegate.models.mixture import Mixture
+from noisegate.models.within_cell import WithinCell
+from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema
+
+SCHEMA = Schema(
+    (
+        Categorical(name="job", levels=("a", "b", "c"), missing=True),
+        Integer(name="age", lower=0, upper=9, missing=True),
+        Boolean(name="member"),
+        Continuous(name="rate", lower=0.0, upper=10.0),
+    ),
+    label="member",
+)
+K = 3
+
+
+def mixture(seed=0, dtype=np.float64):
+    """Columns age, rate, job, member with 4, 2, 4 and 2 cells; a few probabilities are zero."""
+    numbers = np.random.default_rng(seed)
+    age, rate = SCHEMA.layout.numeric
+    within = (
+        WithinCell.from_edges(
+            age,
+            NumericBins((3 / 9, 6 / 9), nullable=True),
+            edges=np.array([0, 1 / 9, 3 / 9, 6 / 9, 1]),
+            masses=np.array([3.0, 1.0, 1.0, 1.0]),
+        ),
+        WithinCell.from_edges(rate, NumericBins((0.5,)), edges=np.array([0, 0.5, 1]), masses=np.ones(2)),
+    )
+    tables = [numbers.dirichlet(np.ones(size), K).astype(dtype) for size in (4, 2, 4, 2)]
+    tables[2][0] = [0, 0.5, 0.5, 0]
+    return Mixture(
+        layout=SCHEMA.layout,
+        within=within,
+        weights=np.array([0.5, 0.3, 0.2], dtype=dtype),
+        probabilities=tuple(tables),
+    )
+
+
+def joint(model):
+    """The probability of every combination of cells, by its definition."""
+    full = np.zeros(model.sizes)
+    for cells in itertools.product(*map(range, model.sizes)):
+        product = np.prod([table[:, cell] for table, cell in zip(model.probabilities, cells, strict=True)], axis=0)
+        full[cells] = (model.weights * product).sum()
+    return full
+
+
+def drawn(model, rows=40_000, seed=0):
+    return model.draw(rows, torch.Generator().manual_seed(seed))
+
+
+def shares(model, records):
+    found = np.zeros(model.sizes)
+    np.add.at(found, tuple(model.cells(records).T), 1 / len(records))
+    return found
+
+
+def assert_close_to(found, expected, rows):
+    """Every share within five standard deviations: 64 cells, so one false alarm in 30,000."""
+    assert (np.abs(found - expected) <= 5 * np.sqrt(expected * (1 - expected) / rows) + 1e-12).all()
+
+
+def test_records_come_in_the_shares_of_the_mixture():
+    model = mixture()
+    assert_close_to(shares(model, drawn(model)), joint(model), 40_000)
+    # Two-sided: the test can tell the mixture from the product of its own columns.
+    product = np.einsum("a,b,c,d->abcd", *(model.marginal([column]) for column in range(4)))
+    with pytest.raises(AssertionError):
+        assert_close_to(shares(model, drawn(model)), product, 40_000)
+
+
+def chi_square(found, expected):
+    """Pearson's statistic over the cells that can be, and its degrees of freedom."""
+    can = expected > 0
+    assert (found[~can] == 0).all()
+    return ((found - expected)[can] ** 2 / expected[can]).sum(), can.sum() - 1
+
+
+def test_marginals_are_nearer_to_the_mixture_than_those_of_independent_records():
+    """Mean total variation over 20 draws: at most 1/8 for single columns, at most 9/10 for pairs."""
+    model, rows, numbers = mixture(), 4096, np.random.default_rng(0)
+    full = joint(model)
+    spread_out = [shares(model, drawn(model, rows, seed)) for seed in range(20)]
+    independent = [numbers.multinomial(rows, full.ravel()).reshape(full.shape) / rows for _ in range(20)]
+    for width, factor in ((1, 1 / 8), (2, 0.9)):
+        near, far = (
+            np.mean(
+                [
+                    np.abs((table - full).sum(axis=away)).sum() / 2
+                    for table in tables
+                    for away in itertools.combinations(range(4), 4 - width)
+                ]
+            )
+            for tables in (spread_out, independent)
+        )
+        assert near < factor * far
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_every_combination_of_cells_is_expected_as_often_as_the_mixture_says(rows):
+    """Unbiased also for few rows, the first one like all. |z| < 5.5 of 128 shares: a false alarm in 200,000."""
+    model, random, draws = mixture(), torch.Generator().manual_seed(0), 2000
+    full = joint(model)
+    found, first = np.zeros((draws, *full.shape)), np.zeros(full.shape)
+    for draw in range(draws):
+        cells = model.cells(model.draw(rows, random))
+        np.add.at(found[draw], tuple(cells.T), 1)
+        first[tuple(cells[0])] += 1
+    error = np.sqrt(full * (1 - full) * rows / draws)
+    assert (np.abs(found.mean(axis=0) - rows * full) <= 5.5 * error + 1e-12).all()
+    assert (np.abs(first - draws * full) <= 5.5 * np.sqrt(draws * full) + 1e-12).all()
+
+
+@pytest.mark.parametrize("pair", list(itertools.combinations(range(4), 2)))
+def test_pair_tables_scatter_no_more_than_those_of_independent_records(pair):
+    """Chi-square with a false-alarm rate of 1e-6: columns that shared ranks would be far beyond."""
+    model, rows = mixture(), 40_000
+    away = tuple(axis for axis in range(4) if axis not in pair)
+    found = shares(model, drawn(model, rows)).sum(axis=away) * rows
+    statistic, freedom = chi_square(found, joint(model).sum(axis=away) * rows)
+    assert statistic < chi2.isf(1e-6, freedom)
+
+
+@pytest.mark.parametrize("levels", [2, 12])
+def test_values_inside_the_cells_of_two_columns_are_independent(levels):
+    """One component, one bin, one or several fine cells: all that is left is where in them values lie."""
+    layout = Schema((Continuous(name="x", lower=0, upper=1), Integer(name="y", lower=0, upper=11))).layout
+    edges = np.arange(0, levels + 1, 2) / levels
+    within = tuple(
+        WithinCell.from_edges(column, NumericBins(()), edges=edges, masses=np.ones(len(edges) - 1))
+        for column in layout.numeric
+    )
+    model = Mixture(layout=layout, within=within, weights=np.ones(1), probabilities=(np.ones((1, 1)),) * 2)
+    x, y = drawn(model, 20_000).numeric.T
+    found, _, _ = np.histogram2d(x, y, bins=12, range=[[0, 1], [0, 1]])
+    expected = found.sum(axis=1)[:, None] * found.sum(axis=0) / len(x)
+    assert chi_square(found, expected)[0] < chi2.isf(1e-6, 11 * 11)
+
+
+def told_apart(weights):
+    """One coded column, whose cell is the component."""
+    size = len(weights)
+    layout = Schema((Categorical(name="c", levels=tuple(map(str, range(size)))),)).layout
+    return Mixture(layout=layout, within=(), weights=np.asarray(weights), probabilities=(np.eye(size),))
+
+
+@pytest.mark.parametrize("rows", [1, 10, 999])
+def test_components_come_in_their_expected_numbers_up_to_one(rows):
+    weights = np.random.default_rng(0).dirichlet(np.full(30, 0.5))
+    for seed in range(20):
+        count = np.bincount(drawn(told_apart(weights), rows, seed).codes[:, 0], minlength=30)
+        beyond = np.cumsum(np.append(0, count - rows * weights))
+        assert np.ptp(beyond) < 1 + 1e-6  # together with its neighbours in any number, such as a class's, too
+
+
+def test_cells_of_a_column_are_not_all_even_or_all_odd():
+    """16 records of 32 equally likely cells: on a lattice they would be, off it with probability 2**-15."""
+    one = replace(told_apart(np.full(32, 1 / 32)), weights=np.ones(1), probabilities=(np.full((1, 32), 1 / 32),))
+    even = [(drawn(one, 16, seed).codes % 2 == 0).mean() for seed in range(100)]
+    assert 0 < min(even) < 0.5 < max(even) < 1
+
+
+def test_the_component_of_a_record_does_not_depend_on_its_place():
+    """Chi-square of places and components with a false-alarm rate of 1e-6, which sorted rows fail."""
+    component = drawn(told_apart([0.4, 0.3, 0.2, 0.1]), 20_000).codes[:, 0]
+
+    def statistic(component):
+        found = np.zeros((20, 4))
+        np.add.at(found, (np.arange(20_000) // 1000, component), 1)
+        return chi_square(found, np.broadcast_to(found.mean(axis=0), found.shape))[0]
+
+    assert statistic(component) < chi2.isf(1e-6, 19 * 3) < statistic(np.sort(component))
+    following = np.zeros((4, 4))
+    np.add.at(following, (component[:-1], component[1:]), 1)
+    assert chi_square(following, np.outer(following.sum(axis=1), following.sum(axis=0)) / 19_999)[0] < 50
+
+
+def test_same_seed_same_records_and_another_seed_others():
+    first, again, other = (drawn(mixture(), 500, seed) for seed in (3, 3, 4))
+    assert np.array_equal(first.numeric, again.numeric, equal_nan=True)
+    assert np.array_equal(first.codes, again.codes)
+    assert not np.array_equal(first.codes, other.codes)
+
+
+def test_no_records_are_drawn_where_none_are_asked_for():
+    model = mixture()
+    for one in (model, model.given(SCHEMA.region({"job": "b", "age": (1, 4)}))):
+        records = drawn(one, 0)
+        assert records.numeric.shape == (0, 2)
+        assert records.codes.shape == (0, 2)
+
+
+@pytest.mark.parametrize("columns", [[0], [2, 0], [3, 1, 0], [2, 3, 0, 1]])
+def test_marginals_are_sums_of_the_joint_distribution(columns):
+    model = mixture()
+    expected = np.einsum(joint(model), [0, 1, 2, 3], columns)
+    np.testing.assert_allclose(model.marginal(columns), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [[], [0, 0], [0, 1, 2, 3, 0]])
+def test_other_marginals_are_refused(columns):
+    with pytest.raises(ValueError, match="one to four distinct"):
+        mixture().marginal(columns)
+
+
+def test_log_probability_is_that_of_the_joint_distribution():
+    model = mixture()
+    cells = np.array(list(itertools.product(*map(range, model.sizes))))
+    np.testing.assert_allclose(np.exp(model.log_probability(cells)), joint(model).ravel(), atol=1e-14)
+    assert model.log_probability(cells[:0]).shape == (0,)
+
+
+def test_what_cannot_be_has_minus_infinite_log_probability_and_is_never_drawn():
+    model = Mixture(
+        layout=Schema((Boolean(name="b"),)).layout,
+        within=(),
+        weights=np.array([1.0, 0.0]),
+        probabilities=(np.array([[0.0, 1.0], [1.0, 0.0]]),),
+    )
+    assert model.log_probability(np.array([[0], [1]])).tolist() == [-np.inf, 0.0]
+    assert (drawn(model, 1000).codes == 1).all()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"job": "b"},
+        {"member": True, "job": None},
+        {"age": None},
+        {"age": (1, 4)},
+        {"age": 0, "rate": (2.5, 7.5)},
+        {"rate": (6.0, None), "member": False, "age": "..8"},
+    ],
+)
+def test_a_conditional_mixture_is_the_mixture_seen_through_its_region(values):
+    """Against rejection: the same records, and as many of them as `probability` says."""
+    model, region = mixture(), SCHEMA.region(values)
+    records = drawn(model, 200_000, seed=1)
+    kept = records.rows(region.contains(records))
+    share = len(kept) / len(records)
+    assert abs(model.probability(region) - share) < 5 * (share * (1 - share) / len(records)) ** 0.5
+    given = model.given(region)
+    direct = drawn(given, 40_000, seed=2)
+    assert region.contains(direct).all()
+    assert_close_to(shares(given, kept), joint(given), len(kept))
+    assert_close_to(shares(given, direct), joint(given), len(direct))
+    for column in range(2):
+        one, other = (table.numeric[:, column] for table in (direct, kept))
+        one, other = one[~np.isnan(one)], other[~np.isnan(other)]
+        if len(one):
+            assert abs(one.mean() - other.mean()) < 5 * (1 / len(one) + 1 / len(other)) ** 0.5 * 0.5
+
+
+def test_a_conditional_mixture_can_be_saved_and_conditioned_again():
+    model = mixture()
+    first, second = SCHEMA.region({"job": "b", "age": (0, 4)}), SCHEMA.region({"age": (2, 8)})
+    both = SCHEMA.region({"job": "b", "age": (2, 4)})
+    once = saved_and_loaded(model.given(first))
+    assert once.probability(second) == pytest.approx(model.probability(both) / model.probability(first))
+    np.testing.assert_allclose(joint(once.given(second)), joint(model.given(both)), atol=1e-12)
+
+
+def test_a_region_that_no_component_reaches_has_probability_zero():
+    model = mixture()
+    region = SCHEMA.region({"rate": 5.0})  # one point of an interval
+    assert model.probability(region) == 0
+    with pytest.raises(ValueError, match="probability zero"):
+        model.given(region)
+
+
+def saved_and_loaded(model):
+    return Mixture.from_saved(SCHEMA, model.tensors(), model.to_json())
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_saved_and_loaded_it_draws_the_same_records(dtype):
+    model = mixture(dtype=dtype)
+    again = saved_and_loaded(model)
+    assert np.array_equal(drawn(again, 500).numeric, drawn(model, 500).numeric, equal_nan=True)
+    assert np.array_equal(drawn(again, 500).codes, drawn(model, 500).codes)
+    assert [table.dtype for table in again.probabilities] == [dtype] * 4
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"weights": np.array([0.5, 0.5])},
+        {"weights": np.array([1.5, -0.3, -0.2])},
+        {"weights": np.array([0.5, 0.3, np.nan])},
+        {"probabilities/0": np.full((3, 4), 0.5)},
+        {"probabilities/1": np.full((3, 3), 1 / 3)},
+    ],
+)
+def test_broken_tensors_are_refused(broken):
+    model = mixture()
+    with pytest.raises(ValueError, match="probabilities"):
+        Mixture.from_saved(SCHEMA, {**model.tensors(), **broken}, model.to_json())
+
+
+def test_cells_are_bins_and_codes():
+    records = EncodedTable(np.array([[0.0, 0.5], [np.nan, 0.49]]), np.array([[3, 1], [0, 0]], dtype=np.int32))
+    assert mixture().cells(records).tolist() == [[0, 1, 3, 1], [3, 0, 0, 0]]

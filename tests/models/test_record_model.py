@@ -1,0 +1,23 @@
+"""What every kind of record model promises, whichever method fits it: one suite for all of them."""
+
+import pytest
+
+from noisegate.errors import ModelError
+from noisegate.models.record_model import MODELS, ConditionalModel, model_class
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_kind_is_found_under_its_own_name_and_has_the_whole_surface(kind):
+    found = model_class(kind)
+    assert found.kind == kind
+    assert all(callable(getattr(found, name)) for name in ("draw", "tensors", "to_json", "from_saved"))
+
+
+def test_only_a_mixture_is_conditioned_in_closed_form():
+    assert issubclass(model_class("mixture"), ConditionalModel)
+    assert not issubclass(model_class("table-generator"), ConditionalModel)
+
+
+def test_an_unknown_kind_is_named():
+    with pytest.raises(ModelError, match=r"'sorcery' is not known.*table-generator"):
+        model_class("sorcery")

@@ -1,0 +1,67 @@
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import torch
+
+from noisegate.errors import OptionError
+from noisegate.models.rejection import BATCH_ROWS, PROBE_ROWS, accepted_batches
+from noisegate.schema import EncodedTable
+
+
+@dataclass
+class Even:
+    """One numeric column, even over [0, 1]; remembers how much was drawn from it."""
+
+    asked: list = field(default_factory=list)
+
+    def draw(self, rows, random):
+        self.asked.append(rows)
+        return EncodedTable(torch.rand(rows, 1, generator=random).double().numpy(), np.zeros((rows, 0), np.int32))
+
+
+def batches(model, rows, accept, seed=0):
+    random = torch.Generator().manual_seed(seed)
+    return list(accepted_batches(model, rows, random, accept=accept, asked="what is asked"))
+
+
+def below(limit):
+    return lambda records: records.numeric[:, 0] < limit
+
+
+@pytest.mark.parametrize("limit", [1.0, 0.3, 0.001])
+@pytest.mark.parametrize("rows", [0, 1, 200])
+def test_exactly_as_many_records_as_asked_for_and_only_accepted_ones(limit, rows):
+    parts = batches(Even(), rows, below(limit))
+    assert sum(map(len, parts)) == rows
+    assert all((part.numeric < limit).all() for part in parts)
+
+
+def test_batches_are_of_one_size_and_the_last_is_the_rest():
+    assert [len(part) for part in batches(Even(), 2 * BATCH_ROWS + 5, below(0.5))] == [BATCH_ROWS, BATCH_ROWS, 5]
+    assert [len(part) for part in batches(Even(), BATCH_ROWS + 5, None)] == [BATCH_ROWS, 5]
+
+
+def test_accepted_records_follow_the_model_given_that_they_are_accepted():
+    values = np.sort(np.concatenate([part.numeric[:, 0] for part in batches(Even(), 20_000, below(0.2))])) / 0.2
+    assert np.abs(values - np.arange(20_000) / 20_000).max() < 2 * 20_000**-0.5
+
+
+def test_not_much_more_is_drawn_than_needed():
+    model = Even()
+    batches(model, 50_000, below(0.5))
+    assert sum(model.asked) < 1.5 * 100_000
+    assert max(model.asked) <= BATCH_ROWS
+
+
+def test_hardly_any_acceptance_is_refused_with_its_estimate():
+    model = Even()
+    with pytest.raises(OptionError, match=r"what is asked: of 1\d\d,\d\d\d synthetic records only 0 did"):
+        batches(model, 1, below(0.0))
+    assert PROBE_ROWS <= sum(model.asked) <= PROBE_ROWS + BATCH_ROWS
+    with pytest.raises(OptionError, match=r"a probability of about [1-9]e-05; below 0\.0001 none"):
+        batches(Even(), 10_000, below(3e-5))
+
+
+def test_rare_is_not_refused():
+    assert sum(map(len, batches(Even(), 300, below(4e-4)))) == 300

@@ -1,0 +1,171 @@
+from datetime import date, datetime
+
+import numpy as np
+import pytest
+import torch
+
+from noisegate.features.binning import NumericBins
+from noisegate.models.within_cell import WithinCell
+from noisegate.schema import Continuous, Date, Datetime, Integer
+from noisegate.schema.positions import numbers_at, positions_of
+
+COLUMNS = [
+    Integer(name="x", lower=-7, upper=90),
+    Integer(name="x", lower=0, upper=2**52, missing=True),
+    Date(name="x", lower=date(1999, 12, 31), upper=date(2003, 7, 9), missing=True),
+    Datetime(name="x", lower=datetime(2020, 1, 1), upper=datetime(2020, 1, 2)),
+    Continuous(name="x", lower=-0.1, upper=0.7, missing=True),
+]
+
+
+def random(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def fine(column, cuts, edges, masses, spikes=None):
+    spikes = None if spikes is None else np.array(spikes, dtype=bool)
+    return WithinCell.from_edges(
+        column,
+        NumericBins(tuple(cuts), column.missing),
+        edges=np.asarray(edges, dtype=float),
+        masses=np.asarray(masses, dtype=float),
+        spikes=spikes,
+    )
+
+
+def near(found, share, rows):
+    return abs(found - share) < 5 * (share * (1 - share) / rows) ** 0.5 + 1e-12
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: f"{column.kind}-{column.upper}")
+@pytest.mark.parametrize("cuts", [(0.1, 0.35, 0.6), tuple(np.arange(1, 97) / 97), ()], ids=len)
+def test_a_value_decodes_into_the_cell_that_it_was_drawn_for(column, cuts):
+    edges = np.unique(np.r_[0, cuts, 0.5, 1])
+    within = fine(column, cuts, edges, np.ones(len(edges) - 1))
+    cells = np.arange(5000) % within.bins.size
+    values = within.draw(cells, random())
+    assert (np.isnan(values) == (cells > len(cuts))).all()
+    present = ~np.isnan(values)
+    decoded = numbers_at(column, values[present])
+    if not isinstance(column, Continuous):
+        assert (within.bins.codes(positions_of(column, decoded)) == cells[present]).all()
+    assert (within.bins.codes(values)[present] == cells[present]).all()
+
+
+def test_values_follow_the_masses_of_the_fine_cells_in_their_bin():
+    # Whole numbers 0 to 9; the bin from 4 on is cut into {4, 5, 6} and {7, 8, 9}, in shares 1 to 3.
+    column = Integer(name="x", lower=0, upper=9)
+    within = fine(column, [4 / 9], [0, 4 / 9, 7 / 9, 1], [5, 1, 3])
+    rows = 60_000
+    steps = numbers_at(column, within.draw(np.ones(rows, int), random()))
+    found = np.bincount(steps, minlength=10) / rows
+    assert all(near(share, want, rows) for share, want in zip(found, [0] * 4 + [1 / 12] * 3 + [1 / 4] * 3, strict=True))
+
+
+def test_spikes_are_single_values_and_the_rest_is_even():
+    column = Continuous(name="x", lower=0.0, upper=8.0)
+    last = np.nextafter(1.0, 0.0)
+    within = fine(column, [], [0, 1e-6, 0.25, 0.2500001, last, 1], [2, 1, 3, 2, 2], [1, 0, 1, 0, 1])
+    rows = 50_000
+    values = within.draw(np.zeros(rows, int), random())
+    for value, share in ((0.0, 0.2), (0.25, 0.3), (1.0, 0.2)):
+        assert near((values == value).mean(), share, rows)
+    between = np.sort(values[(values > 0.2500001) & (values < last)])
+    gap = np.abs((between - 0.2500001) / 0.75 - np.arange(len(between)) / len(between)).max()
+    assert gap < 2 * len(between) ** -0.5  # Kolmogorov-Smirnov, far beyond 99.9 %
+
+
+def test_fine_cells_and_their_steps_come_in_their_expected_numbers_up_to_two():
+    """Independent draws of 60,000 would be off by up to about 300."""
+    within = fine(Integer(name="x", lower=0, upper=9), [4 / 9], [0, 4 / 9, 7 / 9, 1], [5, 1, 3])
+    cells = np.arange(120_000) % 2
+    steps = numbers_at(within.column, within.draw(cells, random()))
+    expected = np.array([15_000] * 4 + [5_000] * 3 + [15_000] * 3)
+    found = np.bincount(steps, minlength=10)
+    assert abs(found[4:7].sum() - 15_000) < 2
+    assert np.abs(found - expected).max() < 3  # up to two more of the fine cell shared by three or four steps
+
+
+def test_steps_of_a_wide_fine_cell_are_not_all_even_or_all_odd():
+    """16 numbers spread over 32 steps: on a lattice they would be, off it with probability 2**-15."""
+    within = fine(Integer(name="x", lower=0, upper=31), [], [0, 1], [1])
+    numbers = random()
+    even = [(numbers_at(within.column, within.draw(np.zeros(16, int), numbers)) % 2 == 0).mean() for _ in range(200)]
+    assert 0 < min(even) < 0.5 < max(even) < 1
+
+
+def test_values_of_a_cell_do_not_follow_the_order_of_its_rows():
+    within = fine(Continuous(name="x", lower=0.0, upper=1.0), [0.5], [0, 0.25, 0.5, 1], [1, 1, 1])
+    values = within.draw(np.repeat([0, 1], 5000), random())
+    for part in (values[:5000], values[5000:]):
+        assert abs(np.corrcoef(part, np.arange(5000))[0, 1]) < 5 * 5000**-0.5
+
+
+def test_no_cells_give_no_values():
+    within = fine(Integer(name="x", lower=0, upper=9, missing=True), [], [0, 1], [1])
+    assert within.draw(np.zeros(0, int), random()).shape == (0,)
+    assert np.isnan(within.draw(np.ones(3, int), random())).all()
+
+
+def test_a_bin_without_mass_is_filled_evenly():
+    within = fine(Integer(name="x", lower=0, upper=9), [0.45], [0, 0.05, 0.45, 1], [0, 0, 1])
+    np.testing.assert_allclose(within.shares, [1 / 5, 4 / 5, 1])
+    spikes = fine(Continuous(name="x", lower=0, upper=1), [], [0, 0.5, 1], [0, 0], [1, 1])
+    np.testing.assert_allclose(spikes.shares, [0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("column", "span", "kept"),
+    [
+        # Bins: [0, .5) in fine cells of shares 1/4, 3/4 and [.5, 1] in one.
+        (Continuous(name="x", lower=0.0, upper=10.0), (2.0, 6.0), [1 / 4 * 1 / 5 + 3 / 4, 1 / 5]),
+        (Continuous(name="x", lower=0.0, upper=10.0), (0.0, 10.0), [1, 1]),
+        (Continuous(name="x", lower=0.0, upper=10.0), (7.0, 7.0), [0, 0]),
+        # Steps 0, 1, 2 | 3, 4 | 5 to 10.
+        (Integer(name="x", lower=0, upper=10), (2, 5), [1 / 4 * 1 / 3 + 3 / 4, 1 / 6]),
+        (Integer(name="x", lower=0, upper=10), (4, 4), [3 / 4 * 1 / 2, 0]),
+    ],
+)
+def test_an_interval_that_cuts_a_bin_keeps_its_part(column, span, kept):
+    within = fine(column, [0.5], [0, 0.25, 0.5, 1], [1, 3, 2])
+    part, found = within.restricted(span)
+    np.testing.assert_allclose(found, kept, atol=1e-12)
+    for cell in np.flatnonzero(found):
+        every, some = (numbers_at(column, w.draw(np.full(40_000, cell), random())) for w in (within, part))
+        inside = every[(every >= span[0]) & (every <= span[1])]
+        assert near(len(inside) / len(every), kept[cell], len(every))
+        assert some.min() >= span[0]
+        assert some.max() <= span[1]
+        assert abs(some.mean() - inside.mean()) < 0.06  # more than five standard errors of either
+
+
+def test_a_part_of_a_bin_in_which_nothing_lies_keeps_nothing():
+    within = fine(Continuous(name="x", lower=0.0, upper=1.0), [], [0, 0.5, 1], [1, 0])
+    assert within.restricted((0.6, 0.9))[1].tolist() == [0]
+
+
+def test_a_restriction_keeps_spikes_by_the_number_they_decode_to():
+    column = Continuous(name="x", lower=-0.1, upper=1.0)
+    zero = positions_of(column, np.array([0.0]))[0]
+    within = fine(column, [], [0, zero, np.nextafter(zero, 1), 1], [1, 2, 1], [0, 1, 0])
+    number = float(numbers_at(column, np.array([zero]))[0])
+    part, kept = within.restricted((number, number))
+    np.testing.assert_allclose(kept, [0.5])
+    assert (part.draw(np.zeros(5, int), random()) == zero).all()
+
+
+@pytest.mark.parametrize(
+    ("cuts", "edges", "masses", "says"),
+    [
+        ([0.5], [0, 0.4, 1], [1, 1], "do not fit"),
+        ([], [0, 1], [1, 1], "do not fit"),
+        ([], [0, 0.5], [1], "from 0 to 1"),
+        ([], [0, 0.5, 0.5, 1], [1, 1, 1], "from 0 to 1"),
+        ([], [0, 1], [-1], "not negative"),
+        ([], [0, 1], [np.nan], "not negative"),
+        ([0.4, 0.6], [0, 0.4, 0.6, 1], [1, 1, 1], "holds no value"),  # between the steps 0 and 1
+    ],
+)
+def test_a_histogram_that_makes_no_sense_is_refused(cuts, edges, masses, says):
+    with pytest.raises(ValueError, match=f"'x'.*{says}"):
+        fine(Integer(name="x", lower=0, upper=1), cuts, edges, masses)

@@ -1,0 +1,126 @@
+"""Planted bugs in steps on samples: who is in a sample, how often, and how its gradients are clipped."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any
+
+import numpy as np
+from tests.planted.patches import Plant, bug
+
+MOVED = "test_adding_removing_or_changing_a_record"
+
+# The sample of a step.
+
+
+@bug("test_the_rate_is_that_which_is_accounted")
+def sample_larger_than_paid(plant: Plant) -> None:
+    """Each record is half as likely again to be in a sample as is accounted."""
+    plant.wrap("poisson.poisson_sample")(lambda sample, records, rate: sample(records, min(1.5 * rate, 1.0)))
+
+
+@bug("test_records_and_samples_are_independent")
+def sample_from_the_model_stream(plant: Plant) -> None:
+    """Whoever knows a seed knows who is in a sample."""
+    plant.wrap("poisson.poisson_sample")(
+        lambda _, records, rate: np.flatnonzero(np.random.default_rng(0).random(records) < rate)
+    )
+
+
+# What is looked at before the first record is read.
+
+
+@bug("test_a_block_that_adds_something_else_than_its_records_is_refused")
+def integers_not_probed(plant: Plant) -> None:
+    """That a block adds what its records add alone is believed."""
+    plant.rewrite("gradient_probe", "np.array_equal(any_filled, any_together)", "True")
+
+
+@bug("test_layers_that_mix_records_or_draw_randomness_are_refused_by_name")
+def batch_norm_accepted(plant: Plant) -> None:
+    """Layers that compute over the batch are let pass."""
+    plant.rewrite("losses", "isinstance(any_layer, _BatchNorm)", "False")
+
+
+@bug("test_products_that_round_by_place_are_replaced_by_exact_ones")
+def exact_kernels_not_used(plant: Plant) -> None:
+    """Kernels that round by place are found and used all the same."""
+    plant.wrap("execution.Execution.kernels")(lambda *_: contextlib.nullcontext())
+
+
+@bug("test_what_is_small_beside_what_cancels_is_cut_off_in_every_order")
+def products_cut_off_too_late(plant: Plant) -> None:
+    """Products that are to be exact round like others."""
+    plant.wrap("exact_products.product")(lambda _, left, right: (left.double() @ right.double()).to(left.dtype))
+
+
+@bug("test_the_map_is_run_once_in_blocks_of_one_shape")
+def represented_in_blocks_of_any_shape(plant: Plant) -> None:
+    """The last block of a map that represents records is shorter than was probed."""
+
+    @plant.wrap("execution.embedded_records")
+    def _(embedded_records: Any, records: Any, feature_map: Any, execution: Any) -> Any:
+        rows = execution.rows
+        whole = len(records) // rows * rows
+        parts = [slice(0, whole), slice(whole, len(records))]
+        ways = [execution, dataclasses.replace(execution, rows=max(len(records) - whole, 1))]
+        made = [embedded_records(records.rows(part), feature_map, way) for part, way in zip(parts, ways, strict=True)]
+        return type(records).concatenate(made)
+
+
+# The clipping of gradients.
+
+
+@bug(MOVED)
+def gradients_not_clipped(plant: Plant) -> None:
+    """Gradients are rounded, and clipped to four times the norm."""
+
+    @plant.wrap("clipping.clip_factors")
+    def _(clip_factors: Any, parts: Any, grid: Any) -> Any:
+        return np.minimum(4 * clip_factors(parts, grid), np.float32(grid.scale))
+
+
+@bug(MOVED)
+def clipped_part_by_part(plant: Plant) -> None:
+    """The norm that a gradient is clipped to leaves out some of the weights that come as products."""
+
+    @plant.wrap("clipping.clip_factors")
+    def _(clip_factors: Any, parts: Any, grid: Any) -> Any:
+        return np.minimum(clip_factors(parts[:1], grid), 4 * clip_factors(parts, grid))
+
+
+@bug("test_a_norm_does_not_depend_on_memory_order_and_neighbours")
+def norms_added_in_memory_order(plant: Plant) -> None:
+    """The norm of a row is a sum that rounds."""
+    plant.wrap("clipping.row_norms")(
+        lambda _, rows: np.sqrt(np.square(rows.astype(np.float64)).sum(axis=-1, keepdims=True))
+    )
+
+
+def _doubled(plant: Plant, seam: str) -> None:
+    @plant.wrap(seam)
+    def _(add: Any, total: Any, *arguments: Any) -> None:
+        alone = np.zeros_like(total)
+        add(alone, *arguments)
+        total += 2 * alone
+
+
+@bug(MOVED)
+def half_factor_not_shrunk(plant: Plant) -> None:
+    """A factor of a layer's weight is rounded to a grid of twice as many units."""
+    _doubled(plant, "clipping.add_products")
+
+
+@bug(MOVED)
+def factor_not_shrunk(plant: Plant) -> None:
+    """A factor of a factored gradient is rounded to a grid of twice as many units."""
+    _doubled(plant, "clipping.add_factored")
+
+
+@bug("test_a_gradient_that_is_no_number_adds_nothing")
+def factored_nan_kept(plant: Plant) -> None:
+    """Of inputs that are no numbers the others are kept."""
+    plant.wrap("clipping.add_factored")(
+        lambda add, total, inputs, *more: add(total, np.where(np.isfinite(inputs), inputs, 0), *more)
+    )

@@ -1,0 +1,120 @@
+"""Planted bugs in the ledger, and in how a run books on it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from tests.planted.patches import Plant, bug
+
+IN_ORDER = "test_the_cost_is_reserved_before_the_first_record_is_read_and_committed_after_the_noise"
+MEANWHILE = "test_a_run_whose_reservation_is_voided_meanwhile_stops_before_its_noise"
+SEARCH_PATH = "'SET LOCAL search_path = pg_catalog, pg_temp'"
+
+
+@bug("test_a_run_beyond_the_cap_is_refused_before_a_record_is_read")
+def ledger_check_skipped(plant: Plant) -> None:
+    """Any run fits under any cap."""
+    plant.wrap("ledger.Ledger._judge")(lambda *_: None)
+
+
+@bug("test_once_noise_is_drawn_the_cost_stays_spent")
+def reserved_runs_cost_nothing(plant: Plant) -> None:
+    """What is not committed yet does not count as spent."""
+
+    @plant.wrap("accounts.Book.events")
+    def _(_: Any, book: Any, dataset: str) -> Any:
+        held = [one for one in book.reservations.values() if one.dataset == dataset and one.state == "committed"]
+        return tuple(event for one in held for event in one.events)
+
+
+def _open_although(plant: Plant, state: str) -> None:
+    @plant.wrap("accounts.open_reservation")
+    def _(open_reservation: Any, book: Any, reservation: str, kind: Any) -> Any:
+        held = book.reservations.get(reservation)
+        return held if held and held.state == state else open_reservation(book, reservation, kind)
+
+
+@bug(IN_ORDER)
+def void_after_commit(plant: Plant) -> None:
+    """What a finished run cost can be given back."""
+    _open_although(plant, "committed")
+
+
+@bug(
+    "test_a_release_is_kept_when_somebody_else_closed_its_reservation",
+    "test_nobody_can_void_a_run_that_draws",
+)
+def confirmed_cost_given_back(plant: Plant) -> None:
+    """What a run costs that may have drawn noise can be given back."""
+    _open_although(plant, "confirmed")
+
+
+@bug("test_a_name_that_looks_like_another_is_not_registered_and_a_near_miss_is_named")
+def second_budget_under_a_lookalike(plant: Plant) -> None:
+    """A data set can be registered again under a name that nobody tells from the first."""
+    plant.wrap("ledger_names.lookalike")(lambda *_: None)
+
+
+@bug("test_tables_of_another_schema_in_the_search_path_do_not_stand_in")
+def tables_of_another_postgresql_schema(plant: Plant) -> None:
+    """Tables are found by the search path, which others may change."""
+    plant.rewrite("ledger_tables", "{None: any_schema}", "{}")
+    plant.rewrite("ledger_tables", SEARCH_PATH, "'SELECT 1'")
+
+
+@bug("test_functions_and_operators_of_another_schema_do_not_stand_in")
+def functions_of_another_postgresql_schema(plant: Plant) -> None:
+    """Functions are found by the search path, which others may change."""
+    plant.rewrite("ledger_tables", SEARCH_PATH, "'SELECT 1'")
+
+
+# How a run books.
+
+
+@bug(IN_ORDER, "test_rounds::test_the_whole_plan_is_reserved_before_the_first_record_is_read")
+def reserve_after_read(plant: Plant) -> None:
+    """The cost is reserved when the records have been read, just before the noise."""
+    later: dict[Any, Any] = {}
+    plant.wrap("reservation.Reservation.reserve")(
+        lambda reserve, booking, *asked: later.update({booking: (reserve, asked)})
+    )
+
+    @plant.wrap("reservation.Reservation.confirm")
+    def _(confirm: Any, booking: Any) -> None:
+        if booking in later:
+            reserve, asked = later.pop(booking)
+            reserve(booking, *asked)
+        confirm(booking)
+
+
+@bug(*(f"{MEANWHILE}[{door}]" for door in ("sums", "gradients", "opendp", "schema")))
+def released_though_voided(plant: Plant) -> None:
+    """A run goes on to draw noise though somebody gave its cost back."""
+    plant.wrap("reservation.Reservation.confirm")(lambda *_: None)
+
+
+@bug(IN_ORDER)
+def commit_skipped(plant: Plant) -> None:
+    """A finished run stays open."""
+    plant.wrap("reservation.Reservation.commit")(lambda *_: None)
+
+
+@bug(IN_ORDER)
+def cost_given_back_after_the_release(plant: Plant) -> None:
+    """A run that released something is booked as one that did not."""
+    plant.wrap("ledger.Ledger.confirm")(lambda *_: None)
+    plant.wrap("ledger.Ledger.commit")(
+        lambda _, ledger, reservation, *, certificate: ledger.void(reservation, reason="finished")
+    )
+
+
+@bug("test_a_commit_that_fails_leaves_the_cost_spent_and_keeps_what_was_paid_for")
+def paid_release_lost_with_the_ledger(plant: Plant) -> None:
+    """A release that was paid for is thrown away when the ledger cannot be told."""
+
+    @plant.wrap("reservation.Reservation.commit")
+    def _(commit: Any, *arguments: Any) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            commit(*arguments)

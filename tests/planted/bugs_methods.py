@@ -1,0 +1,189 @@
+"""Planted bugs in features and methods, and in what a user is told by a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+import numpy as np
+from tests.planted.patches import Plant, bug
+
+FITS = "test_every_map_is_a_planned_question_and_fits_it"
+BOUND = "test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_more"
+
+# The pairwise method.
+
+
+def _at_full_weight(plant: Plant, *seams: str) -> None:
+    def full(one: Any) -> Any:
+        return dataclasses.replace(one, weights=(1.0,) * len(one.weights))
+
+    @plant.wrap(*seams)
+    def _(maps: Any, *arguments: Any) -> Any:
+        return {name: full(one) for name, one in maps(*arguments).items()}
+
+
+@bug(FITS, BOUND)
+def every_table_at_full_weight(plant: Plant) -> None:
+    """A record counts in each table of the last round as if it were the only one."""
+    _at_full_weight(plant, "design.Design.final")
+
+
+@bug(FITS, BOUND)
+def histograms_at_full_weight(plant: Plant) -> None:
+    """A record counts in each histogram as if it were the only one."""
+    _at_full_weight(plant, "design.Design.histograms")
+
+
+@bug(FITS)
+def a_histogram_not_in_the_plan(plant: Plant) -> None:
+    """The second set of histograms is asked and was not planned."""
+
+    @plant.wrap("design.Design.queries")
+    def _(queries: Any, design: Any, *arguments: Any) -> Any:
+        left_out = list(design.histograms())[1:]
+        return tuple(one for one in queries(design, *arguments) if one.name not in left_out)
+
+
+@bug(FITS)
+def more_cells_than_planned(plant: Plant) -> None:
+    """The plan is made for fewer cells a column than it may come to have."""
+    plant.rewrite("design.Design.most_sizes", "most_cells(any_cells)", "any_cells")
+
+
+@bug(FITS)
+def more_pairs_than_planned(plant: Plant) -> None:
+    """Twice as many pairs are chosen as were planned."""
+    plant.wrap("design.Design.final")(
+        lambda final, design, *released: final(dataclasses.replace(design, most_pairs=2 * design.most_pairs), *released)
+    )
+
+
+@bug(FITS)
+def a_chosen_pair_not_in_the_plan(plant: Plant) -> None:
+    """A pair that a triple names as well takes a place of the planned ones."""
+    plant.rewrite("design.Design", "any_pair not in self.triples", "True")
+
+
+@bug("test_cells_and_pairs_follow_from_what_was_released_and_from_nothing_else")
+def cells_cut_from_the_records(plant: Plant) -> None:
+    """What is chosen after the first round follows from exact counts, though noisy ones are released."""
+    exact: dict[str, Any] = {}
+
+    @plant.wrap("local.LocalEngine.sum")
+    def _(sum_: Any, engine: Any, batches: Any, tasks: Any, *more: Any) -> Any:
+        totals = sum_(engine, batches, tasks, *more)
+        exact.update({name: tasks[name].grid.restore(sums).T for name, sums in totals.sums.items()})
+        return totals
+
+    plant.wrap("sums_query.SumSession.ask")(
+        lambda ask, session, maps: {name: exact[name] for name in ask(session, maps)}
+    )
+
+
+# Features.
+
+
+@bug("test_the_norm_is_the_truncated_supremum_and_no_record_exceeds_it")
+def truncated_supremum_is_a_mean(plant: Plant) -> None:
+    """The bound on the rows of a column is their mean."""
+    plant.wrap("column_tables.ColumnTable.squared_supremum")(
+        lambda _, table: float(np.square(table.rows, dtype=np.float64).sum(axis=1).mean())
+    )
+
+
+@bug("test_the_norm_is_the_truncated_supremum_and_no_record_exceeds_it")
+def norm_forgets_the_other_columns_of_a_product(plant: Plant) -> None:
+    """The bound on a product leaves out factors."""
+
+    @plant.wrap("products.Products.norm")
+    def _(_: Any, products: Any) -> float:
+        least = [min(products.tables[column].squared_supremum for column in group) for group in products.groups]
+        return math.sqrt(sum(weight**2 * one**9 for weight, one in zip(products.weights, least, strict=True)))
+
+
+@bug("test_more_labels_and_fewer_records_ask_for_fewer_features")
+def bound_of_the_error_forgets_the_classes(plant: Plant) -> None:
+    """The error that is foreseen is that of one class."""
+
+    @plant.wrap("error_bounds.error_bound")
+    def _(error_bound: Any, release: Any, **options: Any) -> Any:
+        question = dataclasses.replace(release.query, columns=1)
+        return error_bound(dataclasses.replace(release, query=question), **options)
+
+
+@bug("test_signed_activations_have_the_sensitivity_of_signed_vectors")
+def signed_activations_taken_for_nonnegative(plant: Plant) -> None:
+    """Activations are believed to be non-negative whatever the layer."""
+    plant.wrap("perceptual.Perceptual.nonnegative")(lambda *_: True)
+
+
+@bug("test_a_network_in_training_mode_is_put_into_evaluation_mode")
+def network_left_in_training_mode(plant: Plant) -> None:
+    """A network that was handed over in training mode stays in it."""
+
+    @plant.wrap("layers.ChosenLayers.__init__")
+    def _(init: Any, layers: Any, network: Any, *arguments: Any, **options: Any) -> None:
+        init(layers, network, *arguments, **options)
+        layers.network.train(network.training)
+
+
+# DP-LLM as an estimator.
+
+
+@bug("test_what_is_not_public_must_be_told")
+def records_counted_unasked(plant: Plant) -> None:
+    """The number of records is counted where nobody gave it, and stated as public."""
+
+    @plant.wrap("gate.Gate.__init__")
+    def _(init: Any, gate: Any, data: Any, *, records: int | None = None, **options: Any) -> None:
+        init(gate, data, records=records or data.num_rows, **options)
+
+
+@bug("test_an_unknown_label_is_refused_without_quoting_it")
+def classes_read_off_the_labels(plant: Plant) -> None:
+    """The classes are those that occur."""
+
+    @plant.wrap("estimators.LocallyLinearMaps.fit")
+    def _(fit: Any, estimator: Any, x: Any, y: Any = None) -> Any:
+        estimator.classes = np.unique(y).tolist()
+        return fit(estimator, x, y)
+
+
+# What a user is told, and what a run keeps.
+
+
+@bug("test_explain::test_cells_are_shown_only_when_asked_for")
+def explained_cells_told_unasked(plant: Plant) -> None:
+    """The cells of a record are told with the reasons for its class."""
+    plant.wrap("explaining.record_reasons")(lambda reasons, *asked: reasons(*asked[:-1], True))
+
+
+@bug("test_a_run_keeps_no_address_of_a_database")
+def password_of_a_ledger_kept(plant: Plant) -> None:
+    """The address of a ledger, which may hold a password, is kept beside a run."""
+
+    @plant.wrap("run_folder.Run.write")
+    def _(write: Any, run: Any, folder: Any) -> None:
+        write(run, folder)
+        (file,) = [path for path in folder.iterdir() if path.suffix == ".json" and "ledger" in path.read_text("utf-8")]
+        kept = json.loads(file.read_text("utf-8"))
+        file.write_text(json.dumps({**kept, "ledger": run.ledger}), encoding="utf-8")
+
+
+@bug("test_what_was_spent_so_far_is_that_of_the_steps_so_far")
+def cost_so_far_told_too_small(plant: Plant) -> None:
+    """The steps that will be taken until the next look are left out of what is told."""
+    plant.rewrite("runs", "min(any_most, total)", "min(done, total)")
+
+
+@bug("test_a_step_that_was_cut_in_two_is_lost_but_never_kept")
+def half_changed_training_kept(plant: Plant) -> None:
+    """A training that was stopped in the middle of a step is kept as it was then."""
+
+    @plant.wrap("checkpoint.Checkpoint.__exit__")
+    def _(_: Any, checkpoint: Any, kind: Any, error: Any, trace: Any) -> None:
+        if error is not None:
+            checkpoint.save()

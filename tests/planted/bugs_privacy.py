@@ -1,0 +1,278 @@
+"""Planted bugs in the noise, the grid and the sensitivity."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from tests.planted.patches import Plant, bug
+
+SCALE = "test_noise::test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected"
+AUDIT = "test_right_sums_stay_below_their_claim_and_are_seen"
+
+
+def _noise_of(plant: Plant, wrong: Any) -> None:
+    """Plants `wrong(add_noise, sums, noise_std, sampler)` in place of the noise."""
+
+    @plant.wrap("noise.add_noise")
+    def _(add_noise: Any, sums: Any, *, noise_std: float, sampler: Any) -> Any:
+        def draw(sums: Any = sums, times: float = 1.0) -> Any:
+            std = noise_std if times == 1 else max(noise_std * times, 16.0)  # what can be drawn at all
+            return add_noise(sums, noise_std=std, sampler=sampler)
+
+        return wrong(draw, sums, noise_std, sampler.name)
+
+
+@bug(
+    SCALE,
+    "test_the_released_noise_has_the_scale_that_the_budget_asks_for",
+    "test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size",
+    "test_every_sum_has_its_noise",
+)
+def noise_halved(plant: Plant) -> None:
+    """Noise of half the standard deviation that is stated is drawn for sums and for steps."""
+    _noise_of(plant, lambda draw, *_: draw(times=1 / 2))
+
+
+@bug(AUDIT)
+def noise_a_third_which_the_audit_sees(plant: Plant) -> None:
+    """A third of the noise is drawn."""
+    _noise_of(plant, lambda draw, *_: draw(times=1 / 3))
+
+
+@bug(SCALE)
+def fast_noise_two_thirds(plant: Plant) -> None:
+    """The rounded Gaussian is narrower than is stated."""
+    _noise_of(plant, lambda draw, _, __, sampler: draw(times=2 / 3 if sampler == "ROUNDED_GAUSSIAN" else 1))
+
+
+@bug("test_the_counts_get_their_noise_in_every_column")
+def counts_without_noise(plant: Plant) -> None:
+    """A question of one number a record is answered exactly."""
+    _noise_of(plant, lambda draw, sums, *_: sums if sums.ndim == 2 and sums.shape[1] == 1 else draw())
+
+
+@bug("test_the_counts_get_their_noise_in_every_column")
+def noise_on_the_first_label_only(plant: Plant) -> None:
+    """The sums of the other labels come out exactly."""
+    _noise_of(plant, lambda draw, sums, *_: np.vstack([draw()[:1], sums[1:]]) if sums.ndim == 2 else draw())
+
+
+@bug("test_noise::test_coordinates_and_calls_are_independent")
+def same_noise_on_every_coordinate(plant: Plant) -> None:
+    """One number is drawn and added to all sums."""
+    _noise_of(plant, lambda draw, sums, *_: sums + draw(np.zeros(1, dtype=np.int64))[0])
+
+
+@bug("test_noise_is_never_the_same_twice")
+def discrete_noise_drawn_once(plant: Plant) -> None:
+    """What was drawn for sums of one shape is drawn for them again."""
+    drawn: dict[Any, Any] = {}
+
+    def wrong(draw: Any, sums: Any, noise_std: float, sampler: str) -> Any:
+        if sampler != "DISCRETE_GAUSSIAN":
+            return draw()
+        key = sums.shape, noise_std
+        if key not in drawn:
+            drawn[key] = draw(np.zeros_like(sums))
+        return sums + drawn[key]
+
+    _noise_of(plant, wrong)
+
+
+@bug("test_noise_is_never_the_same_twice")
+def chacha_with_a_fixed_key(plant: Plant) -> None:
+    """The generator of the fast samplers starts from the same key each time."""
+    plant.rewrite("noise", "secrets.randbits(256)", "20240229")
+
+
+@bug("test_samplers_are_chosen_by_a_public_rule")
+def fast_draws_chosen_for_the_price_of_one(plant: Plant) -> None:
+    """The rounded Gaussian is taken where a single coordinate of it is cheap enough, whatever all of them cost."""
+
+    @plant.wrap("noise.choose_samplers")
+    def _(choose: Any, coordinates: Any, *, epsilon: float, delta: float) -> Any:
+        (cheap,) = choose([10**6 + 1], epsilon=epsilon, delta=max(delta, 1e-5))
+        return tuple(
+            cheap if one.name == "CONVOLVED_GAUSSIAN" else one
+            for one in choose(coordinates, epsilon=epsilon, delta=delta)
+        )
+
+
+@bug("test_noise::test_noise_outside_what_is_proved_is_never_drawn")
+def noise_beyond_64_bits(plant: Plant) -> None:
+    """Noise so wide that sums overflow is drawn."""
+    _noise_of(plant, lambda draw, sums, noise_std, _: sums if noise_std > 2.0**50 else draw())
+
+
+# The bound on a record's vector: `Grid.quantise`.
+
+
+def _vectors_of(plant: Plant, wrong: Any) -> None:
+    """Plants `wrong(quantise, grid, vectors)` in place of `Grid.quantise`."""
+    plant.wrap("grid.Grid.quantise")(wrong)
+
+
+def _scaled(grid: Any, vectors: Any) -> Any:
+    """Returns rows in grid units before they are clipped and rounded; rows that are not numbers are zero."""
+    rows = np.where(np.isfinite(vectors).all(axis=1)[:, None], vectors, 0).astype(np.float64)
+    rows = (rows - (0 if grid.centre is None else np.asarray(grid.centre))).astype(vectors.dtype)
+    scaled = (rows * rows.dtype.type(grid.scale)).astype(np.float64)
+    return np.maximum(scaled, 0) if grid.nonnegative else scaled
+
+
+def _norms(rows: Any) -> Any:
+    """Returns the norm of each row over the bound."""
+    return np.linalg.norm(rows.astype(np.float64) / 2**22, axis=1)
+
+
+@bug(
+    "test_adversarial_rows_stay_inside_the_ball",
+    "test_a_hostile_map_stays_within_the_bound_and_meets_it",
+    "test_adding_removing_or_changing_a_record",
+)
+def clip_removed(plant: Plant) -> None:
+    """Rows outside the ball are rounded and not clipped."""
+
+    def wrong(quantise: Any, grid: Any, vectors: Any) -> Any:
+        whole = np.trunc(np.clip(_scaled(grid, vectors), -(2.0**30), 2.0**30)).astype(np.int32)
+        return np.where((_norms(whole) > 1)[:, None], whole, quantise(grid, vectors))
+
+    _vectors_of(plant, wrong)
+
+
+@bug("test_rows_close_to_the_bound_stay_inside_the_ball")
+def exact_bound_check_skipped(plant: Plant) -> None:
+    """Rows that are a little outside the ball stay there."""
+
+    def wrong(quantise: Any, grid: Any, vectors: Any) -> Any:
+        scaled = _scaled(grid, vectors)
+        close = _norms(scaled) <= 1 + 2.0**-10
+        return np.where(close[:, None], np.trunc(np.where(close[:, None], scaled, 0)), quantise(grid, vectors)).astype(
+            np.int32
+        )
+
+    _vectors_of(plant, wrong)
+
+
+@bug("test_what_is_cut_off_a_long_row_counts_for_its_norm")
+def cut_off_part_not_counted(plant: Plant) -> None:
+    """The norm that a row is scaled by is that of what is left of it after a first rounding."""
+
+    def wrong(quantise: Any, grid: Any, vectors: Any) -> Any:
+        rows = quantise(grid, vectors).astype(np.int64)
+        scaled = _scaled(grid, vectors)
+        for row in np.flatnonzero(_norms(scaled) > 1.01):
+            unit = scaled[row] / np.abs(scaled[row]).max()
+            bits = (52 - math.ceil(math.log2(max(len(unit), 2)))) // 2
+            rows[row] = unit * (2**22 * (1 - 2.0**-10) * 2.0**bits / np.linalg.norm(np.trunc(unit * 2.0**bits)))
+        return rows
+
+    _vectors_of(plant, wrong)
+
+
+@bug("test_a_row_with_a_value_that_is_no_number_takes_part_with_nothing")
+def nan_not_zeroed(plant: Plant) -> None:
+    """Only the values that are no numbers become zero, not the row."""
+    _vectors_of(plant, lambda quantise, grid, vectors: quantise(grid, np.where(np.isfinite(vectors), vectors, 0)))
+
+
+@bug(
+    "test_a_nonnegative_question_sets_negative_values_to_zero",
+    "test_a_hostile_map_stays_within_the_bound_and_meets_it",
+)
+def nonnegative_not_enforced(plant: Plant) -> None:
+    """A map that says it is non-negative is believed."""
+    _vectors_of(plant, lambda quantise, grid, vectors: quantise(dataclasses.replace(grid, nonnegative=False), vectors))
+
+
+@bug("test_rounding_is_toward_zero")
+def rounding_to_nearest(plant: Plant) -> None:
+    """Coordinates go to the nearest point of the grid, which may be further out."""
+
+    def wrong(quantise: Any, grid: Any, vectors: Any) -> Any:
+        right, scaled = quantise(grid, vectors), _scaled(grid, vectors)
+        inside = (_norms(scaled) < 1)[:, None]
+        return np.where(inside, np.rint(np.where(inside, scaled, 0)), right).astype(np.int32)
+
+    _vectors_of(plant, wrong)
+
+
+@bug("test_a_centred_question_clips_around_its_centre")
+def centre_forgotten(plant: Plant) -> None:
+    """The public centre is not subtracted."""
+    _vectors_of(plant, lambda quantise, grid, vectors: quantise(dataclasses.replace(grid, centre=None), vectors))
+
+
+@bug("test_vectors_of_another_type_are_refused")
+def vectors_of_any_type(plant: Plant) -> None:
+    """Vectors of a type for which the tests of the norm are not proved are summed."""
+    _vectors_of(plant, lambda quantise, grid, vectors: quantise(grid, vectors.astype(np.float64)))
+
+
+@bug("test_rows_inside_the_ball_keep_their_length_and_rows_outside_get_that_of_the_bound")
+def rows_refused_too_early(plant: Plant) -> None:
+    """Long rows are taken for too long, and moved to the bound from inside."""
+
+    def wrong(quantise: Any, grid: Any, vectors: Any) -> Any:
+        rows = quantise(grid, vectors)
+        norms = _norms(rows)
+        return np.trunc(rows / np.where(norms**2 > 0.5, norms, 1.0)[:, None]).astype(np.int32)
+
+    _vectors_of(plant, wrong)
+
+
+# The sensitivity of a sum.
+
+
+@bug(
+    "test_the_sensitivity_is_the_largest_difference_over_all_vectors_and_columns",
+    "test_the_stated_sensitivity_is_that_of_unit_vectors",
+)
+def sensitivity_of_the_wrong_adjacency(plant: Plant) -> None:
+    """A replaced record is paid for like an added one."""
+    plant.wrap("sensitivity.GridBound.sensitivity_squared")(lambda _, bound, adjacency: bound.units**2)
+
+
+@bug(
+    "test_the_sensitivity_is_the_largest_difference_over_all_vectors_and_columns",
+    "test_a_hostile_map_stays_within_the_bound_and_meets_it",
+)
+def signed_taken_for_nonnegative(plant: Plant) -> None:
+    """The sensitivity of vectors with negative coordinates is that of vectors without."""
+    plant.wrap("sensitivity.GridBound.sensitivity_squared")(
+        lambda squared, bound, adjacency: squared(dataclasses.replace(bound, nonnegative=True), adjacency)
+    )
+
+
+@bug("test_the_sensitivity_in_grid_units_is_rounded_up")
+def sensitivity_rounded_down(plant: Plant) -> None:
+    """The sensitivity in whole grid units is below the exact one."""
+    plant.wrap("sensitivity.GridBound.sensitivity")(
+        lambda _, bound, adjacency: math.isqrt(bound.sensitivity_squared(adjacency))
+    )
+
+
+@bug("test_the_stated_sensitivities")
+def moment_sensitivity_halved(plant: Plant) -> None:
+    """The question for the second moments states half of its sensitivity."""
+    plant.wrap("plan.Query.sensitivity")(
+        lambda sensitivity, question, budget: sensitivity(question, budget) // (1 + (question.name == "second-moment"))
+    )
+
+
+# The curve of the Gaussian mechanism.
+
+
+@bug("test_both_roots_lie_on_the_safe_side_by_more_than_rounding")
+def epsilon_rounded_down(plant: Plant) -> None:
+    """ε of a Gaussian is a little below the exact one."""
+    plant.wrap("accounting.gaussian_epsilon")(lambda epsilon_of, mu, delta: epsilon_of(mu, delta) * (1 - 2e-9))
+
+
+@bug("test_both_roots_lie_on_the_safe_side_by_more_than_rounding")
+def noise_rounded_down(plant: Plant) -> None:
+    """μ that a budget allows is a little above the exact one."""
+    plant.wrap("accounting.mu_for")(lambda mu_for, epsilon, delta: mu_for(epsilon, delta) * (1 + 8e-9))

@@ -1,0 +1,112 @@
+"""Planted bugs in exact sums, and in the blocks in which maps run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tests.planted.patches import Plant, bug, find
+
+TWO_WAYS = "test_counts_are_the_sums_of_quantised_vectors"
+
+
+# Maps, and the blocks in which they run.
+
+
+@bug("test_every_block_of_a_map_has_the_rows_that_were_probed")
+def blocks_probed_with_another_number_of_rows(plant: Plant) -> None:
+    """Blocks have as many records whatever was probed."""
+    plant.wrap("sums.SumTask.execution")(lambda execution, task: dataclasses.replace(execution(task), rows=256))
+
+
+@bug("test_a_first_half_is_computed_once_for_all_that_share_it")
+def a_first_half_of_another_block(plant: Plant) -> None:
+    """What maps share is computed for the first block and kept for all."""
+    kept: dict[Any, Any] = {}
+    plant.wrap("execution.parts_of")(lambda parts_of, feature_map, block, _: parts_of(feature_map, block, kept))
+
+
+@bug("test_a_first_half_is_computed_once_for_all_that_share_it")
+def first_halves_mixed_up(plant: Plant) -> None:
+    """Any first half that was computed for a block is taken for that of every map."""
+
+    @plant.wrap("execution.parts_of")
+    def _(parts_of: Any, feature_map: Any, block: Any, shared: Any) -> Any:
+        if shared and hasattr(feature_map, "first_half"):
+            shared[id(feature_map.first_half)] = next(iter(shared.values()))
+        return parts_of(feature_map, block, shared)
+
+
+# Exact sums.
+
+
+def _added(plant: Plant, wrong: Callable[[Any, Any, Any], None]) -> None:
+    """Plants `wrong(sums, records, tasks)`, which changes what records add to a sum of nothing."""
+
+    @plant.wrap("sums.add_records")
+    def _(add: Any, totals: Any, records: Any, tasks: Any) -> None:
+        alone = find("sums.Totals")(tasks)
+        add(alone, records, tasks)
+        wrong(alone.sums, records, tasks)
+        totals.merge(alone)
+
+
+@bug("test_the_sum_is_exact_and_padding_counts_for_nothing")
+def padding_counted(plant: Plant) -> None:
+    """The records that fill up the last block are added like others."""
+
+    @plant.wrap("sums.add_records")
+    def _(add: Any, totals: Any, records: Any, tasks: Any) -> None:
+        add(totals, records, tasks)
+        missing = -len(records) % 256
+        if len(records) and missing:
+            add(totals, records.rows([len(records) - 1] * missing), tasks)
+            totals.records -= missing
+
+
+@bug("test_each_label_has_its_own_column")
+def labels_not_separated(plant: Plant) -> None:
+    """All records go to the column of the first label."""
+
+    def wrong(sums: Any, *_: Any) -> None:
+        for values in sums.values():
+            values[0] = values.sum(axis=0)
+            values[1:] = 0
+
+    _added(plant, wrong)
+
+
+@bug("test_the_product_of_a_record_goes_to_its_own_class_alone")
+def class_filter_missing(plant: Plant) -> None:
+    """Each record goes to the columns of all labels."""
+
+    def wrong(sums: Any, *_: Any) -> None:
+        for values in sums.values():
+            values[...] = values.sum(axis=0)
+
+    _added(plant, wrong)
+
+
+@bug("test_looked_up_sums_are_those_of_quantised_vectors")
+def a_batch_beyond_the_limit_is_an_error(plant: Plant) -> None:
+    """A batch of which no record is used stops the run, which tells that there is one."""
+
+    def wrong(_: Any, records: Any, tasks: Any) -> None:
+        if not len(records) and any(task.label is not None for task in tasks.values()):
+            raise IndexError("no record")
+
+    _added(plant, wrong)
+
+
+# Counted tables.
+
+
+@bug(TWO_WAYS)
+def missing_values_in_the_next_table(plant: Plant) -> None:
+    """The cell for missing values lies behind those of its table."""
+
+    @plant.wrap("binning.NumericBins.codes")
+    def _(codes: Any, bins: Any, values: Any) -> Any:
+        return codes(bins, values) + (np.isnan(values) & bins.nullable).astype(np.int32)

@@ -1,0 +1,213 @@
+import math
+import re
+from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noisegate.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Date,
+    Datetime,
+    Integer,
+    Ordinal,
+    Schema,
+    decode,
+    pixel_schema,
+)
+from noisegate.schema.encode import CellProblem, TypeProblem, encode, encode_column
+from noisegate.schema.parse import floats, integers
+
+ONES = ("a", 'q"', "ü", "\x01")
+
+
+@st.composite
+def tables(draw):
+    """A schema with bounds as wide as is allowed, and values within."""
+    lower = draw(st.integers(-(2**60), 2**60))
+    width = draw(st.integers(1, 2**53))
+    start = draw(st.datetimes(datetime(1800, 1, 1), datetime(1950, 1, 1)))
+    length = timedelta(microseconds=draw(st.integers(1, 2**53)))
+    schema = Schema(
+        (
+            Integer(name="n", lower=lower, upper=lower + width, missing=True),
+            Date(name="d", lower=date(1, 1, 1), upper=date(9999, 12, 31), missing=True),
+            Datetime(name="t", lower=start, upper=start + length, missing=True),
+            Ordinal(name="o", levels=ONES, missing=True),
+            Categorical(name="k", levels=(5, -3, 2**60), missing=True),
+            Boolean(name="b", missing=True),
+        )
+    )
+    cells = {
+        "n": st.integers(lower, lower + width),
+        "d": st.dates(),
+        "t": st.datetimes(start, start + length),
+        "o": st.sampled_from(ONES),
+        "k": st.sampled_from((5, -3, 2**60)),
+        "b": st.booleans(),
+    }
+    rows = draw(st.integers(1, 8))
+    return schema, {
+        name: draw(st.lists(st.none() | cell, min_size=rows, max_size=rows)) for name, cell in cells.items()
+    }
+
+
+@given(tables())
+def test_decoding_undoes_encoding_from_values_and_from_text(case):
+    schema, columns = case
+    types = {
+        "n": pa.int64(),
+        "d": pa.date32(),
+        "t": pa.timestamp("us"),
+        "o": pa.string(),
+        "k": pa.int64(),
+        "b": pa.bool_(),
+    }
+    arrays = {name: pa.array(values, types[name]) for name, values in columns.items()}
+    assert decode(encode(arrays, schema), schema).to_pydict() == columns
+    as_text = {name: array.cast(pa.string()) for name, array in arrays.items()}
+    assert decode(encode(as_text, schema), schema).to_pydict() == columns
+
+
+number_like = st.text("0123456789+-.eExXnaifty_ ", max_size=12) | st.floats().map(repr) | st.integers().map(str)
+FLOAT = re.compile(
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE | re.ASCII
+)
+
+
+@given(st.lists(number_like.map(str.strip), min_size=1, max_size=5))
+def test_numbers_in_text_are_read_as_python_reads_them_and_one_by_one(texts):
+    together = floats(pa.array(texts))
+    for i, text in enumerate(texts):
+        alone = floats(pa.array([text]))
+        assert together.bad[i] == alone.bad[0] == (FLOAT.fullmatch(text) is None)
+        if not together.bad[i]:
+            np.testing.assert_equal(together.numbers[i], float(text))
+            assert alone.numbers[:1].tobytes() == together.numbers[i : i + 1].tobytes() or math.isnan(float(text))
+
+
+@given(st.lists(number_like.map(str.strip), min_size=1, max_size=5))
+def test_whole_numbers_in_text_are_exact_and_one_by_one(texts):
+    together = integers(pa.array(texts))
+    for i, text in enumerate(texts):
+        alone = integers(pa.array([text]))
+        assert (together.bad[i], together.missing[i]) == (alone.bad[0], alone.missing[0])
+        if together.bad[i] or together.missing[i]:
+            continue
+        assert together.numbers[i] == alone.numbers[0]
+        plain = re.fullmatch(r"\+?(-?[0-9]+)(\.0*)?", text)
+        if plain:
+            assert together.numbers[i] == min(max(int(plain[1]), -(2**63)), 2**63 - 1)
+
+
+@given(st.lists(st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29)), min_size=1, max_size=4), st.integers(0, 9))
+def test_moments_in_text_with_a_zone_are_turned_to_utc(moments, hours):
+    column = Datetime(name="t", lower=datetime(1900, 1, 1, tzinfo=UTC), upper=datetime(2100, 1, 1, tzinfo=UTC))
+    schema = Schema((column,))
+    text = pa.array([f"{moment.isoformat()}+0{hours}:30" for moment in moments])
+    utc = [(moment - timedelta(hours=hours, minutes=30)).replace(tzinfo=UTC) for moment in moments]
+    expected = [min(max(moment, column.lower), column.upper) for moment in utc]
+    assert decode(encode({"t": text}, schema), schema)["t"].to_pylist() == expected
+
+
+@pytest.mark.parametrize("text", ["2020-01-02", "2020-01-02T03:04:05", "x"])
+def test_moments_without_a_zone_do_not_pass_for_those_with_one(text):
+    column = Datetime(name="t", lower=datetime(1900, 1, 1, tzinfo=UTC), upper=datetime(2100, 1, 1, tzinfo=UTC))
+    with pytest.raises(CellProblem) as caught:
+        encode({"t": pa.array(["2020-01-02T03:04:05Z", text])}, Schema((column,)))
+    assert (caught.value.row, caught.value.value) == (1, text)
+    with pytest.raises(TypeProblem):
+        encode({"t": pa.array([datetime(2020, 1, 1)])}, Schema((column,)))
+
+
+def test_digits_finer_than_a_microsecond_are_dropped_alike():
+    schema = Schema((Datetime(name="t", lower=datetime(1900, 1, 1), upper=datetime(2100, 1, 1)),))
+    text = pa.array(["1969-12-31T23:59:59.123456789", "2020-01-01 00:00:00.000000999"])
+    stamps = text.cast(pa.timestamp("ns"))
+    found = [encode({"t": array}, schema).numeric.tobytes() for array in (text, stamps)]
+    assert found[0] == found[1]
+    assert decode(encode({"t": text}, schema), schema)["t"][0].as_py() == datetime(1969, 12, 31, 23, 59, 59, 123456)
+
+
+@pytest.mark.parametrize(
+    ("column", "array"),
+    [
+        (Continuous(name="x", lower=0, upper=1), pa.array([True])),
+        (Integer(name="x", lower=0, upper=1), pa.array([date(2020, 1, 1)])),
+        (Date(name="x", lower=date(2020, 1, 1), upper=date(2021, 1, 1)), pa.array([1])),
+        (Boolean(name="x"), pa.array([b"true"])),
+        (Ordinal(name="x", levels=("1", "2")), pa.array([1.0])),
+        (Ordinal(name="x", levels=("true",)), pa.array([True])),
+    ],
+)
+def test_types_that_do_not_fit_are_refused(column, array):
+    with pytest.raises(TypeProblem):
+        encode({"x": array}, Schema((column,)))
+
+
+def test_levels_match_across_text_and_whole_numbers():
+    text = Schema((Ordinal(name="x", levels=("1", "2")),))
+    whole = Schema((Ordinal(name="x", levels=(1, 2)),))
+    for schema, array in ((text, pa.array([2, 1])), (whole, pa.array(["02", "1.0"])), (whole, pa.array([2.0, 1.0]))):
+        assert encode({"x": array}, schema).codes.tolist() == [[1], [0]]
+    with pytest.raises(CellProblem):
+        encode({"x": pa.array(["02", "1"])}, text)
+
+
+def test_other_takes_unknown_levels_but_not_missing_ones():
+    schema = Schema((Categorical(name="x", levels=(1, 2), other=2),))
+    assert encode({"x": pa.array(["1", "7", "what"])}, schema).codes.tolist() == [[0], [1], [1]]
+    with pytest.raises(CellProblem) as caught:
+        encode({"x": pa.array(["1", "?"])}, schema)
+    assert caught.value.missing
+    assert caught.value.row == 1
+
+
+NAN = math.nan
+TOKENS = pa.array(["", "?", "NA"])
+TEN = Integer(name="n", lower=0, upper=10)
+DAY = Date(name="d", lower=date(2020, 1, 1), upper=date(2020, 1, 11))
+MOMENT = Datetime(name="t", lower=datetime(2020, 1, 1, tzinfo=UTC), upper=datetime(2020, 1, 1, 10, tzinfo=UTC))
+ZIP = Categorical(name="z", levels=("01", "10"))
+
+
+@pytest.mark.parametrize(
+    ("column", "cells", "values", "outside"),
+    [
+        (TEN, ["0", " 5 ", "10.0", "?", "five", "12"], [0, 0.5, 1, NAN, NAN, 1], [4]),
+        (TEN, [0.0, 2.5, NAN, math.inf, None], [0, 0.25, NAN, 1, NAN], []),
+        (TEN, [True, False, None], [0.1, 0, NAN], []),
+        (TEN, [[1, 2], None], [NAN, NAN], [0]),
+        (TEN, [date(2020, 1, 1), None], [NAN, NAN], [0]),
+        (DAY, ["2020-01-01", "2020-01-06T10:00:00", "NA", "x"], [0, 0.5, NAN, NAN], [3]),
+        (DAY, [20200101, None], [NAN, NAN], [0]),
+        (MOMENT, ["2020-01-01T05:00:00", "2020-01-01T07:00:00+02:00"], [0.5, 0.5], []),
+        (MOMENT, [datetime(2020, 1, 1, 5)], [0.5], []),
+        (ZIP, [1, 10, 2, None], [0, 1, 2, 2], [2]),
+        (ZIP, ["1", " 01 ", "?"], [2, 0, 2], [0]),
+        (ZIP, [1.0, NAN], [0, 2], []),
+        (Categorical(name="c", levels=("true", "false")), [True, False], [0, 1], []),
+        (Categorical(name="c", levels=("a", "rest"), other="rest"), ["a", "b", "?"], [0, 1, 2], []),
+        (Categorical(name="c", levels=("nan", "a")), ["a", "nan"], [1, 0], []),
+        (Ordinal(name="o", levels=(1, 2, 3)), [1.0, 3.0, NAN, 2.5], [0, 2, 3, 3], [3]),
+        (Boolean(name="b"), ["TRUE", "no", "1", "maybe"], [1, 0, 1, 2], [3]),
+        (Boolean(name="b"), [None, None], [2, 2], []),
+    ],
+)
+def test_a_tolerant_reading_places_what_it_can_and_marks_the_rest(column, cells, values, outside):
+    found, astray = encode_column(column, pa.array(cells), TOKENS, tolerant=True)
+    np.testing.assert_array_equal(found, values)
+    assert np.flatnonzero(astray).tolist() == outside
+
+
+def test_tables_of_pixels_are_read_as_bytes():
+    schema = pixel_schema(1, 2, labels=("a", "b"))
+    arrays = {"pixel_0_0": pa.array(["7", "300"]), "pixel_0_1": pa.array([0.0, -1.0]), "label": pa.array(["b", "a"])}
+    images = encode(arrays, schema)
+    assert images.pixels.tolist() == [[[[7], [0]]], [[[255], [0]]]]
+    assert images.labels.tolist() == [1, 0]

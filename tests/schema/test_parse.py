@@ -1,0 +1,46 @@
+"""What a cell is read as does not depend on the cells that are read together with it."""
+
+from functools import partial
+
+import pyarrow as pa
+import pytest
+
+from noisegate.schema.parse import booleans, days, floats, integers, microseconds
+
+NUMBERS = ["1", "+1.5", "-1", "1.", "1.e5", ".5", "5e", "1e400", "-1e400", "1e-400", "1e+5", "+.5e-3", "1.5", "1e0"]
+NUMBERS += ["nan", "NaN", "nan(x)", "-nan", "+nan", "inf", "+inf", "-Infinity", "INFINITY", "infinit", "0x1A", "0x1p3"]
+NUMBERS += ["1_0", "1d5", "٣", "--1", "+-1", "1,5", "00", "-0", "1f", "", "1 ", "1\n", "1\x00", "0" * 400 + "1"]
+NUMBERS += [f"{sign}{2**63 + more}{end}" for sign in ("", "-", "+") for more in (-1, 0) for end in ("", ".0")]
+NUMBERS += ["1e18", "9007199254740993", "9007199254740993.0", "1" + "0" * 400, "-" + "9" * 19]
+DAYS = ["2020-01-01", "2020-02-30", "2020-13-01", "0000-01-01", "0001-01-01", "9999-12-31", "20200101", ""]
+TIMES = ["T10:00:00", "T10:00", " 23:59:59.1", "T10", "T24:00", "T23:59:59.999999", "T10:00:00.123456789", "T10:00:00."]
+ZONES = ["Z", "+05:30", "+0530", "-23:59", "+24:00", "+00:60", "+99:99"]
+MOMENTS = [*DAYS, *(DAYS[0] + time for time in TIMES), *(f"{DAYS[0]}T10:00{zone}" for zone in ZONES)]
+MOMENTS += ["0001-01-01T00:00+05:00", "9999-12-31T23:59-05:00", "1969-12-31T23:59:59.5", "2020-01-01T10:00:00.12345Z"]
+TRUTHS = ["true", "TRUE", "yes", "1", "1.0", "0", "no", "x", "True ", "01", "ＴＲＵＥ"]
+
+CASES = {
+    "floats": (floats, NUMBERS),
+    "integers": (integers, NUMBERS),
+    "days": (days, MOMENTS),
+    "moments": (partial(microseconds, aware=False), MOMENTS),
+    "moments with a zone": (partial(microseconds, aware=True), MOMENTS),
+    "booleans": (booleans, TRUTHS),
+}
+
+
+def said(parse, cells):
+    found = parse(pa.array(cells, pa.string()))
+    rows = zip(found.numbers.tolist(), found.bad, found.missing, strict=True)
+    return ["bad" if bad else "missing" if missing else repr(number) for number, bad, missing in rows]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_cell_is_read_as_when_it_stands_alone(case):
+    parse, cells = CASES[case]
+    alone = [said(parse, [cell])[0] for cell in cells]
+    assert len(set(alone)) > 2
+    for i, cell in enumerate(cells):
+        for j in range(i):
+            assert said(parse, [cell, cells[j]]) == [alone[i], alone[j]], (cell, cells[j])
+    assert said(parse, cells) == alone

@@ -1,0 +1,102 @@
+"""Examples in docstrings: each runs in an empty folder and imports what it uses, but for the name that it explains."""
+
+import doctest
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import noisegate
+import noisegate.schema
+from noisegate.errors import installed
+
+SOURCE = Path(noisegate.__file__).parent
+FINDER = doctest.DocTestFinder()
+EXAMPLE = re.compile(r"^ *>>> ", re.MULTILINE)
+PATHS = sorted(
+    str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if EXAMPLE.search(path.read_text("utf-8"))
+)
+WITH_TORCH = {
+    "api.py",
+    "estimators.py",
+    "gate/per_example/losses.py",
+    "methods/dp_sinkhorn.py",
+    "methods/dre.py",
+    "methods/gan.py",
+    "methods/gradient.py",
+    "methods/matched.py",
+    "methods/mepf.py",
+    "methods/mge.py",
+    "methods/psg.py",
+    "models/synthesizer.py",
+}
+"""Modules with an example that computes with torch."""
+EXTENSION_POINTS = {
+    "noisegate.features.feature_map": "FeatureMap",
+    "noisegate.features.labels": "Counts",
+    "noisegate.gate.per_example.losses": "module_loss",
+    "noisegate.methods.embedding": "MeanEmbeddingMethod Embedding",
+    "noisegate.methods.gradient": "GradientMethod",
+    "noisegate.methods.matched": "MatchedMethod",
+    "noisegate.methods.method": "Method",
+    "noisegate.methods.registry": "make_for",
+    "noisegate.privacy.accounting": "epsilon mu_for",
+    "noisegate.privacy.sensitivity": "GridBound",
+    "noisegate.privacy.events": "Sampler GaussianEvent SampledGaussianEvent BatchGaussianEvent "
+    "ThresholdedGaussianEvent ZeroConcentratedEvent",
+    "noisegate.privacy.gradient_plan": "GradientPlan BatchPlan",
+    "noisegate.privacy.grid": "Grid",
+    "noisegate.privacy.plan": "Query Plan",
+    "noisegate.records": "Rows Images",
+    "noisegate.settings": "Settings settings derived Registry",
+    "noisegate.testing": "made_up FakeGate check_feature_map check_method",
+}
+"""What a feature map, a method or a tool outside the package is written with, by module; beside `noisegate.schema`."""
+
+
+def module_of(path):
+    return import_module(".".join(("noisegate", *Path(path).with_suffix("").parts)).removesuffix(".__init__"))
+
+
+def examples(module):
+    tests = [test for test in FINDER.find(module, globs={}) if test.examples]
+    for test in tests:
+        own = test.name.removeprefix(f"{module.__name__}.").partition(".")[0]
+        test.globs = {own: getattr(module, own)} if hasattr(module, own) else {}
+    return {test.name: test for test in tests}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_example_gives_what_it_says(path, tmp_path, monkeypatch):
+    if path in WITH_TORCH and not installed("torch"):
+        pytest.skip("its examples compute with torch, which is not installed")
+    monkeypatch.chdir(tmp_path)
+    for name, test in examples(module_of(path)).items():
+        said = []
+        doctest.DocTestRunner(verbose=False).run(test, out=said.append)
+        assert not said, f"{name}:\n{''.join(said)}"
+
+
+def public_names():
+    yield from (getattr(noisegate, name) for name in noisegate.__all__ if not name.startswith("__"))
+    described = (getattr(noisegate.schema, name) for name in noisegate.schema.__all__)
+    yield from (each for each in described if inspect.isclass(each) or inspect.isfunction(each))
+    for module, names in EXTENSION_POINTS.items():
+        yield from (getattr(import_module(module), name) for name in names.split())
+
+
+@pytest.mark.skipif(not installed("torch"), reason="some public names are in modules that import torch")
+def test_every_public_name_has_an_example_that_runs():
+    names = [(each.__module__, each.__qualname__) for each in public_names()]
+    missing = [name for module, name in names if f"{module}.{name}" not in examples(import_module(module))]
+    assert not missing, f"write an example, 2 to 8 lines, into the docstring of {', '.join(missing)}"
+    paths = {Path(import_module(module).__file__).relative_to(SOURCE) for module, _ in names}
+    assert {str(path) for path in paths} <= set(PATHS)
+
+
+def test_an_example_that_says_something_else_is_found():
+    said, wrong = [], doctest.DocTestParser().get_doctest(">>> 1 + 1\n3\n", {}, "wrong", None, 0)
+    doctest.DocTestRunner(verbose=False).run(wrong, out=said.append)
+    assert "Expected" in "".join(said)

@@ -1,0 +1,168 @@
+"""What the certificate of a fit says of the discovery that its schema was bought with."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import noisegate as ng
+from noisegate.errors import ModelError
+from noisegate.gate.gate import Gate
+from noisegate.gate.queries.discovery import discover_schema
+from noisegate.methods.registry import make_method
+from noisegate.models.folder import verify_model, write_model
+from noisegate.privacy import accounting
+from noisegate.privacy.certificate import Certificate, render
+from noisegate.privacy.events import SampledGaussianEvent, Sampler
+from noisegate.privacy.sensitivity import Adjacency
+from noisegate.schema import Boolean, Schema
+from noisegate.schema_certificate import KEY, certificate_path, certificate_text, check_stated, discovery_beside, stated
+
+KINDS = {"age": "integer", "ill": "boolean"}
+
+
+def people(rows=800):
+    return pd.DataFrame({"age": np.arange(rows) % 60 + 20, "ill": np.arange(rows) % 3 == 0})
+
+
+@pytest.fixture(scope="module")
+def found():
+    return discover_schema(people(), epsilon=1.0, delta=1e-6, kinds=KINDS, label="ill")
+
+
+@pytest.fixture
+def path(found, tmp_path):
+    path = tmp_path / "schema.toml"
+    path.write_bytes(found.toml.encode())
+    certificate_path(path).write_text(certificate_text(found.certificate))
+    return path
+
+
+def released(found, **options):
+    gate = Gate(people(), schema=found.schema, epsilon=2.0, **{"discovery": found.certificate, **options})
+    return make_method("dp-merf", {"frequencies": 5}).query(gate)
+
+
+def test_the_certificate_names_the_discovery_and_the_sum(found):
+    release = released(found)
+    claim = release.certificate.public[KEY]
+    assert (claim["digest"], claim["epsilon"], claim["delta"]) == (found.certificate.digest(), 1.0, 1e-6)
+    assert Certificate.from_json(claim["certificate"]) == found.certificate
+    events = (*found.certificate.events, *release.certificate.events)
+    exact = accounting.epsilon(events, 1.1e-5, Adjacency.ADD_REMOVE)
+    assert exact <= claim["together"]["epsilon"] < exact + 1e-5 < 2.5
+    assert claim["together"]["delta"] == 1.1e-5
+    check_stated(Certificate.from_json(json.loads(json.dumps(release.certificate.to_json()))))
+    page = render(release.certificate)
+    assert "bought with (1, 1e-06)-differential privacy" in page and claim["digest"] in page
+    assert f"both together satisfy ({claim['together']['epsilon']:.6g}, 1.1e-05)" in page
+
+
+def test_without_a_discovery_nothing_is_said(found):
+    certificate = released(found, discovery=None).certificate
+    assert KEY not in certificate.public and "bought" not in render(certificate)
+    check_stated(certificate)
+
+
+def test_costs_for_others_are_not_added_up(found):
+    certificate = released(found, adjacency="replace-one", records=800).certificate
+    assert certificate.public[KEY]["together"] is None
+    assert "comes on top, and cannot be added up" in render(certificate)
+    check_stated(certificate)
+
+
+def test_beside_steps_both_are_added(found):
+    fit = released(found).certificate
+    step = SampledGaussianEvent(
+        name="g",
+        sensitivity=10.0,
+        noise_std=100.0,
+        coordinates=1,
+        rate=0.1,
+        steps=9,
+        sampler=Sampler.CONVOLVED_GAUSSIAN,
+    )
+    assert stated(found.certificate, fit, (step,))["together"] == {"epsilon": 3.0, "delta": 1.1e-5}
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda claim: claim.update(epsilon=0.5),
+        lambda claim: claim.update(delta=1e-9),
+        lambda claim: claim.update(digest="0" * 64),
+        lambda claim: claim.update(more=1),
+        lambda claim: claim.update(together=None),
+        lambda claim: claim.update(together=2.0),
+        lambda claim: claim["together"].update(epsilon=2.0),
+        lambda claim: claim["together"].update(delta="x"),
+        lambda claim: claim.pop("together"),
+        lambda claim: claim.pop("certificate"),
+        lambda claim: claim.update(certificate={}),
+        lambda claim: claim["certificate"]["events"].pop(),
+        lambda claim: claim["certificate"]["guarantee"].update(epsilon=0.5),
+        lambda claim: claim["certificate"]["hashes"].clear(),
+    ],
+)
+def test_a_false_statement_is_refused(found, edit):
+    told = json.loads(json.dumps(released(found).certificate.to_json()))
+    edit(told["public"][KEY])
+    with pytest.raises(ModelError):
+        check_stated(Certificate.from_json(told))
+
+
+def test_verify_refuses_a_model_that_states_too_little(found, tmp_path):
+    release = released(found)
+    tensors = {"x": np.zeros(1)}
+    verify_model(write_model(tmp_path / "right", release=release, tensors=tensors, model={}))
+    claim = {**release.certificate.public[KEY], "together": {"epsilon": 2.0, "delta": 1.1e-5}}
+    false = replace(release.certificate, public={**release.certificate.public, KEY: claim})
+    folder = write_model(tmp_path / "wrong", release=replace(release, certificate=false), tensors=tensors, model={})
+    with pytest.raises(ModelError, match="another cost or digest of the discovery"):
+        verify_model(folder)
+
+
+# Found beside the schema.
+
+
+def test_the_certificate_beside_a_schema_is_found_also_when_the_schema_was_corrected(found, path):
+    assert discovery_beside(path) == found.certificate
+    path.write_text(path.read_text() + "\n# corrected\n")
+    assert discovery_beside(path) == found.certificate
+
+
+def test_a_schema_that_nobody_discovered_has_none(tmp_path):
+    path = tmp_path / "schema.toml"
+    Schema((Boolean(name="a"),)).to_toml(path)
+    assert discovery_beside(path) is None
+    assert discovery_beside(tmp_path / "absent.toml") is None
+
+
+def test_a_missing_and_a_broken_certificate_are_named(path):
+    proof = certificate_path(path)
+    told = json.loads(proof.read_text())
+    told["events"].pop()
+    proof.write_text(json.dumps(told))
+    with pytest.raises(ModelError, match="a discovery of its columns has"):
+        discovery_beside(path)
+    proof.unlink()
+    with pytest.raises(ModelError, match=r"its certificate .*schema\.toml\.certificate\.json is missing"):
+        discovery_beside(path)
+
+
+def test_a_certificate_of_other_columns_or_of_a_fit_is_refused_before_anything_is_read(found):
+    other = Schema((Boolean(name="ill"), Boolean(name="wealthy")))
+    with pytest.raises(ModelError, match="column 'wealthy' is not among those"):
+        Gate(people(), schema=other, epsilon=1.0, discovery=found.certificate)
+    with pytest.raises(ModelError, match="not that of a discovered schema"):
+        Gate(people(), schema=found.schema, epsilon=1.0, discovery=released(found).certificate)
+
+
+def test_synthesize_finds_it_or_is_given_it(found, path):
+    few = {"method": "dp-merf", "frequencies": 5, "hidden": (4,), "fit_options": {"steps": 2}}
+    made = ng.synthesize(people(), schema=path, epsilon=2.0, **few)
+    assert made.certificate.public[KEY]["digest"] == found.certificate.digest()
+    made = ng.synthesize(people(), schema=found.schema, epsilon=2.0, discovery=found.certificate, **few)
+    assert made.certificate.public[KEY]["digest"] == found.certificate.digest()

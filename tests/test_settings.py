@@ -1,0 +1,216 @@
+"""Settings are checked in one dialect, go through JSON, and keep the names that they had; registries find classes."""
+
+import json
+import math
+import sys
+import textwrap
+from collections.abc import Mapping
+from dataclasses import FrozenInstanceError, field, fields, replace
+from typing import Annotated, ClassVar, Literal
+
+import pytest
+from pydantic import Field
+
+from noisegate.errors import ModelError, OptionError
+from noisegate.methods.registry import METHODS
+from noisegate.settings import (
+    Count,
+    Fraction,
+    ImageSize,
+    Names,
+    Options,
+    Positive,
+    Registry,
+    Seed,
+    Settings,
+    Share,
+    Widths,
+    derived,
+    settings,
+)
+
+
+@settings
+class Base(Settings):
+    steps: Count = 10
+    seed: Seed = 0
+
+
+@settings
+class Example(Base):
+    """An example."""
+
+    name = "example"
+    renamed: ClassVar = {"rate": "sampling_probability"}
+
+    kind: Literal["few", "many"] = "few"
+    widths: Widths = derived(lambda given: (8,) if given["kind"] == "few" else (64, 64))
+    rank: Count | None = None
+    share: Share = 1.0
+    sampling_probability: Fraction = 0.5
+    scale: Positive = 1.0
+    image: ImageSize | None = None
+    names: Names = ()
+    flag: bool = True
+    scales: Mapping[str, Share] = field(default_factory=dict)
+    fit_options: Options = field(default_factory=dict)
+    text: str = "a"
+    cells: Annotated[int, Field(ge=2), "a whole number, 2 or more"] = 4
+
+    def __post_init__(self):
+        if self.rank is not None and self.rank > self.steps:
+            raise OptionError(f"rank={self.rank} is above steps={self.steps}.")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"steps": 0}, "steps=0 must be a positive whole number."),
+        ({"steps": True}, "steps=True must be a positive whole number."),
+        ({"steps": 2.0}, "steps=2.0 must be a positive whole number."),
+        ({"steps": "3"}, "steps='3' must be a positive whole number."),
+        ({"steps": None}, "steps=None must be a positive whole number."),
+        ({"steps": 2**62}, "must be a positive whole number."),
+        ({"seed": -1}, "seed=-1 must be a whole number, 0 or more, at most 9,223,372,036,854,775,807."),
+        ({"seed": 2**63}, "must be a whole number, 0 or more"),
+        ({"kind": "some"}, "kind='some' is not known; choose one of few, many."),
+        ({"kind": ["few"]}, "kind=['few'] is not known; choose one of few, many."),
+        ({"widths": [8, 0]}, "widths=[8, 0] must be positive whole numbers, as in (32, 64)."),
+        ({"widths": "ab"}, "widths='ab' must be positive whole numbers, as in (32, 64)."),
+        ({"widths": 8}, "widths=8 must be positive whole numbers, as in (32, 64)."),
+        ({"rank": 0}, "rank=0 must be a positive whole number, or None."),
+        ({"rank": 11}, "rank=11 is above steps=10."),
+        ({"share": 0}, "share=0 must be a positive number, at most 1000."),
+        ({"share": math.nan}, "share=nan must be a positive number, at most 1000."),
+        ({"share": 1001.0}, "share=1001.0 must be a positive number, at most 1000."),
+        ({"share": True}, "share=True must be a positive number, at most 1000."),
+        ({"share": "1"}, "share='1' must be a positive number, at most 1000."),
+        ({"share": 10**400}, "must be a positive number, at most 1000."),
+        ({"sampling_probability": 1.5}, "sampling_probability=1.5 must be a number above 0, at most 1."),
+        ({"image": (28, 28)}, "image=(28, 28) must be (height, width, channels) of the images"),
+        ({"names": [1]}, "names=[1] must be a list of names."),
+        ({"flag": 1}, "flag=1 must be true or false."),
+        ({"flag": "yes"}, "flag='yes' must be true or false."),
+        ({"scales": {"x": 0}}, "scales['x']=0 must be a positive number, at most 1000."),
+        ({"scales": 3}, "scales=3 must be names, each with"),
+        ({"fit_options": 3}, "fit_options=3 must be names with values."),
+        ({"text": 3}, "text=3 must be text."),
+        ({"cells": 1}, "cells=1 must be a whole number, 2 or more."),
+        ({"stepps": 3}, "stepps=3: example has no such setting; it has steps, seed, kind, widths, rank"),
+    ],
+)
+def test_an_unusable_setting_is_named_with_its_value_and_what_was_expected(given, message):
+    with pytest.raises(OptionError) as refused:
+        Example(**given)
+    assert message in str(refused.value)
+    with pytest.raises(ModelError, match="settings of example in the certificate are broken"):
+        Example.from_json(given)
+
+
+def test_what_is_usable_is_kept():
+    made = Example(steps=3, widths=[1, 2], image=[8, 8, 1], share=2, scales={"x": 1}, rank=3)
+    assert (made.steps, made.widths, made.image, made.rank) == (3, (1, 2), (8, 8, 1), 3)
+    assert (type(made.share), type(made.scales["x"])) == (float, float)
+    assert Example.steps == 10  # a default can be read off the class
+    with pytest.raises(FrozenInstanceError):
+        made.steps = 4
+    with pytest.raises(TypeError):
+        Example(3)
+
+
+def test_a_default_may_follow_from_another_setting():
+    assert Example().widths == (8,)
+    assert Example(kind="many").widths == Example(kind="many", widths=None).widths == (64, 64)
+    assert Example(kind="many", widths=(3,)).widths == (3,)
+    assert replace(Example(kind="many"), steps=3).widths == (64, 64)
+
+
+def test_settings_go_through_json():
+    made = Example(kind="many", image=(8, 8, 1), scales={"x": 0.5}, names=("a", "b"), fit_options={"steps": 4})
+    assert Example.from_json(json.loads(json.dumps(made.to_json()))) == made
+    assert made.to_json()["widths"] == [64, 64]
+    # Under the name that it had first.
+    assert list(made.to_json()) == [
+        "rate" if one.name == "sampling_probability" else one.name for one in fields(Example)
+    ]
+
+
+def test_a_setting_with_a_new_name_is_still_read():
+    with pytest.warns(DeprecationWarning, match="the setting rate is called sampling_probability now"):
+        old = Example(rate=0.25)
+    assert old == Example(sampling_probability=0.25) == Example.from_json({"rate": 0.25})  # no warning: it is stored
+    with pytest.warns(DeprecationWarning, match="rate is called sampling_probability"):
+        assert old.rate == 0.25
+    with pytest.raises(OptionError, match="is given too"):
+        Example(rate=0.25, sampling_probability=0.5)
+    with pytest.raises(AttributeError, match="has no attribute 'ratio'"):
+        _ = old.ratio
+
+
+PACKAGE = {
+    "shapes/__init__.py": "",
+    "shapes/base.py": "from noisegate.settings import Registry\nSHAPES = Registry('shapes', 'shape')\n",
+    "shapes/big_square.py": "from .base import SHAPES\n@SHAPES.register('big-square', 'block')\nclass Square: pass\n",
+    "shapes/round.py": "from .base import SHAPES\n@SHAPES.register('circle')\nclass Circle: pass\n",
+    "other/__init__.py": "from shapes.base import SHAPES\nclass Star: pass\n@SHAPES.register('gem')\nclass Gem: pass\n"
+    "class Circle: pass\n",
+    "other-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: other\nVersion: 1.0\n",
+    "other-1.0.dist-info/entry_points.txt": "[shapes]\nstar = other:Star\ngem = other:Gem\ncircle = other:Circle\n"
+    "lost = other:Lost\n",
+}
+
+
+@pytest.fixture
+def shapes(tmp_path, monkeypatch):
+    for name, text in PACKAGE.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+    monkeypatch.syspath_prepend(tmp_path)
+    from shapes.base import SHAPES
+
+    yield SHAPES
+    for name in [name for name in sys.modules if name.split(".")[0] in ("shapes", "other")]:
+        del sys.modules[name]
+
+
+def test_a_class_is_imported_when_it_is_looked_for(shapes):
+    assert shapes["big-square"].__name__ == "Square"
+    assert "shapes.round" not in sys.modules
+    assert shapes["block"] is shapes["big-square"]
+    assert shapes["block"].name == "big-square"
+    # Found by no name of a module, so in any.
+    assert shapes["gem"].name == "gem"
+    assert "shapes.round" in sys.modules
+
+
+def test_installed_packages_add_classes(shapes):
+    assert list(shapes) == ["big-square", "block", "circle", "gem", "lost", "star"]
+    assert shapes["star"].__module__ == "other"
+    assert shapes["star"] is shapes["star"]
+    with pytest.raises(OptionError, match="shape='lost' of an installed package cannot be loaded"):
+        shapes["lost"]
+
+
+def test_duplicates_are_refused(shapes):
+    with pytest.raises(OptionError, match=r"shape='circle' is shapes.round.Circle already; give other.Circle another"):
+        shapes["circle"]
+    with pytest.raises(OptionError, match=r"shape='block' is shapes\.big_square\.Square already"):
+
+        @shapes.register("cube", "block")
+        class Cube:
+            pass
+
+
+def test_an_unknown_name_is_refused_with_the_choices(shapes):
+    for name in ("sphere", "", None, ["circle"]):
+        with pytest.raises(OptionError, match="is not known; choose one of any, big-square, block, circle"):
+            shapes.find(name, "any")
+    assert "sphere" not in shapes
+    assert "circle-2" not in shapes
+
+
+def test_every_method_has_the_name_that_it_is_found_by():
+    assert isinstance(METHODS, Registry)
+    for name, method in METHODS.items():
+        assert method.name == name or (name, method.name) == ("mepf", "dp-mepf")

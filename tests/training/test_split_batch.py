@@ -1,0 +1,73 @@
+import copy
+
+import pytest
+import torch
+
+from noisegate.models.image import build_image_generator
+from noisegate.models.image_network import ImageNetwork
+from noisegate.schema.pixels import ImageShape
+from noisegate.training.moment_matching import SplitBatchLoss
+
+NETWORK = ImageNetwork(shape=ImageShape(height=8, width=8), kind="sub-pixel", latent=3, hidden=(), channels=(4, 4))
+LABELS = torch.tensor([0, 0, 0, 1, 1, 1])
+WEIGHTS = torch.tensor([0.3, 0.7])
+
+
+def residuals(made, noise, labels):
+    """(4, 2): what is left of four pixels of each class's mean image."""
+    images = made(noise, labels)
+    return images.reshape(2, 3, -1).mean(dim=1)[:, 30:34].T - 0.2
+
+
+@pytest.fixture
+def generator():
+    return build_image_generator(NETWORK, 2, seed=0).train()
+
+
+def noise():
+    return torch.randn(12, 3, generator=torch.Generator().manual_seed(0))
+
+
+def test_slopes_are_those_of_the_inner_product_of_both_halves(generator):
+    found = SplitBatchLoss(generator, residuals).gradients(noise(), LABELS, WEIGHTS)
+    # Straight from the definition: one half after the other, and one loss of both.
+    first, second = (residuals(generator, half, LABELS) for half in noise().chunk(2))
+    loss = (WEIGHTS * (first * second).sum(dim=0)).sum()
+    expected = torch.autograd.grad(loss, list(generator.parameters()))
+    for slope, of in zip(found, expected, strict=True):
+        assert torch.allclose(slope, of, rtol=1e-4, atol=1e-8)
+
+
+def test_a_half_does_not_feel_the_other(generator):
+    """Normalised together, the residuals of the halves are dependent and their inner product is biased."""
+    halves = []
+    for second in (0.0, 5.0):
+        seen = []
+
+        def keep(made, given, labels, seen=seen):
+            seen.append(residuals(made, given, labels))
+            return seen[-1]
+
+        first = noise()[:6]
+        SplitBatchLoss(generator, keep).gradients(torch.cat([first, first + second]), LABELS, WEIGHTS)
+        halves.append(seen)
+    assert any(torch.equal(a, b) for a in halves[0] for b in halves[1])
+    assert not all(torch.equal(a, b) for a in halves[0] for b in halves[1])
+
+
+def test_the_generator_keeps_its_statistics_and_two_runs_agree(generator):
+    before = copy.deepcopy(generator.state_dict())
+    halves = SplitBatchLoss(generator, residuals)
+    first, again = halves.gradients(noise(), LABELS, WEIGHTS), halves.gradients(noise(), LABELS, WEIGHTS)
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert all(torch.equal(value, before[name]) for name, value in generator.state_dict().items())
+
+
+def test_weights_that_have_moved_are_used(generator):
+    halves = SplitBatchLoss(generator, residuals)
+    before = halves.gradients(noise(), LABELS, WEIGHTS)
+    with torch.no_grad():
+        for weight in generator.parameters():
+            weight.add_(0.1)
+    after = halves.gradients(noise(), LABELS, WEIGHTS)
+    assert any(not torch.allclose(a, b) for a, b in zip(before, after, strict=True))
