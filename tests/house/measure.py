@@ -3,8 +3,8 @@
     python tests/house/measure.py [--json]
 
 A file is entered by a run when one of its functions is called in it, by whatever thread. The three runs are a fit of a
-small CSV file with the default method, a fit of a folder of small images with theirs, and a run of DP-GAN, whose
-gradients are released step by step.
+small CSV file with the default method and a fit of a folder of small images with theirs, both from the command line,
+and DP-GAN's fit of a table behind a gate, in Python, whose gradients are released step by step.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import sys
 import tempfile
 import threading
 from collections import Counter, defaultdict
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -43,7 +45,8 @@ levels = ["no", "yes"]
 """
 IMAGES = ["--size", "8", "--classes", "cat,dog"]
 FEW = ["pixels=20", "orientations=20", "channels=[4,2]", 'fit_options={"steps": 20, "batch": 10}']
-GAN = ["steps=12", "latent=4"]
+
+KINDS = "csv", "image", "gradient"
 
 TARGETS = {
     "source lines": 30_000,
@@ -83,32 +86,31 @@ def write_images(folder: Path) -> None:
             image.save(folder / "images" / name / f"{number}.png")
 
 
-def commands(folder: Path) -> dict[str, list[str]]:
-    """Returns the three runs, as arguments of `noisegate`."""
-    ledger = str(folder / "ledger.sqlite")
-    table = [
-        "fit",
-        str(folder / "records.csv"),
-        "--schema",
-        str(folder / "schema.toml"),
-        "--epsilon",
-        "1",
-        "--ledger",
-        ledger,
-    ]
-    images = ["fit", str(folder / "images"), *IMAGES, "--epsilon", "1", "--ledger", ledger]
-    return {
-        "csv": [*table, "--out", str(folder / "csv")],
-        "image": [*images, *(part for setting in FEW for part in ("--set", setting)), "--out", str(folder / "image")],
-        "gradient": [
-            *images, "--method", "dp-gan", "--records", "80", *(part for setting in GAN for part in ("--set", setting)),
-            "--out", str(folder / "gradient"),
-        ],
-    }  # fmt: skip
+def prepare(kind: str, folder: Path) -> Callable[[], object]:
+    """Returns one of the three runs."""
+    if kind == "gradient":
+        from pyarrow import csv as arrow_csv
+
+        import noisegate
+
+        schema = noisegate.Schema.from_toml(folder / "schema.toml")
+        records = arrow_csv.read_csv(folder / "records.csv")
+        gate = noisegate.Gate(records, schema=schema, epsilon=5.0, records=len(records))
+        return partial(noisegate.DPGAN(steps=12, latent=4).fit, gate)
+    from noisegate.cli.main import run
+
+    few = [part for setting in FEW for part in ("--set", setting)]
+    source = {
+        "csv": [str(folder / "records.csv"), "--schema", str(folder / "schema.toml")],
+        "image": [str(folder / "images"), *IMAGES, *few],
+    }[kind]
+    books = ["--ledger", str(folder / "ledger.sqlite"), "--out", str(folder / kind)]
+    sys.argv = ["noisegate", "fit", *source, "--epsilon", "1", *books]
+    return run
 
 
-def walk(arguments: list[str]) -> Counter[tuple[str, str]]:
-    """Runs the command line in this process; returns how often each function of the package was called."""
+def walk(run: Callable[[], object]) -> Counter[tuple[str, str]]:
+    """Runs something in this process; returns how often each function of the package was called."""
     calls: Counter[tuple[str, str]] = Counter()
     inside = f"{SOURCE}{os.sep}"
 
@@ -120,9 +122,6 @@ def walk(arguments: list[str]) -> Counter[tuple[str, str]]:
                 name += f" of seed {frame.f_locals.get('seed')}"
             calls[code.co_filename.removeprefix(inside), name] += 1
 
-    from noisegate.cli.main import run
-
-    sys.argv = ["noisegate", *arguments]
     threading.setprofile(note)
     sys.setprofile(note)
     try:
@@ -143,7 +142,7 @@ def walks() -> dict[str, Counter[tuple[str, str]]]:
         folder = Path(name)
         write_table(folder)
         write_images(folder)
-        for kind in commands(folder):
+        for kind in KINDS:
             command = [sys.executable, __file__, "--walk", kind, str(folder)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
@@ -211,7 +210,7 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.walk:
         kind, folder = asked.walk[0], Path(asked.walk[1])
-        calls = walk(commands(folder)[kind])
+        calls = walk(prepare(kind, folder))
         rows = [[file, function, count] for (file, function), count in sorted(calls.items())]
         (folder / f"{kind}.json").write_text(json.dumps(rows), encoding="utf-8")
         return
