@@ -4,6 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.randomness import Randomness
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Randomness())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
