@@ -8,8 +8,8 @@ import pytest
 
 import noisegate
 from noisegate.errors import ModelError, OptionError
-from noisegate.gate.engines.local import LocalEngine
 from noisegate.gate.queries.gradients import GradientSession
+from noisegate.gate.sums import LocalEngine
 from noisegate.ledger.ledger import Ledger
 from noisegate.run_folder import Observer, RunFolder
 from noisegate.schema import Categorical, Integer, Schema

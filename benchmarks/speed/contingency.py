@@ -118,7 +118,7 @@ def _release(path: Path, shape: Shape, threads: int) -> dict[str, float]:
     from noisegate import Gate
     from noisegate.features.binning import NumericBins
     from noisegate.features.contingency import Contingency
-    from noisegate.gate.engines.local import LocalEngine
+    from noisegate.gate.sums import LocalEngine
     from noisegate.privacy.plan import Plan, Query
 
     cuts = tuple(cut / CELLS for cut in range(1, CELLS))

@@ -117,7 +117,7 @@ def _measure(options: argparse.Namespace) -> int:
     from simulated_digits import simulated_digits
 
     from noisegate import Gate
-    from noisegate.gate.engines.local import LocalEngine
+    from noisegate.gate.sums import LocalEngine
     from noisegate.methods.joint import JointEmbedding
     from noisegate.models.output.formats import image_writer
     from noisegate.models.output.image_batch import ImageBatch

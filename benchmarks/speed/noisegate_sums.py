@@ -11,8 +11,7 @@ from table import COLUMNS, SCHEMA
 
 from noisegate import Budget, Gate
 from noisegate.features.fourier import RandomFourier, draw
-from noisegate.gate.engines.local import LocalEngine
-from noisegate.gate.sums import SumTask
+from noisegate.gate.sums import LocalEngine, SumTask
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import EncodedTable

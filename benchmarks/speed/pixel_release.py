@@ -59,7 +59,7 @@ def _measure(options: argparse.Namespace) -> int:
     from simulated_digits import simulated_digits
 
     from noisegate import Gate
-    from noisegate.gate.engines.local import LocalEngine
+    from noisegate.gate.sums import LocalEngine
     from noisegate.methods.hp import DPHP
     from noisegate.schema import pixel_schema
 

@@ -25,7 +25,7 @@ from typing import Any
 from noisegate.atomic import check_named
 from noisegate.errors import ModelError, OptionError
 from noisegate.gate.gate import Gate
-from noisegate.gate.reservation import ledger_of
+from noisegate.gate.session import ledger_of
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
 from noisegate.methods.method import Method

@@ -15,11 +15,9 @@ import numpy.typing as npt
 
 from noisegate.features.cells import numeric_cells
 from noisegate.features.feature_map import CellMap, FeatureMap, PointMap, SharingMap
-from noisegate.gate.engines.engine import Batch, Progress
-from noisegate.gate.engines.local import LocalEngine
+from noisegate.gate.execution import made_up_records, map_execution
 from noisegate.gate.gate import Gate
-from noisegate.gate.independence import made_up_records, map_execution
-from noisegate.gate.sums import SumTask, Totals
+from noisegate.gate.sums import Batch, LocalEngine, Progress, SumTask, Totals
 from noisegate.methods.method import Method
 from noisegate.privacy.plan import Budget
 from noisegate.schema import EncodedTable, Layout, Schema

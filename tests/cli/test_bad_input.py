@@ -366,7 +366,7 @@ def test_an_exhausted_budget_is_refused_with_the_figures(desk, cli):
 
 
 def test_faults_of_ours_keep_private_values_to_themselves(desk, cli, monkeypatch):
-    from noisegate.gate.engines.local import LocalEngine
+    from noisegate.gate.sums import LocalEngine
 
     def fail(*_):
         raise ValueError(f"cannot use {CANARY}")

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from noisegate import Pairwise
-from noisegate.gate.engines.local import LocalEngine
+from noisegate.gate.sums import LocalEngine
 from noisegate.runs import held
 from noisegate.training.moment_matching import MomentMatching
 

@@ -81,7 +81,7 @@ BEFORE_NOISE = [
     ("noisegate.run_folder:RunFolder.prepared", "before"),
     (f"{LEDGER}.reserve", "before"),
     (f"{LEDGER}.reserve", "after"),
-    ("noisegate.gate.engines.local:LocalEngine.sum", "before"),
+    ("noisegate.gate.sums:LocalEngine.sum", "before"),
     (f"{LEDGER}.confirm", "before"),
 ]
 FROM_NOISE = [

@@ -16,7 +16,7 @@ from noisegate.data import TableSource, open_source, read_table
 from noisegate.data.images.images import ImageSource
 from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError, OptionError, SchemaError
-from noisegate.gate.engines.local import LocalEngine
+from noisegate.gate.sums import LocalEngine
 from noisegate.schema import EncodedTable, Schema, pixel_schema
 
 LABELS = [0, 1, 1, 0, 2, 2]

@@ -5,8 +5,7 @@ import pytest
 
 from noisegate.errors import OptionError
 from noisegate.features.compression import Compression, axes_digest, principal_axes, random_axes
-from noisegate.gate.execution import Execution, block_rows
-from noisegate.gate.independence import map_execution
+from noisegate.gate.execution import Execution, block_rows, map_execution
 from noisegate.methods.images import image_encoding
 from noisegate.schema import EncodedTable, pixel_schema
 from noisegate.schema.pixels import ImageShape

@@ -7,7 +7,7 @@ import torch
 from noisegate.errors import OptionError
 from noisegate.features.fourier import draw_points
 from noisegate.features.orientation import Orientations, OrientedFourier
-from noisegate.gate.independence import map_execution
+from noisegate.gate.execution import map_execution
 from noisegate.schema import EncodedTable, pixel_schema
 from noisegate.schema.pixels import ImageShape
 

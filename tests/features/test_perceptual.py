@@ -9,8 +9,7 @@ from torch import nn
 
 from noisegate.errors import OptionError
 from noisegate.features.perceptual import Activations, Perceptual
-from noisegate.gate.execution import Execution, block_rows
-from noisegate.gate.independence import made_up_records, map_execution
+from noisegate.gate.execution import Execution, block_rows, made_up_records, map_execution
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.networks.encoder import LAYERS, build_encoder, folded
 from noisegate.networks.layers import ChosenLayers

@@ -7,8 +7,7 @@ import pytest
 
 from noisegate.features.perceptual import Perceptual
 from noisegate.features.squares import Squares
-from noisegate.gate.execution import Execution, block_rows
-from noisegate.gate.independence import made_up_records, map_execution
+from noisegate.gate.execution import Execution, block_rows, made_up_records, map_execution
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.methods.images import image_encoding
 from noisegate.privacy.grid import UNITS, Grid

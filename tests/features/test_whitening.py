@@ -3,7 +3,7 @@ import pytest
 
 from noisegate.errors import OptionError
 from noisegate.features.whitening import whitened
-from noisegate.gate.independence import map_execution
+from noisegate.gate.execution import map_execution
 from noisegate.schema import Continuous, EncodedTable, Layout
 
 LAYOUT = Layout(numeric=tuple(Continuous(name=n, lower=0.0, upper=1.0) for n in "abcdefgh"), coded=())

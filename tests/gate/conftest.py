@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from noisegate.gate.engines.local import LocalEngine
 from noisegate.gate.gate import Gate
-from noisegate.gate.sums import SumTask
+from noisegate.gate.sums import LocalEngine, SumTask
 from noisegate.methods.merf import DPMERF
 from noisegate.privacy.plan import Budget, Plan, Query
 from noisegate.schema import Boolean, Categorical, Continuous, Date, EncodedTable, Integer, Ordinal, Schema

@@ -8,8 +8,7 @@ import pytest
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import LEAST_WEIGHT, Contingency
-from noisegate.gate.engines.local import LocalEngine
-from noisegate.gate.sums import SumTask, sum_records
+from noisegate.gate.sums import LocalEngine, SumTask, sum_records
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import EncodedTable

@@ -8,7 +8,7 @@ import pytest
 from noisegate import discover_schema
 from noisegate.data.tables import csv_file
 from noisegate.gate.gate import Gate
-from noisegate.gate.queries import levels
+from noisegate.gate.queries import exact_counts
 from noisegate.methods.registry import make_method
 from noisegate.privacy import noise
 from noisegate.schema import Boolean, Categorical, Schema, checks
@@ -23,7 +23,7 @@ PIECE = 1024
 def levels_of_two_lines(monkeypatch):
     """A schema refuses them; a cell of two lines shows best where it was cut."""
     monkeypatch.setattr(checks, "show_as_they_read", lambda what, values: None)
-    monkeypatch.setattr(levels, "unseen", lambda value: None)
+    monkeypatch.setattr(exact_counts, "unseen", lambda value: None)
 
 
 @pytest.fixture

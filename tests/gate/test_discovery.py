@@ -13,7 +13,7 @@ import pytest
 import noisegate
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import BudgetRefusedError, DataError, OptionError, SchemaError
-from noisegate.gate.queries import discovery, levels
+from noisegate.gate.queries import discovery, exact_counts
 from noisegate.gate.queries.discovery import SchemaGate, discover_schema
 from noisegate.gate.queries.exact_counts import read_counts
 from noisegate.gate.queries.findings import from_bounds, schema_text
@@ -149,7 +149,7 @@ def test_a_parquet_file_suggests_kinds(tmp_path):
 
 
 def test_levels_are_found_in_many_passes(monkeypatch):
-    monkeypatch.setattr(levels, "LEVELS_HELD", 100)
+    monkeypatch.setattr(exact_counts, "LEVELS_HELD", 100)
     monkeypatch.setattr("noisegate.gate.queries.exact_counts.LEVELS_HELD", 100)
     texts = [f"rare {i}" for i in range(1500)] + [f"often {i}" for i in range(30)] * 100
     schema = discover_schema(pa.table({"x": texts}), epsilon=5.0, kinds={"x": "categorical"}).schema

@@ -14,11 +14,9 @@ import pytest
 from scipy import stats
 
 from noisegate.data.tables.raw import RawTable
-from noisegate.gate.queries import bounds
+from noisegate.gate.queries import findings
 from noisegate.gate.queries.discovery import SchemaGate
-from noisegate.gate.queries.exact_counts import read_counts
-from noisegate.gate.queries.ladders import ladder
-from noisegate.gate.queries.levels import Portion
+from noisegate.gate.queries.exact_counts import Portion, ladder, read_counts
 from noisegate.privacy import noise
 from noisegate.privacy.discovery_plan import RECORD
 
@@ -148,7 +146,7 @@ def test_a_record_with_an_extreme_value_hardly_moves_the_bounds(above):
     runs, rest = 150, [5] * 40
     std = looked_at(rest).plan.magnitudes.noise_std / RECORD
     # As many extreme records as the threshold itself, and two fewer: there, one more matters most.
-    extreme = math.floor(bounds.threshold(std, ladder("integer").size)) + above
+    extreme = math.floor(findings.threshold(std, ladder("integer").size)) + above
 
     def hits(count):
         found = (looked_at(rest + [2**40] * count).discover() for _ in range(runs))

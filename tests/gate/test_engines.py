@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from noisegate.errors import DataError
-from noisegate.gate.engines.local import LocalEngine
-from noisegate.gate.sums import SumTask, sum_records
+from noisegate.gate.sums import LocalEngine, SumTask, sum_records
 from noisegate.privacy.grid import Grid
 
 

@@ -9,8 +9,7 @@ from noisegate.errors import OptionError, SlowKernelsWarning
 from noisegate.features.categorical import Levels
 from noisegate.features.fourier import draw
 from noisegate.features.labels import Counts
-from noisegate.gate.execution import BLOCK_ROWS, Execution
-from noisegate.gate.independence import made_up_records, map_execution
+from noisegate.gate.execution import BLOCK_ROWS, Execution, made_up_records, map_execution
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Layout
 
 LAYOUT = Layout(

@@ -5,8 +5,8 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 import pytest
 
-from noisegate.gate.queries import bounds
-from noisegate.gate.queries.ladders import FINE, Ladder, ladder
+from noisegate.gate.queries import findings
+from noisegate.gate.queries.exact_counts import FINE, Ladder, ladder
 
 KINDS = ["continuous", "integer", "date", "datetime", "datetime-utc"]
 VALUES = {
@@ -63,7 +63,7 @@ def test_dates_are_counted_by_decade_to_the_last_day():
         counts = look.counts(np.array(steps))
         assert counts.max() == 2
         cell = int(np.argmax(counts))
-        assert bounds.span(Ladder(edges=look.edges[cell : cell + 2], clamped=False), 0, 0) == tuple(steps)
+        assert findings.span(Ladder(edges=look.edges[cell : cell + 2], clamped=False), 0, 0) == tuple(steps)
 
 
 def test_moments_are_at_most_285_years_apart():
@@ -81,12 +81,12 @@ def seen(kind, values, *, noise=0.0, seed=0):
     random, look = np.random.default_rng(seed), ladder(kind)
     std = noise or 1e-9
     noisy = look.counts(values) + std * random.standard_normal(look.size)
-    found = bounds.occupied(noisy, std, look.zero)
+    found = findings.occupied(noisy, std, look.zero)
     if found is None:
         return None
     fine = look.within(found.first, found.last)
     noisy = fine.counts(values) + std * random.standard_normal(fine.size)
-    return bounds.span(fine, *bounds.trimmed(noisy, std, fine, look, found))
+    return findings.span(fine, *findings.trimmed(noisy, std, fine, look, found))
 
 
 @pytest.mark.parametrize("noise", [0.0, 30.0])
@@ -142,12 +142,12 @@ def test_empty_cells_are_hardly_ever_taken_for_occupied():
     ],
 )
 def test_cells_beside_sure_ones_are_taken_in_while_they_stand_out(noisy, zero, expected):
-    found = bounds.occupied(np.array(noisy, dtype=float), 1.0, zero)
+    found = findings.occupied(np.array(noisy, dtype=float), 1.0, zero)
     assert (found.first, found.last) == expected
 
 
 def test_a_single_cell_may_be_left_of_a_second_look():
     fine = Ladder(edges=np.arange(5.0), clamped=False)
     look = Ladder(edges=np.array([2.0, 3.0]), clamped=True)
-    found = bounds.Occupied(first=0, last=0, sure=(0, 0))
-    assert bounds.trimmed(np.zeros(4), 1.0, fine, look, found) == (2, 2)
+    found = findings.Occupied(first=0, last=0, sure=(0, 0))
+    assert findings.trimmed(np.zeros(4), 1.0, fine, look, found) == (2, 2)

@@ -7,7 +7,7 @@ import pytest
 
 from noisegate.data.tables.raw import RawTable
 from noisegate.gate.queries import exact_counts
-from noisegate.gate.queries.levels import LONGEST, LevelCounter, Portion
+from noisegate.gate.queries.exact_counts import LONGEST, LevelCounter, Portion
 from noisegate.schema.partial import Gap, PartialSchema
 
 

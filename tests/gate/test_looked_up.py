@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from noisegate.features.fourier import TABLE_ROWS, RandomFourier, draw
-from noisegate.gate.independence import made_up_records
+from noisegate.gate.execution import made_up_records
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.schema import Categorical, Continuous, Schema

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from noisegate.gate.per_example import poisson
-from noisegate.gate.per_example.poisson import poisson_sample
+from noisegate.gate.queries import gradients
+from noisegate.gate.queries.gradients import poisson_sample
 from noisegate.privacy.gradient_plan import RATES
 
 CHANCE = 1e-9
@@ -48,14 +48,14 @@ def test_records_and_samples_are_independent():
 
 
 def test_every_record_has_the_same_rate_whatever_its_place(monkeypatch):
-    monkeypatch.setattr(poisson, "_AT_ONCE", 100)
+    monkeypatch.setattr(gradients, "_AT_ONCE", 100)
     per_record = members(250, 0.5, 2000).sum(axis=0)
     assert stats.chi2.ppf(CHANCE, 250) < (np.square(per_record - 1000) / 500).sum() < stats.chi2.isf(CHANCE, 250)
 
 
 def test_words_are_compared_exactly(monkeypatch):
     words = np.array([0, 1, 2, 3, RATES - 1], dtype=np.uint64)
-    monkeypatch.setattr(poisson, "_words", lambda count: words[:count])
+    monkeypatch.setattr(gradients, "_words", lambda count: words[:count])
     assert poisson_sample(5, 1 / RATES).tolist() == [0]
     assert poisson_sample(5, 3 / RATES).tolist() == [0, 1, 2]
     assert poisson_sample(5, (RATES - 1) / RATES).tolist() == [0, 1, 2, 3]

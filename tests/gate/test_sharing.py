@@ -7,8 +7,7 @@ import pytest
 
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import SharingMap
-from noisegate.gate.execution import BLOCK_NUMBERS, BLOCK_ROWS, block_rows, vectors_of
-from noisegate.gate.independence import map_execution
+from noisegate.gate.execution import BLOCK_NUMBERS, BLOCK_ROWS, block_rows, map_execution, vectors_of
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.grid import Grid
 from noisegate.schema import Continuous, EncodedTable, Layout

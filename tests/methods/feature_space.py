@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from noisegate.gate.engines.local import LocalEngine
+from noisegate.gate.sums import LocalEngine
 from noisegate.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
 from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.schema import pixel_schema

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from noisegate.errors import OptionError
-from noisegate.gate.independence import made_up_records
+from noisegate.gate.execution import made_up_records
 from noisegate.methods.images import encoding_digest, image_encoding
 from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.schema import pixel_schema

@@ -10,7 +10,7 @@ import pytest
 
 from noisegate import Adjacency, Budget, Gate, Synthesizer
 from noisegate.errors import ModelError, OptionError
-from noisegate.gate.engines.local import LocalEngine
+from noisegate.gate.sums import LocalEngine
 from noisegate.methods.mepf import DPMEPF, FIRST, SECOND, STOPPING
 from noisegate.methods.registry import make_method, method_named, method_of
 from noisegate.models.image_network import residual_channels

@@ -9,9 +9,8 @@ import pytest
 
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
-from noisegate.gate.engines.local import LocalEngine
 from noisegate.gate.gate import Gate
-from noisegate.gate.sums import SumTask, sum_records
+from noisegate.gate.sums import LocalEngine, SumTask, sum_records
 from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Budget

@@ -25,7 +25,7 @@ def levels_without_threshold(plant: Plant) -> None:
 def level_counted_twice(plant: Plant) -> None:
     """A record adds two to the count of its level."""
 
-    @plant.wrap("levels.LevelCounter.counts")
+    @plant.wrap("exact_counts.LevelCounter.counts")
     def _(counts: Any, counter: Any) -> Any:
         names, numbers = counts(counter)
         return names, 2 * numbers
@@ -83,8 +83,8 @@ def bounds_from_exact_counts(plant: Plant) -> None:
     """Bounds are found in exact counts."""
     plant.rewrite(
         "discovery.SchemaGate._bounds",
-        "bounds.occupied(any_noisy, any_std, any_zero)",
-        "bounds.occupied(first.cells[name].astype(float), any_std, any_zero)",
+        "occupied(any_noisy, any_std, any_zero)",
+        "occupied(first.cells[name].astype(float), any_std, any_zero)",
     )
 
 

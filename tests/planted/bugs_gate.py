@@ -156,7 +156,7 @@ def noise_shrunk_with_the_norm_twice(plant: Plant) -> None:
 def independence_probe_skipped(plant: Plant) -> None:
     """A map is used as it comes, whether it mixes records or not; also one that represents them."""
 
-    @plant.wrap("independence.map_execution")
+    @plant.wrap("execution.map_execution")
     def _(_: Any, name: str, feature_map: Any, layout: Any, rows: int) -> Any:
         from noisegate.gate.execution import Execution
 
@@ -251,14 +251,14 @@ def fixed_batches_paid_as_poisson(plant: Plant) -> None:
 @bug("test_the_session_refuses_after_the_last_step")
 def one_step_more(plant: Plant) -> None:
     """One step more may be begun than was paid for."""
-    plant.rewrite("steps.StepSession.steps_left", "max(steps - any_b, 0)", "max(steps + 1 - any_b, 0)")
-    plant.rewrite("steps.StepSession._step", "any_a >= any_plan.steps", "False")
+    plant.rewrite("gradients_query.StepSession.steps_left", "max(steps - any_b, 0)", "max(steps + 1 - any_b, 0)")
+    plant.rewrite("gradients_query.StepSession._step", "any_a >= any_plan.steps", "False")
 
 
 @bug("test_two_processes_with_one_journal_share_its_steps")
 def one_step_more_of_a_journal(plant: Plant) -> None:
     """Two processes take one step more than was paid for."""
-    plant.rewrite("steps.StepSession._step", "any_a >= any_plan.steps", "any_a > any_plan.steps")
+    plant.rewrite("gradients_query.StepSession._step", "any_a >= any_plan.steps", "any_a > any_plan.steps")
 
 
 @bug("test_steps_get_numbers_of_their_own", "test_a_run_is_resumed_with_the_steps_that_are_left_and_spends_once")
@@ -270,9 +270,9 @@ def step_begun_not_written(plant: Plant) -> None:
 @bug("test_a_resumed_run_that_fails_gives_nothing_back")
 def resumed_run_gives_back(plant: Plant) -> None:
     """A resumed run that fails gives back what the run before it had spent."""
-    plant.rewrite("steps.StepSession._reserve", "self.state = self.state.to(State.CONFIRMED)", "pass")
+    plant.rewrite("gradients_query.StepSession._reserve", "self.state = self.state.to(State.CONFIRMED)", "pass")
 
-    @plant.wrap("reservation.Reservation.void")
+    @plant.wrap("session.Reservation.void")
     def _(void: Any, reservation: Any, error: Any) -> None:
         reservation._resumed = None
         reservation.ledger.void = lambda number, reason: reservation.ledger.commit(number, certificate="0" * 64)
@@ -282,7 +282,7 @@ def resumed_run_gives_back(plant: Plant) -> None:
 @bug("test_a_journal_of_a_closed_reservation_is_refused")
 def resumed_without_its_reservation(plant: Plant) -> None:
     """A run goes on whose reservation was closed."""
-    plant.rewrite("reservation.Reservation.reserve", "any_kinds not in _OPEN or any_rest", "False")
+    plant.rewrite("session.Reservation.reserve", "any_kinds not in _OPEN or any_rest", "False")
 
 
 @bug("test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size")
@@ -294,7 +294,7 @@ def padding_of_a_step_counted(plant: Plant) -> None:
 @bug("test_gradients_that_depend_on_the_place_in_a_block_are_refused")
 def gradient_probe_skipped(plant: Plant) -> None:
     """A loss is used as it comes, whether it is a function of the record or not."""
-    plant.wrap("gradient_probe.choose_execution")(lambda *_: None)
+    plant.wrap("gradients.choose_execution")(lambda *_: None)
 
 
 # Vectors of whole samples.

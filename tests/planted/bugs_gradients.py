@@ -17,13 +17,13 @@ MOVED = "test_adding_removing_or_changing_a_record"
 @bug("test_the_rate_is_that_which_is_accounted")
 def sample_larger_than_paid(plant: Plant) -> None:
     """Each record is half as likely again to be in a sample as is accounted."""
-    plant.wrap("poisson.poisson_sample")(lambda sample, records, rate: sample(records, min(1.5 * rate, 1.0)))
+    plant.wrap("gradients_query.poisson_sample")(lambda sample, records, rate: sample(records, min(1.5 * rate, 1.0)))
 
 
 @bug("test_records_and_samples_are_independent")
 def sample_from_the_model_stream(plant: Plant) -> None:
     """Whoever knows a seed knows who is in a sample."""
-    plant.wrap("poisson.poisson_sample")(
+    plant.wrap("gradients_query.poisson_sample")(
         lambda _, records, rate: np.flatnonzero(np.random.default_rng(0).random(records) < rate)
     )
 
@@ -34,7 +34,7 @@ def sample_from_the_model_stream(plant: Plant) -> None:
 @bug("test_a_block_that_adds_something_else_than_its_records_is_refused")
 def integers_not_probed(plant: Plant) -> None:
     """That a block adds what its records add alone is believed."""
-    plant.rewrite("gradient_probe", "np.array_equal(any_filled, any_together)", "True")
+    plant.rewrite("gradients", "np.array_equal(any_filled, any_together)", "True")
 
 
 @bug("test_layers_that_mix_records_or_draw_randomness_are_refused_by_name")

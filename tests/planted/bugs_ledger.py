@@ -76,11 +76,11 @@ def functions_of_another_postgresql_schema(plant: Plant) -> None:
 def reserve_after_read(plant: Plant) -> None:
     """The cost is reserved when the records have been read, just before the noise."""
     later: dict[Any, Any] = {}
-    plant.wrap("reservation.Reservation.reserve")(
+    plant.wrap("session.Reservation.reserve")(
         lambda reserve, booking, *asked: later.update({booking: (reserve, asked)})
     )
 
-    @plant.wrap("reservation.Reservation.confirm")
+    @plant.wrap("session.Reservation.confirm")
     def _(confirm: Any, booking: Any) -> None:
         if booking in later:
             reserve, asked = later.pop(booking)
@@ -91,13 +91,13 @@ def reserve_after_read(plant: Plant) -> None:
 @bug(*(f"{MEANWHILE}[{door}]" for door in ("sums", "gradients", "opendp", "schema")))
 def released_though_voided(plant: Plant) -> None:
     """A run goes on to draw noise though somebody gave its cost back."""
-    plant.wrap("reservation.Reservation.confirm")(lambda *_: None)
+    plant.wrap("session.Reservation.confirm")(lambda *_: None)
 
 
 @bug(IN_ORDER)
 def commit_skipped(plant: Plant) -> None:
     """A finished run stays open."""
-    plant.wrap("reservation.Reservation.commit")(lambda *_: None)
+    plant.wrap("session.Reservation.commit")(lambda *_: None)
 
 
 @bug(IN_ORDER)
@@ -113,7 +113,7 @@ def cost_given_back_after_the_release(plant: Plant) -> None:
 def paid_release_lost_with_the_ledger(plant: Plant) -> None:
     """A release that was paid for is thrown away when the ledger cannot be told."""
 
-    @plant.wrap("reservation.Reservation.commit")
+    @plant.wrap("session.Reservation.commit")
     def _(commit: Any, *arguments: Any) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

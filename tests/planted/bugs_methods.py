@@ -72,7 +72,7 @@ def cells_cut_from_the_records(plant: Plant) -> None:
     """What is chosen after the first round follows from exact counts, though noisy ones are released."""
     exact: dict[str, Any] = {}
 
-    @plant.wrap("local.LocalEngine.sum")
+    @plant.wrap("sums.LocalEngine.sum")
     def _(sum_: Any, engine: Any, batches: Any, tasks: Any, *more: Any) -> Any:
         totals = sum_(engine, batches, tasks, *more)
         exact.update({name: tasks[name].grid.restore(sums).T for name, sums in totals.sums.items()})

@@ -15,13 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.features.binning import NumericBins
-from noisegate.gate.engines.engine import Batch, Progress
-from noisegate.gate.engines.local import LocalEngine
 from noisegate.gate.execution import embedded_records
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.losses import FactoredLoss, RecordLoss
 from noisegate.gate.queries.gradients import GradientSession
-from noisegate.gate.sums import SumTask, Totals, sum_records
+from noisegate.gate.sums import Batch, LocalEngine, Progress, SumTask, Totals, sum_records
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 from noisegate.privacy.marginal_plan import MarginalPlan, marginal_columns
 from noisegate.privacy.release import Release

@@ -17,14 +17,12 @@ from noisegate.data.units import UnitLimit
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.feature_map import FeatureMap
-from noisegate.gate.engines.engine import Engine, Progress
-from noisegate.gate.engines.local import LocalEngine
 from noisegate.gate.per_example.losses import FactoredLoss, RecordLoss
 from noisegate.gate.queries.batches import BatchSession, SampleVector
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.gate.queries.sums import SumSession
-from noisegate.gate.reservation import Reservation, ledger_of
-from noisegate.gate.session import Access, check_public_records
+from noisegate.gate.session import Access, Reservation, check_public_records, ledger_of
+from noisegate.gate.sums import Engine, LocalEngine, Progress
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.gradient_plan import BatchPlan, GradientPlan

@@ -1,19 +1,25 @@
-"""The exact sum of quantised vectors over records, block by block.
+"""The exact sum of quantised vectors over records, block by block, and the threads that take it.
 
 Every vector goes through `Grid.quantise`. Maps of this library that look up or count what they add, say how
 (`ExactMap.exact_sum`): their integers are those of the grid, and the gate checks in integers that no vector leaves the
 ball. All other maps are called with blocks of a fixed number of rows, `block_rows`, and questions whose records stand
 in the same order go through a block together, so that what their maps share is computed once (`gate.execution`).
+Every engine gives the same bits, since the sum is exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import ExactMap, ExactSum, FeatureMap
@@ -152,3 +158,72 @@ def _by_label(records: EncodedTable, label: int | None) -> Iterator[tuple[int, s
     starts = np.flatnonzero(np.diff(labels, prepend=-1)).tolist()
     for start, end in zip(starts, [*starts[1:], len(labels)], strict=True):
         yield int(labels[start]), slice(start, end)
+
+
+Batch = EncodedTable | Callable[[], EncodedTable]
+"""Records, or a function that encodes them where they are summed."""
+
+Progress = Callable[[int], None]
+"""Called with the number of records summed so far. It is shown to the operator only."""
+
+
+class Engine(Protocol):
+    """Sums feature vectors over all batches of records."""
+
+    def sum(self, batches: Iterable[Batch], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+        """Returns the exact totals over all records in `batches`."""
+        ...
+
+
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalEngine:
+    """Sums on `threads` threads; by default one for each usable core."""
+
+    threads: int = field(default_factory=_usable_cores)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.threads, bool) or not isinstance(self.threads, int) or self.threads < 1:
+            raise OptionError(f"threads={self.threads!r} must be a positive whole number.")
+
+    def sum(self, batches: Iterable[Batch], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+        """Returns the exact totals over all records in `batches`; memory does not grow with their number."""
+        spare: list[Totals] = []  # as many as there are threads, at most: with many cells, each may be large
+        waiting: deque[Future[int]] = deque()
+        done = 0
+
+        def encode_and_sum(batch: Batch) -> int:
+            records = batch() if callable(batch) else batch
+            try:
+                totals = spare.pop()
+            except IndexError:
+                totals = Totals(tasks)
+            add_records(totals, records, tasks)
+            spare.append(totals)
+            return len(records)
+
+        def take() -> None:
+            nonlocal done
+            done += waiting.popleft().result()
+            if progress:
+                progress(done)
+
+        # Each worker is one thread; matrix products inside must not start more.
+        with threadpool_limits(limits=1), ThreadPoolExecutor(self.threads) as pool:
+            try:
+                for batch in batches:
+                    waiting.append(pool.submit(encode_and_sum, batch))
+                    if len(waiting) > 2 * self.threads:
+                        take()
+                while waiting:
+                    take()
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        totals = spare.pop() if spare else Totals(tasks)
+        while spare:
+            totals.merge(spare.pop())
+        return totals

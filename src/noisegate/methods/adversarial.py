@@ -175,8 +175,7 @@ def clipped_gradients(clip_norm: float) -> FakeGradients:
     import torch
     from torch.nn.functional import softplus
 
-    from noisegate.gate.per_example.losses import module_loss
-    from noisegate.gate.per_example.tracing import per_example_gradients
+    from noisegate.gate.per_example.losses import module_loss, per_example_gradients
 
     def gradients(discriminator: Discriminator, rows: Tensor) -> dict[str, Tensor]:
         loss = module_loss(discriminator, lambda run, row, codes: softplus(run(row[None]))[0])

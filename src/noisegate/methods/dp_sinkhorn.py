@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from noisegate.gate.gate import Gate
     from noisegate.gate.queries.batches import SampleVector
-    from noisegate.gate.queries.steps import StepSession
+    from noisegate.gate.queries.gradients import StepSession
     from noisegate.models.record_model import RecordModel
     from noisegate.training.transport import TransportTraining
 

@@ -19,10 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.gate.independence import made_up_records
-from noisegate.gate.per_example.poisson import poisson_sample
-from noisegate.gate.queries.gradients import plan_settings
-from noisegate.gate.queries.steps import Records, StepSession, as_floats
+from noisegate.gate.execution import made_up_records
+from noisegate.gate.queries.gradients import Records, StepSession, as_floats, plan_settings, poisson_sample
 from noisegate.gate.session import Access, Integers
 
 SampleVector: TypeAlias = Callable[

@@ -19,14 +19,20 @@ import numpy.typing as npt
 
 from noisegate.data.tables.raw import RawTable
 from noisegate.errors import OptionError
-from noisegate.gate.engines.engine import Progress
-from noisegate.gate.queries import bounds
-from noisegate.gate.queries.exact_counts import ExactCounts, read_counts
-from noisegate.gate.queries.findings import Finding, from_bounds, from_levels, schema_text
-from noisegate.gate.queries.ladders import FINE, Ladder, ladder
-from noisegate.gate.queries.levels import Portion
-from noisegate.gate.reservation import Reservation, ledger_of
-from noisegate.gate.session import Access, Session, check_public_records
+from noisegate.gate.queries.exact_counts import FINE, ExactCounts, Ladder, Portion, ladder, read_counts
+from noisegate.gate.queries.findings import (
+    Finding,
+    Occupied,
+    from_bounds,
+    from_levels,
+    occupied,
+    schema_text,
+    span,
+    threshold,
+    trimmed,
+)
+from noisegate.gate.session import Access, Reservation, Session, check_public_records, ledger_of
+from noisegate.gate.sums import Progress
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.discovery_plan import RECORD, plan_discovery
@@ -141,7 +147,7 @@ class SchemaGate(Session):
         ladders = [ladder(gap.kind).size for gap in self._numeric.values()]
         least = [] if self.plan.threshold_records is None else [self.plan.threshold_records]
         if self.plan.magnitudes is not None:
-            least.append(bounds.threshold(self.plan.magnitudes.noise_std / RECORD, min(ladders)))
+            least.append(threshold(self.plan.magnitudes.noise_std / RECORD, min(ladders)))
         if min(least) <= (self._records or ASSUMED_RECORDS):
             return
         there_are = (
@@ -175,15 +181,15 @@ class SchemaGate(Session):
             return {}
         missing: dict[str, float] = {}
         finer: dict[str, Ladder] = {}
-        occupied: dict[str, bounds.Occupied] = {}
+        seen: dict[str, Occupied] = {}
         std = self.plan.magnitudes.noise_std / RECORD
         exact = [np.append(first.cells[name], first.missing[name]) for name in self._numeric]
         for name, noisy in zip(self._numeric, self._counts(exact, self.plan.magnitudes), strict=True):
             look = ladder(self._numeric[name].kind)
             missing[name] = float(noisy[-1])
-            found = bounds.occupied(noisy[:-1], std, look.zero)
+            found = occupied(noisy[:-1], std, look.zero)
             if found is not None:
-                occupied[name], finer[name] = found, look.within(found.first, found.last)
+                seen[name], finer[name] = found, look.within(found.first, found.last)
         second = self._read(finer, {}).cells if finer else {}
         nothing = np.zeros(0, dtype=np.int64)
         exact = [_padded(second.get(name, nothing)) for name in self._numeric]
@@ -191,8 +197,8 @@ class SchemaGate(Session):
         for name, noisy in zip(self._numeric, self._counts(exact, self.plan.cells), strict=True):
             if name in finer:
                 fine, look = finer[name], ladder(self._numeric[name].kind)
-                kept = bounds.trimmed(noisy[: fine.size], std, fine, look, occupied[name])
-                ends[name] = bounds.span(fine, *kept)
+                kept = trimmed(noisy[: fine.size], std, fine, look, seen[name])
+                ends[name] = span(fine, *kept)
         return {name: from_bounds(gap, ends.get(name), missing[name], std) for name, gap in self._numeric.items()}
 
     def _levels(self, first: ExactCounts) -> dict[str, Finding]:

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from noisegate.errors import CalibrationError, DataError, MissingExtraError, OptionError
 from noisegate.features.binning import NumericBins
-from noisegate.gate.engines.engine import Progress
 from noisegate.gate.session import Access, Session
+from noisegate.gate.sums import Progress
 from noisegate.privacy.marginal_plan import MOST_RECORDS, MarginalPlan, marginal_name
 from noisegate.privacy.release import Release
 

@@ -14,8 +14,7 @@ import numpy as np
 from noisegate.errors import OptionError
 from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import FeatureMap
-from noisegate.gate.execution import block_rows
-from noisegate.gate.independence import map_execution
+from noisegate.gate.execution import block_rows, map_execution
 from noisegate.gate.session import Access, Integers, Session, Values
 from noisegate.gate.sums import SumTask
 from noisegate.privacy.plan import PlannedRelease
