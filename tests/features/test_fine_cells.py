@@ -8,7 +8,7 @@ import pytest
 
 from noisegate.features.binning import MOST_FINE_CELLS, fine_bins
 from noisegate.schema import Continuous, Date, Datetime, Integer
-from noisegate.schema.positions import positions_of
+from noisegate.schema.columns import positions_of
 
 FEW = [
     Integer(name="n", lower=0, upper=1),

@@ -11,7 +11,7 @@ from noisegate.gate.gate import Gate
 from noisegate.gate.queries import exact_counts
 from noisegate.methods.registry import make_method
 from noisegate.privacy import noise
-from noisegate.schema import Boolean, Categorical, Schema, checks
+from noisegate.schema import Boolean, Categorical, Schema
 
 LEVEL = "Ward 7, General Hospital A1234\r\n" + "B" * 24
 LINE = f'"{LEVEL}",true\n'.encode()
@@ -22,7 +22,7 @@ PIECE = 1024
 @pytest.fixture(autouse=True)
 def levels_of_two_lines(monkeypatch):
     """A schema refuses them; a cell of two lines shows best where it was cut."""
-    monkeypatch.setattr(checks, "show_as_they_read", lambda what, values: None)
+    monkeypatch.setattr("noisegate.schema.schema.show_as_they_read", lambda what, values: None)
     monkeypatch.setattr(exact_counts, "unseen", lambda value: None)
 
 

@@ -20,8 +20,8 @@ from noisegate.schema import (
     decode,
     pixel_schema,
 )
-from noisegate.schema.encode import CellProblem, TypeProblem, encode, encode_column
-from noisegate.schema.parse import floats, integers
+from noisegate.schema.encode import CellProblem, TypeProblem, encode, floats, integers
+from noisegate.schema.tolerant import encode_tolerantly
 
 ONES = ("a", 'q"', "ü", "\x01")
 
@@ -200,7 +200,7 @@ ZIP = Categorical(name="z", levels=("01", "10"))
     ],
 )
 def test_a_tolerant_reading_places_what_it_can_and_marks_the_rest(column, cells, values, outside):
-    found, astray = encode_column(column, pa.array(cells), TOKENS, tolerant=True)
+    found, astray = encode_tolerantly(column, pa.array(cells), TOKENS)
     np.testing.assert_array_equal(found, values)
     assert np.flatnonzero(astray).tolist() == outside
 

@@ -5,7 +5,7 @@ from functools import partial
 import pyarrow as pa
 import pytest
 
-from noisegate.schema.parse import booleans, days, floats, integers, microseconds
+from noisegate.schema.encode import booleans, days, floats, integers, microseconds
 
 NUMBERS = ["1", "+1.5", "-1", "1.", "1.e5", ".5", "5e", "1e400", "-1e400", "1e-400", "1e+5", "+.5e-3", "1.5", "1e0"]
 NUMBERS += ["nan", "NaN", "nan(x)", "-nan", "+nan", "inf", "+inf", "-Infinity", "INFINITY", "infinit", "0x1A", "0x1p3"]

@@ -25,8 +25,8 @@ from noisegate.schema import (
     Integer,
     Schema,
 )
-from noisegate.schema.checks import MAX_STEPS, TEXT_PADDING
-from noisegate.schema.parse import Parsed, Parser, UnexpectedType, days, floats, integers, is_text, microseconds
+from noisegate.schema.columns import MAX_STEPS, TEXT_PADDING
+from noisegate.schema.encode import Parsed, Parser, UnexpectedType, days, floats, integers, is_text, microseconds
 
 MAX_LEVELS = 200
 """Text with more distinct values than this is taken for free text or identifiers."""

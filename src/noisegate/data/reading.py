@@ -14,7 +14,7 @@ from noisegate.data.units import UnitCounter, UnitLimit, check_unit_name
 from noisegate.errors import DataError, OptionError
 from noisegate.records import Rows
 from noisegate.schema import Schema
-from noisegate.schema.parse import Mask
+from noisegate.schema.encode import Mask
 
 _Origin = TypeVar("_Origin", bound=Placed)
 

@@ -24,8 +24,8 @@ import pyarrow.types as pt
 from noisegate.data.problems import Problem
 from noisegate.errors import DataError, OptionError
 from noisegate.schema import Schema
-from noisegate.schema.checks import TEXT_PADDING
-from noisegate.schema.parse import Mask, is_text
+from noisegate.schema.columns import TEXT_PADDING
+from noisegate.schema.encode import Mask, is_text
 
 Keys = npt.NDArray[np.uint64]
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from noisegate.errors import DataError, OptionError
 from noisegate.schema import CodedColumn, Column, NumericColumn, Schema
-from noisegate.schema.encode import encode_column
+from noisegate.schema.tolerant import encode_tolerantly
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +98,4 @@ def _encoded(table: pa.Table, column: Column, schema: Schema) -> tuple[np.ndarra
         )
     chunks = table.column(column.name)
     array = pa.concat_arrays(chunks.chunks) if chunks.num_chunks else pa.array([], type=chunks.type)
-    positions, outside = encode_column(column, array, pa.array(schema.missing_values, pa.string()), tolerant=True)
-    assert outside is not None  # the reading was tolerant
-    return positions, outside
+    return encode_tolerantly(column, array, pa.array(schema.missing_values, pa.string()))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.schema import Continuous, NumericColumn
-from noisegate.schema.positions import positions_of
+from noisegate.schema.columns import positions_of
 
 MOST_FINE_CELLS = 1024
 # In a longer column, microseconds of a century say, the last two steps are too close for a cut between them.

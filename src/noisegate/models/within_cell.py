@@ -16,7 +16,7 @@ import numpy.typing as npt
 from noisegate.features.binning import NumericBins
 from noisegate.models.choice import Choice, stratified_uniforms
 from noisegate.schema import Continuous, NumericColumn
-from noisegate.schema.positions import numbers_at, positions_of
+from noisegate.schema.columns import numbers_at, positions_of
 from noisegate.schema.regions import Span
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.records import Images, Rows
-from noisegate.schema.columns import Boolean, CodedColumn, Continuous, Datetime, Integer, NumericColumn
+from noisegate.schema.columns import Boolean, CodedColumn, Continuous, Datetime, Integer, NumericColumn, numbers_at
 from noisegate.schema.pixels import ImageForm
-from noisegate.schema.positions import numbers_at
 from noisegate.schema.schema import Schema
 
 if TYPE_CHECKING:

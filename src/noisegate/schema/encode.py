@@ -1,17 +1,16 @@
-"""An Arrow table to records of numbers and codes: one encoder, strict for private records and tolerant for comparisons.
+"""An Arrow table to records of numbers and codes: what is made of a cell depends on that cell alone.
 
 Strict: the first cell that does not fit its column ends the reading (`CellProblem`, `TypeProblem`), since what does not
-fit is a mistake in the schema or in the data. Tolerant: the tables that an evaluation compares come from anywhere, so
-nothing ends the reading; a value that the schema cannot place is *outside*, any may be missing, numbers need not be
-whole, moments without a time zone are taken for UTC, and levels are found that a type-guessing reader took for numbers
-or truth values. Either way, what is made of a cell depends on that cell alone.
+fit is a mistake in the schema or in the data. `noisegate.schema.tolerant` is for tables that are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,25 +19,31 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.records import Images, Rows
-from noisegate.schema.checks import TEXT_PADDING
-from noisegate.schema.columns import Boolean, Categorical, CodedColumn, Column, Continuous, Date, Datetime
-from noisegate.schema.parse import (
-    Mask,
-    Parsed,
-    Parser,
-    UnexpectedType,
-    booleans,
-    days,
-    floats,
-    integers,
-    is_text,
-    microseconds,
+from noisegate.schema.columns import (
+    TEXT_PADDING,
+    Boolean,
+    Categorical,
+    CodedColumn,
+    Column,
+    Continuous,
+    Date,
+    Datetime,
+    positions_of,
 )
-from noisegate.schema.positions import positions_of
 from noisegate.schema.schema import Schema
 
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+_FLOAT = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|infinity|nan))$"
+_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_MOMENT = rf"^{_DATE}(?:[ T](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?)?"
+_ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})"
+_TRUE = pa.array(["true", "yes", "1", "1.0"])
+_FALSE = pa.array(["false", "no", "0", "0.0"])
+DAY = 86_400_000_000  # microseconds
+_INT64 = np.iinfo(np.int64)
+_PER_MICROSECOND = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _WORDS = {"bool": "truth values", "date32[day]": "dates", "double": "decimal numbers", "float": "decimal numbers"}
-_DAY = 86_400_000_000  # microseconds
 
 
 class CellProblem(Exception):  # noqa: N818 - not an error for users; the caller adds file and line, and makes it one
@@ -77,43 +82,31 @@ def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
         pixels = np.empty((rows, schema.images.shape.size), dtype=np.uint8)
         for place, pixel in enumerate(layout.numeric):
             pixels[:, place] = np.clip(read_cells(pixel, arrays[pixel.name], tokens)[0], 0, 255)
-        labels = [encode_column(column, arrays[column.name], tokens)[0] for column in layout.coded]
+        labels = [placed(column, *read_cells(column, arrays[column.name], tokens)) for column in layout.coded]
         return Images(pixels.reshape(rows, *schema.images.shape.axes), labels[0] if labels else None)
     numeric = np.empty((rows, len(layout.numeric)), dtype=np.float64)
     codes = np.empty((rows, len(layout.coded)), dtype=np.int32)
     into: dict[str, npt.NDArray[Any]] = {column.name: numeric[:, place] for place, column in enumerate(layout.numeric)}
     into |= {column.name: codes[:, place] for place, column in enumerate(layout.coded)}
     for column in schema.columns:
-        into[column.name][:] = encode_column(column, arrays[column.name], tokens)[0]
+        into[column.name][:] = placed(column, *read_cells(column, arrays[column.name], tokens))
     return Rows(numeric, codes)
 
 
-def encode_column(
-    column: Column, cells: pa.Array, tokens: pa.Array, *, tolerant: bool = False
-) -> tuple[npt.NDArray[Any], Mask | None]:
-    """Return the positions or codes of one column, and where it is outside of all that the column can say.
+def placed(column: Column, numbers: npt.NDArray[Any], present: Mask) -> npt.NDArray[Any]:
+    """Return the positions in [0, 1] (float64, NaN where missing) or the codes (int32) of the cells of a column.
 
     Args:
         column: its description.
-        cells: of any Arrow type.
-        tokens: text that stands for a missing value.
-        tolerant: whether what does not fit is outside, in place of an error.
-
-    Returns:
-        float64 in [0, 1], NaN where missing or outside, or int32 codes, the number of levels where missing or outside;
-        and (rows,), None unless tolerant.
-
-    Raises:
-        CellProblem: for the first cell that does not fit, unless tolerant.
-        TypeProblem: if the Arrow type does not fit, unless tolerant.
+        numbers: what the cells that are not missing say, as `read_cells` returns it.
+        present: which cells these are, (rows,).
     """
-    if tolerant:
-        numbers, present, outside = _tolerant(column, cells, tokens)
-    else:
-        (numbers, present), outside = read_cells(column, cells, tokens), None
-    if column.numeric:
-        return _placed(positions_of(column, numbers), present, np.nan), outside
-    return _placed(numbers.astype(np.int32, copy=False), present, len(column.levels)), outside
+    cells = positions_of(column, numbers) if column.numeric else numbers.astype(np.int32, copy=False)
+    if present.all():
+        return cells
+    every = np.full(len(present), np.nan if column.numeric else len(column.levels), dtype=cells.dtype)
+    every[present] = cells
+    return every
 
 
 def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
@@ -164,14 +157,6 @@ def in_words(kind: pa.DataType) -> str:
     return _WORDS.get(str(kind), f"values of type {kind}")
 
 
-def _placed(numbers: npt.NDArray[Any], present: Mask, absent: float) -> npt.NDArray[Any]:
-    if present.all():
-        return numbers
-    cells = np.full(len(present), absent, dtype=numbers.dtype)
-    cells[present] = numbers
-    return cells
-
-
 def _parser(column: Column) -> Parser:
     """Return what turns the cells of ``column`` into float64, whole steps or codes."""
     if isinstance(column, Continuous):
@@ -182,10 +167,10 @@ def _parser(column: Column) -> Parser:
         return partial(microseconds, aware=column.aware)
     if isinstance(column, Boolean):
         return booleans
-    return integers if column.numeric else partial(_codes, column)
+    return integers if column.numeric else partial(codes_of, column)
 
 
-def _codes(column: CodedColumn, values: pa.Array) -> Parsed:
+def codes_of(column: CodedColumn, values: pa.Array) -> Parsed:
     """Return the position of each value among the levels; unknown ones are bad, or become the level `other`."""
     missing = bad = np.zeros(len(values), dtype=np.bool_)
     if isinstance(column.levels[0], str):
@@ -205,71 +190,175 @@ def _codes(column: CodedColumn, values: pa.Array) -> Parsed:
     return Parsed(codes, bad, missing)
 
 
-def _tolerant(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any], Mask, Mask]:
-    """Return what `read_cells` does, without the cells that do not fit, and where these are."""
-    if pt.is_nested(array.type):  # as text, which no schema can place
-        array = pa.array([None if cell is None else str(cell) for cell in array.to_pylist()], pa.string())
-    known: Collection[Any] = () if column.numeric else column.levels
-    usual = pa.array([text for text in ("", "nan", "NaN") if text not in known], pa.string())
-    array, present = plain_cells(array, pa.concat_arrays([tokens, usual]))
-    outside = np.zeros(len(array), dtype=np.bool_)
-    if pt.is_null(array.type):
-        return np.zeros(0), present, outside
-    rows = np.flatnonzero(present)
-    try:
-        parsed = _tolerant_parser(column)(array.filter(pa.array(present)))
-    except UnexpectedType:
-        parsed = Parsed(np.zeros(len(rows)), np.ones(len(rows), dtype=np.bool_), np.zeros(len(rows), dtype=np.bool_))
-    outside[rows[parsed.bad]] = True
-    gone = parsed.bad | parsed.missing
-    present[rows[gone]] = False
-    return parsed.numbers[~gone], present, outside
+class UnexpectedType(Exception):  # noqa: N818 - not an error for users; the caller turns it into one
+    """The Arrow type of a column cannot hold values of the kind that the schema says."""
 
 
-def _tolerant_parser(column: Column) -> Parser:
-    if isinstance(column, Boolean):
-        return booleans
-    if not column.numeric:
-        return partial(_guessed_codes, column)
-    if isinstance(column, Date | Datetime):
-        return partial(_any_moments, in_days=isinstance(column, Date))
-    return lambda values: floats(values.cast(pa.int8()) if pt.is_boolean(values.type) else values)
+@dataclass(frozen=True)
+class Parsed:
+    """Numbers, one for each cell, with masks of cells that hold none.
+
+    Attributes:
+        numbers: the values; meaningless where a mask is set.
+        bad: cells that say something, but not what the kind of column allows.
+        missing: cells that are present yet stand for nothing (a float NaN).
+    """
+
+    numbers: npt.NDArray[Any]
+    bad: Mask
+    missing: Mask
 
 
-def _any_moments(values: pa.Array, *, in_days: bool) -> Parsed:
-    """Return microseconds or days, in UTC, of moments with and without a time zone."""
+Parser: TypeAlias = Callable[[pa.Array], Parsed]
+"""From cells without nulls to numbers; `UnexpectedType` where their Arrow type holds none of the kind."""
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type holds text."""
+    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
+
+
+def floats(values: pa.Array) -> Parsed:
+    """Return float64 values of numbers, decimals or text."""
+    if pt.is_decimal(values.type):
+        values = values.cast(pa.string())  # the cast by way of text rounds correctly
     if is_text(values.type):
-        naive, aware = microseconds(values, aware=False), microseconds(values, aware=True)
-        found = Parsed(np.where(naive.bad, aware.numbers, naive.numbers), naive.bad & aware.bad, naive.missing)
-    else:
-        found = microseconds(values, aware=pt.is_timestamp(values.type) and values.type.tz is not None)
-    return Parsed(found.numbers // _DAY, found.bad, found.missing) if in_days else found
+        return _text_floats(values)
+    if not (pt.is_integer(values.type) or pt.is_floating(values.type)):
+        raise UnexpectedType
+    numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return _good(numbers, np.isnan(numbers))
 
 
-def _guessed_codes(column: CodedColumn, values: pa.Array) -> Parsed:
-    """Return codes as `_codes` does; of what is no text also by what its reader may have taken the level for."""
-    if is_text(values.type) or not isinstance(column.levels[0], str):
-        return _codes(column, values.cast(pa.int8()) if pt.is_boolean(values.type) else values)
-    places = {_guess(level): code for code, level in reversed(list(enumerate(column.levels)))}
-    places |= {str(level): code for code, level in enumerate(column.levels)}
-    other = getattr(column, "other", None)
-    unknown = -1 if other is None else column.levels.index(other)
-    distinct = values.dictionary_encode()
-    cells, rows = distinct.dictionary.to_pylist(), distinct.indices.to_numpy()
-    codes = np.array([places.get(_spelled(cell), places.get(_guess(cell), unknown)) for cell in cells], dtype=np.int32)
-    found, missing = codes[rows], np.array([cell != cell for cell in cells], dtype=np.bool_)[rows]
-    return Parsed(found, (found < 0) & ~missing, missing)
+def integers(values: pa.Array) -> Parsed:
+    """Return int64 values of whole numbers; those beyond int64 become its smallest or largest value."""
+    if pt.is_decimal(values.type):
+        values = values.cast(pa.string())
+    if is_text(values.type):
+        return _text_integers(values)
+    if pt.is_uint64(values.type):
+        return _good(np.minimum(values.to_numpy(zero_copy_only=False), np.uint64(_INT64.max)).astype(np.int64))
+    return _good(_int64(values)) if pt.is_integer(values.type) else _whole_floats(floats(values))
 
 
-def _spelled(cell: Any) -> str:
-    """Return a value as a level would be written: 3.0 is written 3, as nullable integers often arrive as floats."""
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
+def days(values: pa.Array) -> Parsed:
+    """Return days since 1970-01-01 of dates, midnights, or ISO text of either, none with a time zone."""
+    if pt.is_date32(values.type):
+        return _good(values.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64))
+    moments = microseconds(values, aware=False)
+    whole, rest = np.divmod(moments.numbers, DAY)
+    return Parsed(whole, moments.bad | (rest != 0), moments.missing)
 
 
-def _guess(cell: Any) -> str:
-    """Return one text for everything that a type-guessing reader may take for the same number or truth value."""
-    text = _spelled(cell)
+def microseconds(values: pa.Array, *, aware: bool) -> Parsed:
+    """Return microseconds since 1970 (in UTC if ``aware``) of dates, moments or ISO text, finer digits dropped.
+
+    All have a time zone if ``aware``, and none otherwise.
+    """
+    if is_text(values.type):
+        return _text_microseconds(values, aware=aware)
+    if pt.is_date(values.type) and not aware:
+        values = values.cast(pa.timestamp("ms"), safe=False)
+    if not pt.is_timestamp(values.type) or (values.type.tz is not None) != aware:
+        raise UnexpectedType
+    ticks = _int64(values)
+    if values.type.unit == "ns":
+        return _good(np.floor_divide(ticks, 1_000))
+    factor = _PER_MICROSECOND[values.type.unit]
+    return _good(np.clip(ticks, _INT64.min // factor + 1, _INT64.max // factor) * factor)
+
+
+def booleans(values: pa.Array) -> Parsed:
+    """Return 0 and 1 of truth values, the numbers 0 and 1, or text that says true/false, yes/no or 1/0 in any case."""
+    if pt.is_boolean(values.type):
+        return _good(_int64(values))
+    if is_text(values.type):
+        lowered = pc.ascii_lower(values)
+        true, false = _mask(pc.is_in(lowered, value_set=_TRUE)), _mask(pc.is_in(lowered, value_set=_FALSE))
+        return Parsed(true.astype(np.int64), ~(true | false), np.zeros_like(true))
+    found = integers(values)
+    return Parsed(found.numbers, found.bad | ((found.numbers >> 1) != 0) & ~found.missing, found.missing)
+
+
+def _good(numbers: npt.NDArray[Any], missing: Mask | None = None) -> Parsed:
+    none = np.zeros(len(numbers), dtype=np.bool_)
+    return Parsed(numbers, none, none if missing is None else missing)
+
+
+def _int64(values: pa.Array) -> npt.NDArray[np.int64]:
+    numbers: npt.NDArray[np.int64] = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _mask(values: pa.Array) -> Mask:
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _text_floats(values: pa.Array) -> Parsed:
     try:
-        return repr(float(text))
+        numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        numbers = None
+    if numbers is not None and not np.isnan(numbers).any():  # Arrow reads things like nan(x) as NaN: look closer then
+        return _good(numbers)
+    good = _mask(pc.match_substring_regex(values, _FLOAT))
+    numbers = np.zeros(len(values))
+    numbers[good] = values.filter(pa.array(good)).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return Parsed(numbers, ~good, np.isnan(numbers))
+
+
+def _text_integers(values: pa.Array) -> Parsed:
+    """Digits are read exactly; other ways to write a number (39.0, 1e3) must come out whole."""
+    digits = _mask(pc.ascii_is_decimal(pc.utf8_ltrim(values, characters="-")))
+    if digits.all():
+        try:
+            return _good(_int64(values))
+        except pa.ArrowInvalid:
+            pass  # beyond int64, or more than one sign
+    plain = pc.replace_substring_regex(values, r"^\+?(-?[0-9]+)(?:\.0*)?$", r"\1")
+    exact = _mask(pc.match_substring_regex(plain, r"^-?[0-9]{1,18}$"))
+    parsed = _whole_floats(_text_floats(plain))
+    parsed.numbers[exact] = _int64(plain.filter(pa.array(exact)))
+    for row in np.flatnonzero(~exact & _mask(pc.match_substring_regex(plain, r"^-?[0-9]+$"))):
+        parsed.numbers[row] = min(max(_long_integer(plain[row].as_py()), _INT64.min), _INT64.max)
+    return parsed
+
+
+def _long_integer(digits: str) -> int:
+    """Return a whole number of more than 18 digits, cut to one that is beyond int64 where it is absurdly long."""
+    sign, figures = ("-", digits[1:]) if digits.startswith("-") else ("", digits)
+    return int(sign + (figures.lstrip("0") or "0")[:20])
+
+
+def _whole_floats(found: Parsed) -> Parsed:
+    with np.errstate(invalid="ignore"):
+        whole = (np.rint(found.numbers) == found.numbers) | found.missing
+    inside = np.where(whole & ~found.missing, np.clip(found.numbers, -(2.0**63), 2.0**62), 0.0).astype(np.int64)
+    numbers = np.where(found.numbers >= 2.0**63, _INT64.max, inside)
+    between = (found.numbers > 2.0**62) & (found.numbers < 2.0**63)
+    numbers[between] = found.numbers[between].astype(np.int64)
+    return Parsed(numbers, found.bad | ~whole, found.missing)
+
+
+def _text_microseconds(values: pa.Array, *, aware: bool) -> Parsed:
+    good = _mask(pc.match_substring_regex(values, _MOMENT + (_ZONE if aware else "") + "$"))
+    good &= ~_mask(pc.starts_with(values, "0000"))
+    chosen = values if good.all() else values.filter(pa.array(good))
+    chosen = pc.replace_substring_regex(chosen, r"(\.[0-9]{6})[0-9]+", r"\1")
+    numbers = np.zeros(len(values), dtype=np.int64)
+    try:
+        numbers[good] = _int64(chosen.cast(pa.timestamp("us", tz="UTC" if aware else None)))
+    except pa.ArrowInvalid:  # a day that no calendar has, or a form that only Python reads: one by one
+        single = [_moment(text.as_py()) for text in chosen]
+        numbers[good] = [0 if number is None else number for number in single]
+        good[np.flatnonzero(good)[[number is None for number in single]]] = False
+    return Parsed(numbers, ~good, np.zeros(len(values), dtype=np.bool_))
+
+
+def _moment(text: str) -> int | None:
+    try:
+        moment = datetime.fromisoformat(text)
     except ValueError:
-        return text.lower() if text.lower() in ("true", "false") else text
+        return None
+    epoch = datetime(1970, 1, 1, tzinfo=None if moment.tzinfo is None else UTC)
+    return (moment - epoch) // timedelta(microseconds=1)

@@ -9,10 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from noisegate.errors import OptionError, SchemaError
-from noisegate.schema import checks
-from noisegate.schema.columns import COLUMN_KINDS, Boolean, Categorical, Column, Datetime
-from noisegate.schema.forms import check_keys, column_from_form, parse_toml, read_text
-from noisegate.schema.schema import DEFAULT_MISSING_VALUES
+from noisegate.schema.columns import (
+    COLUMN_KINDS,
+    Boolean,
+    Categorical,
+    Column,
+    Datetime,
+    check_keys,
+    column_from_form,
+    column_name,
+    flag,
+)
+from noisegate.schema.schema import DEFAULT_MISSING_VALUES, parse_toml, read_text, show_as_they_read
 
 IGNORE, MOMENT_IN_UTC = "ignore", "datetime-utc"
 KINDS = ("continuous", "integer", "date", "datetime", MOMENT_IN_UTC, "categorical", "boolean", IGNORE)
@@ -76,7 +84,7 @@ class PartialSchema:
 
     def __post_init__(self) -> None:
         described = [name for name, column in self.columns.items() if column is not None]
-        checks.show_as_they_read("the name of a column,", described)
+        show_as_they_read("the name of a column,", described)
         if self.label is not None and self.columns.get(self.label) is None:
             raise SchemaError(f"label {self.label!r} is not one of the described columns: {', '.join(described)}")
 
@@ -124,12 +132,12 @@ def read_partial(
         described = form.get("columns", {})
         if not isinstance(described, Mapping) or not all(isinstance(one, Mapping) for one in described.values()):
             raise SchemaError("columns must be tables [columns.NAME], each with a kind")
-        columns = {checks.column_name(name): _column(name, one) for name, one in described.items()}
+        columns = {column_name(name): _column(name, one) for name, one in described.items()}
         columns |= dict.fromkeys(form.get("ignore", []))
     except SchemaError as error:
         raise SchemaError(f"file {path}: {error}") from None
     for name, kind in kinds.items():
-        columns[checks.column_name(name)] = column_of_kind(name, kind)
+        columns[column_name(name)] = column_of_kind(name, kind)
     return columns, label or form.get("label"), tuple(form.get("missing_values", DEFAULT_MISSING_VALUES))
 
 
@@ -155,6 +163,6 @@ def _column(name: str, form: Mapping[str, Any]) -> Column | Gap | None:
     kind = form.get("kind")
     if not _FACTS & set(form):
         check_keys(form, ["kind", "missing"], f"column {name!r}")
-        return column_of_kind(name, str(kind), missing=checks.flag(name, "missing", form.get("missing", True)))
+        return column_of_kind(name, str(kind), missing=flag(name, "missing", form.get("missing", True)))
     # Bounds carry their time zone, so a moment in UTC needs no kind of its own in a schema.
     return column_from_form(name, {"missing": True, **form, "kind": Datetime.kind if kind == MOMENT_IN_UTC else kind})

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args, overload
 
 from noisegate.errors import SchemaError
-from noisegate.schema import checks
-from noisegate.schema.columns import Categorical, Column, Integer
-from noisegate.schema.forms import check_keys
+from noisegate.schema.columns import Categorical, Column, Integer, check_keys, column_name, levels
 
 Resize: TypeAlias = Literal["refuse", "stretch", "crop", "pad"]
 
@@ -140,8 +138,8 @@ class ImageForm:
         if self.label is None:
             object.__setattr__(self, "labels", ())
             return
-        object.__setattr__(self, "label", checks.column_name(self.label))
-        object.__setattr__(self, "labels", checks.levels(self.label, self.labels))
+        object.__setattr__(self, "label", column_name(self.label))
+        object.__setattr__(self, "labels", levels(self.label, self.labels))
         if self.label.startswith("pixel_") and self.label in ImageColumns(self.shape).names():
             raise SchemaError(f"column {self.label!r} is described more than once")
 

@@ -19,10 +19,23 @@ import numpy.typing as npt
 
 from noisegate.errors import SchemaError
 from noisegate.records import Rows
-from noisegate.schema import checks
-from noisegate.schema.columns import Boolean, CodedColumn, Continuous, Date, Datetime, Integer, NumericColumn
+from noisegate.schema.columns import (
+    TEXT_PADDING,
+    Boolean,
+    CodedColumn,
+    Continuous,
+    Date,
+    Datetime,
+    Integer,
+    NumericColumn,
+    day,
+    moment,
+    numbers_at,
+    positions_of,
+    real,
+    whole,
+)
 from noisegate.schema.layout import Layout
-from noisegate.schema.positions import numbers_at, positions_of
 
 Span: TypeAlias = tuple[float, float]
 """Lowest and highest number of a closed interval: real numbers, or steps as in `numbers_at`."""
@@ -85,7 +98,7 @@ def read_region(values: Mapping[str, Any], layout: Layout, missing_values: Colle
     codes: dict[int, int] = {}
     for name, value in values.items():
         column = layout.column(name)
-        absent = value is None or (isinstance(value, str) and value.strip(checks.TEXT_PADDING) in missing_values)
+        absent = value is None or (isinstance(value, str) and value.strip(TEXT_PADDING) in missing_values)
         if absent and not column.missing:
             raise SchemaError(f"column {name!r}: a value is never missing in this schema; give one")
         if column.numeric:
@@ -101,7 +114,7 @@ def _code(column: CodedColumn, value: Any) -> int:
         code = int(value) if truth else _TRUTH.get(value.strip().lower()) if isinstance(value, str) else None
     else:
         # As in data: a level may be written as text, and blanks around it do not count.
-        text = None if truth else str(value).strip(checks.TEXT_PADDING)
+        text = None if truth else str(value).strip(TEXT_PADDING)
         code = next((place for place, level in enumerate(column.levels) if str(level) == text), None)
     if code is None:
         shown = ", ".join(repr(level) for level in column.levels[:20]) + (", ..." if len(column.levels) > 20 else "")
@@ -136,19 +149,19 @@ def _number(column: NumericColumn, end: Any) -> float | None:
         return None
     name = column.name
     if isinstance(column, Continuous):
-        number = checks.real(name, "a value", _parsed(name, float, value))
+        number = real(name, "a value", _parsed(name, float, value))
         if not column.lower <= number <= column.upper:
             return number
         # The number as synthetic tables can hold it, so that the same value is found there again.
         return float(numbers_at(column, positions_of(column, np.asarray([number])))[0])
     if isinstance(column, Integer):
-        return checks.whole(name, "a value", _parsed(name, int, value))
+        return whole(name, "a value", _parsed(name, int, value))
     if isinstance(column, Date):
-        return Date.step(checks.day(name, "a value", value))
-    moment = checks.moment(name, "a value", value)
-    if (moment.tzinfo is None) == column.aware:
+        return Date.step(day(name, "a value", value))
+    point = moment(name, "a value", value)
+    if (point.tzinfo is None) == column.aware:
         raise SchemaError(f"column {name!r}: a value has a time zone exactly if the bounds have one, found {end!r}")
-    return Datetime.step(moment)
+    return Datetime.step(point)
 
 
 def _parsed(name: str, kind: type[int] | type[float], value: Any) -> Any:

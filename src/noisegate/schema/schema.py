@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
@@ -15,28 +18,28 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import SchemaError
-from noisegate.schema import checks
-from noisegate.schema.columns import Boolean, CodedColumn, Column
-from noisegate.schema.constraints import Comparison, Constraint, Impossible, constraint_from_form
-from noisegate.schema.forms import (
+from noisegate.schema.columns import (
+    TEXT_PADDING,
+    Boolean,
+    Column,
     check_keys,
     column_form,
     column_from_form,
-    json_value,
-    parse_toml,
-    read_text,
-    write_toml,
+    text,
 )
+from noisegate.schema.constraints import Comparison, Constraint, Impossible, constraint_from_form
 from noisegate.schema.layout import EncodedTable, Layout, listed
 from noisegate.schema.pixels import ImageColumns, ImageForm, ImageShape, Resize
 from noisegate.schema.regions import Region, read_region
 from noisegate.schema.satisfiable import contradiction, rarely_kept
+from noisegate.schema.toml import write_toml
 
 DEFAULT_MISSING_VALUES = ("", "?", "NA", "NaN", "nan", "null")
 """Text that is read as a missing value unless the schema says otherwise."""
 
 _TOP_KEYS = ("label", "missing_values", "ignore")
 _KEYS = (*_TOP_KEYS, "images", "columns", "constraints")
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,12 @@ class Schema:
             if name in self.names:
                 raise SchemaError(f"column {name!r} is both described and in `ignore`; remove it from one of them")
         for column in self.layout.coded:
-            self._check_missing_values(column)
+            unread = [level for level in column.levels if str(level) in self.missing_values]
+            if unread and not isinstance(column, Boolean):
+                raise SchemaError(
+                    f"column {column.name!r}: level {unread[0]!r} is also one of missing_values and could never be "
+                    "read; remove it from the levels (and set missing = true), or from missing_values"
+                )
         object.__setattr__(self, "constraints", _items("constraints", self.constraints))
         for constraint in self.constraints:
             if not isinstance(constraint, Comparison | Impossible):
@@ -100,23 +108,9 @@ class Schema:
             )
         return columns
 
-    def _check_missing_values(self, column: CodedColumn) -> None:
-        if isinstance(column, Boolean):
-            return
-        for level in column.levels:
-            if str(level) in self.missing_values:
-                raise SchemaError(
-                    f"column {column.name!r}: level {level!r} is also one of missing_values and could never be read; "
-                    "remove it from the levels (and set missing = true), or from missing_values"
-                )
-
     @classmethod
     def from_toml(cls, path: str | Path) -> Schema:
-        """Read a schema file.
-
-        Raises:
-            SchemaError: if the file cannot be read, is not UTF-8 TOML, or describes no valid schema.
-        """
+        """Read a schema file; a `SchemaError` says what is wrong with it."""
         return cls.loads(read_text(path, "schema file"), origin=f"schema file {path}")
 
     @classmethod
@@ -148,9 +142,9 @@ class Schema:
         Raises:
             SchemaError: if not.
         """
-        checks.show_as_they_read("the name of a column,", self.names if self.images is None else [self.label])
+        show_as_they_read("the name of a column,", self.names if self.images is None else [self.label])
         for column in self.layout.coded:
-            checks.show_as_they_read(f"column {column.name!r}: the level", column.levels)
+            show_as_they_read(f"column {column.name!r}: the level", column.levels)
         clash = contradiction(self.constraints, self.layout, self.missing_values) if self.constraints else ()
         if clash:
             raise SchemaError(
@@ -203,7 +197,7 @@ class Schema:
             SchemaError: if the file cannot be written.
         """
         try:
-            checks.path(path, "the schema file").write_bytes(self.dumps().encode())
+            _path(path, "the schema file").write_bytes(self.dumps().encode())
         except OSError as error:
             raise SchemaError(f"schema file {path} cannot be written: {error.strerror}; choose another path") from None
 
@@ -212,7 +206,7 @@ class Schema:
         described: dict[str, Any] = {} if self.images is None else {"images": self.images.form()}
         if self.images is None:
             forms = [{"name": column.name, **column_form(column)} for column in self.columns]
-            described = {"columns": [{key: json_value(value) for key, value in form.items()} for form in forms]}
+            described = {"columns": [{key: _json(value) for key, value in form.items()} for form in forms]}
         # Left out when there is none, so that schemas from before there were constraints keep their digest.
         constraints = [constraint.form() for constraint in self.constraints]
         return {**self._top(), **described} | ({"constraints": constraints} if constraints else {})
@@ -269,7 +263,7 @@ class Schema:
     @property
     def hardly_satisfiable(self) -> str | None:
         """Why sampling may come to nothing, or None: almost no record within the bounds keeps to the constraints."""
-        if not rarely_kept(self.constraints, self.layout, self.missing_values):
+        if not self.constraints or not rarely_kept(self.constraints, self.layout, self.missing_values):
             return None
         return (
             "of records drawn evenly within the bounds, fewer than 1 in 10,000 keep to the constraints "
@@ -318,8 +312,57 @@ def _texts(key: str, values: Any) -> tuple[str, ...]:
     found = _items(key, values)
     if not all(isinstance(value, str) for value in found):
         raise SchemaError(f"{key} must be a list of quoted text, found {values!r}")
-    stripped = (value.strip(checks.TEXT_PADDING) for value in found)  # as data is stripped before it is compared
-    return tuple(checks.text(value, key) for value in dict.fromkeys(stripped))
+    stripped = (value.strip(TEXT_PADDING) for value in found)  # as data is stripped before it is compared
+    return tuple(text(value, key) for value in dict.fromkeys(stripped))
+
+
+def _json(value: Any) -> Any:
+    """Return a value of a column as JSON can hold it: dates become ISO text."""
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def unseen(value: str) -> str | None:
+    """Return the first character that keeps text from showing as it reads, or None.
+
+    A control character, a line break, a byte-order mark or a mark of direction. Those that join letters are let be.
+    """
+    found = _UNSEEN.search(value)
+    return None if found is None else found[0]
+
+
+def show_as_they_read(what: str, values: Iterable[Any]) -> None:
+    """Require that texts show as they read."""
+    for value in values:
+        mark = unseen(value) if isinstance(value, str) else None
+        if mark is not None:
+            raise SchemaError(
+                f"{what} {value!a} holds the invisible character U+{ord(mark):04X}, so that it is not what it looks "
+                "like; remove it, in the data too"
+            )
+
+
+def _path(value: Any, what: str) -> Path:
+    if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
+        raise SchemaError(f"path={value!r} of {what} must be a path; give its name as text")
+    return Path(value)
+
+
+def read_text(path: str | Path, what: str) -> str:
+    """Return the text of a file, called ``what`` in messages."""
+    try:
+        return _path(path, f"the {what}").read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SchemaError(f"{what} {path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    except OSError as error:
+        raise SchemaError(f"{what} {path} cannot be read: {error.strerror}; check the path") from None
+
+
+def parse_toml(text: str, origin: str) -> dict[str, Any]:
+    """Return what TOML says; ``origin`` names it in messages."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SchemaError(f"{origin} is not valid TOML: {error}; correct the file there") from error
 
 
 def pixel_schema(

@@ -20,8 +20,8 @@ from noisegate.data.images.paths import find_images
 from noisegate.errors import OptionError
 from noisegate.records import Images, Rows
 from noisegate.schema import ImageForm, ImageShape, pixel_schema
-from noisegate.schema.checks import TEXT_PADDING
-from noisegate.schema.parse import is_text
+from noisegate.schema.columns import TEXT_PADDING
+from noisegate.schema.encode import is_text
 
 _ROWS = 1024
 

@@ -21,7 +21,7 @@ from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.records import Images, Rows
 from noisegate.schema import ImageShape, Schema
-from noisegate.schema.parse import Mask
+from noisegate.schema.encode import Mask
 from noisegate.schema.pixels import require_memory
 
 OnError: TypeAlias = Literal["refuse", "skip"]

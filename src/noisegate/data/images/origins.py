@@ -18,9 +18,8 @@ import pyarrow.types as pt
 from noisegate.data.problems import Placed, Problem
 from noisegate.errors import DataError
 from noisegate.schema import ImageForm
-from noisegate.schema.checks import TEXT_PADDING
-from noisegate.schema.encode import in_words
-from noisegate.schema.parse import is_text
+from noisegate.schema.columns import TEXT_PADDING
+from noisegate.schema.encode import in_words, is_text
 
 MAX_FILE_BYTES = 1 << 28
 """No file of one image is read that is larger."""

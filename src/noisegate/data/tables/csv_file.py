@@ -16,7 +16,7 @@ import pyarrow.csv as pa_csv
 
 from noisegate.data.tables.csv_records import MAX_CELL_BYTES, RecordProblem, whole_records
 from noisegate.errors import DataError
-from noisegate.schema.checks import TEXT_PADDING
+from noisegate.schema.columns import TEXT_PADDING
 
 _PIECE_BYTES = 1 << 20  # read at a time
 

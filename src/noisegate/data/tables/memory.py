@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from noisegate.data.tables.objects import MixedObjects, objects_to_arrow
 from noisegate.errors import DataError
-from noisegate.schema.checks import TEXT_PADDING
+from noisegate.schema.columns import TEXT_PADDING
 
 _ALL = 2**62  # at once: the type of a column of Python objects is that of all its cells
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from noisegate.errors import DataError
-from noisegate.schema.checks import TEXT_PADDING
+from noisegate.schema.columns import TEXT_PADDING
 
 PARQUET = (".parquet", ".pq")
 _BUFFER_BYTES = 1 << 16  # of one column, read ahead

@@ -19,8 +19,7 @@ from noisegate.data.tables.files import Origin, open_origins
 from noisegate.data.tables.parquet_file import ParquetFile
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.schema import Column
-from noisegate.schema.encode import TypeProblem, in_words, plain_cells, read_cells
-from noisegate.schema.parse import is_text
+from noisegate.schema.encode import TypeProblem, in_words, is_text, plain_cells, read_cells
 from noisegate.schema.partial import KINDS, MOMENT_IN_UTC, Gap, PartialSchema, column_of_kind, read_partial
 
 _BATCH_ROWS = 32768

@@ -16,8 +16,7 @@ from noisegate.data.tables.files import Origin, open_origins
 from noisegate.data.units import UnitLimit, check_unit_column
 from noisegate.records import Rows
 from noisegate.schema import Schema
-from noisegate.schema.encode import encode
-from noisegate.schema.parse import Mask
+from noisegate.schema.encode import Mask, encode
 
 
 class TableSource(Source[Origin]):

@@ -24,9 +24,9 @@ import pyarrow.compute as pc
 from noisegate.data.tables.raw import RawTable
 from noisegate.gate.sums import Progress
 from noisegate.privacy.grid import RECORD_LIMIT
-from noisegate.schema.checks import unseen
 from noisegate.schema.columns import Continuous, Date, Integer
 from noisegate.schema.partial import PartialSchema
+from noisegate.schema.schema import unseen
 
 
 @dataclass(kw_only=True)

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.gate.queries.exact_counts import Ladder
-from noisegate.schema.columns import Categorical, Column, Continuous, Date, Datetime, Integer
-from noisegate.schema.forms import column_form, write_toml
+from noisegate.schema.columns import Categorical, Column, Continuous, Date, Datetime, Integer, column_form
 from noisegate.schema.partial import MOMENT_IN_UTC, Gap, PartialSchema
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
+from noisegate.schema.toml import write_toml
 
 _EPOCH = datetime(1970, 1, 1)
 OTHER = "other"

@@ -1,0 +1,54 @@
+"""A schema in its plain form (dictionaries, lists, numbers, text) as TOML text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_SPECIAL = re.compile(r'["\\\x00-\x1f\x7f]')
+_WIDTH = 120
+
+
+def write_toml(
+    top: Mapping[str, Any],
+    columns: Mapping[str, Mapping[str, Any]],
+    constraints: Sequence[Mapping[str, Any]] = (),
+    *,
+    images: Mapping[str, Any] | None = None,
+) -> str:
+    """Return TOML text: the ``top`` keys, ``[images]``, a table ``[columns.NAME]`` for each, ``[[constraints]]``."""
+    blocks = [_lines(top)] if top else []
+    blocks += [] if images is None else [f"[images]\n{_lines(images)}"]
+    blocks += [f"[columns.{_key(name)}]\n{_lines(form)}" for name, form in columns.items()]
+    blocks += [f"[[constraints]]\n{_lines(form)}" for form in constraints]
+    return "\n".join(blocks)
+
+
+def _lines(form: Mapping[str, Any]) -> str:
+    return "".join(f"{key} = {_value(value)}\n" for key, value in form.items())
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _string(name)
+
+
+def _string(text: str) -> str:
+    return '"' + _SPECIAL.sub(lambda match: _SHORT.get(match[0]) or f"\\u{ord(match[0]):04x}", text) + '"'
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, list):
+        items = [_value(item) for item in value]
+        line = ", ".join(items)  # on one line if it fits, else with one item on each
+        return f"[{line}]" if len(line) < _WIDTH - 20 else "[\n" + "".join(f"  {item},\n" for item in items) + "]"
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(name)} = {_value(item)}" for name, item in value.items()) + " }"
+    return value.isoformat() if isinstance(value, date) else repr(value)
