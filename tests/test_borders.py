@@ -47,6 +47,7 @@ CORE = {
     "privacy.composition": "",
     "ledger.tables": "import sqlalchemy\n",
     "privacy.plan": "from noisegate.privacy import noise\n",
+    "privacy.gradient_plan": "from noisegate.privacy import noise\n",
 }
 
 

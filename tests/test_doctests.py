@@ -43,11 +43,10 @@ EXTENSION_POINTS = {
     "noisegate.methods.method": "Method",
     "noisegate.methods.registry": "make_for",
     "noisegate.privacy.accounting": "epsilon mu_for",
-    "noisegate.privacy.sensitivity": "GridBound",
     "noisegate.privacy.events": "Sampler GaussianEvent SampledGaussianEvent BatchGaussianEvent "
     "ThresholdedGaussianEvent ZeroConcentratedEvent",
     "noisegate.privacy.gradient_plan": "GradientPlan BatchPlan",
-    "noisegate.privacy.grid": "Grid",
+    "noisegate.privacy.grid": "GridBound Grid",
     "noisegate.privacy.plan": "Query Plan",
     "noisegate.records": "Rows Images",
     "noisegate.settings": "Settings settings derived Registry",

@@ -15,8 +15,7 @@ from noisegate.methods.registry import make_method
 from noisegate.models.folder import verify_model, write_model
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, render
-from noisegate.privacy.events import SampledGaussianEvent, Sampler
-from noisegate.privacy.sensitivity import Adjacency
+from noisegate.privacy.events import Adjacency, SampledGaussianEvent, Sampler
 from noisegate.schema import Boolean, Schema
 from noisegate.schema_certificate import KEY, certificate_path, certificate_text, check_stated, discovery_beside, stated
 

@@ -28,8 +28,7 @@ from noisegate.auditing.measure import Seen
 from noisegate.gate.queries.sums import SumSession
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import ZeroConcentratedEvent
-from noisegate.privacy.sensitivity import Adjacency
+from noisegate.privacy.events import Adjacency, ZeroConcentratedEvent
 
 Bug = Callable[[], AbstractContextManager[None]]
 

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from noisegate.methods.psg import PrivateSetGeneration as PrivateSetGeneration
     from noisegate.models.synthesizer import Synthesizer as Synthesizer
     from noisegate.privacy.certificate import Certificate as Certificate
+    from noisegate.privacy.events import Adjacency as Adjacency
     from noisegate.privacy.plan import Budget as Budget
     from noisegate.privacy.release import Release as Release
-    from noisegate.privacy.sensitivity import Adjacency as Adjacency
     from noisegate.schema import Schema as Schema
 
 _HOMES = {
-    "Adjacency": "noisegate.privacy.sensitivity",
+    "Adjacency": "noisegate.privacy.events",
     "Budget": "noisegate.privacy.plan",
     "BudgetRefusedError": "noisegate.errors",
     "Certificate": "noisegate.privacy.certificate",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.registry import AUTO, method_named
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.sensitivity import RECORD, Adjacency
+from noisegate.privacy.events import RECORD, Adjacency
 from noisegate.run_folder import Observer, Run, RunFolder
 from noisegate.runs import resume_run, start_run
 from noisegate.schema import Schema

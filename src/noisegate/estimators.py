@@ -19,7 +19,7 @@ from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.llm import DPLLM
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.sensitivity import Adjacency
+from noisegate.privacy.events import Adjacency
 from noisegate.schema import Categorical, Continuous, EncodedTable, Schema
 
 LABEL = "label"

@@ -32,9 +32,9 @@ from noisegate.methods.method import Method
 from noisegate.methods.registry import make_for, method_named
 from noisegate.models.folder import check_new
 from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import MethodPlan
 from noisegate.privacy.release import Release
-from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import Schema
 from noisegate.schema_certificate import discovery_beside
 

@@ -19,9 +19,9 @@ from noisegate.methods.gradient import GradientMethod
 from noisegate.methods.method import Method
 from noisegate.methods.registry import method_of
 from noisegate.privacy import accounting
+from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.plan import MethodPlan
 from noisegate.privacy.release import Release
-from noisegate.privacy.step_plan import CalibratedStepPlan
 from noisegate.run_folder import CHECKPOINT_FILE, Observer, Run, RunFolder
 from noisegate.training.checkpoint import Checkpoint
 

@@ -14,8 +14,7 @@ from noisegate.auditing.bounds import (
     sensitivity_factor,
     spread_limits,
 )
-from noisegate.privacy.events import GaussianEvent, SampledGaussianEvent, Sampler, ZeroConcentratedEvent
-from noisegate.privacy.sensitivity import Adjacency
+from noisegate.privacy.events import Adjacency, GaussianEvent, SampledGaussianEvent, Sampler, ZeroConcentratedEvent
 
 GAUSSIAN = GaussianEvent(
     name="g", sensitivity=2.0**20, noise_std=2.0**20, coordinates=1, sampler=Sampler.DISCRETE_GAUSSIAN

@@ -15,7 +15,7 @@ from noisegate.errors import OptionError
 from noisegate.methods.llm import DPLLM
 from noisegate.methods.merf import DPMERF
 from noisegate.methods.registry import METHODS
-from noisegate.privacy.sensitivity import Adjacency
+from noisegate.privacy.events import Adjacency
 
 MERF = DPMERF(frequencies=5)
 LLM = DPLLM(**{**SMALL["dp-llm"], "steps": 12})

@@ -2,8 +2,8 @@ import pytest
 
 from noisegate import DPMERF
 from noisegate.features.error_bounds import MeanNoise, error_bound, expected_error_of_any, random_feature_error
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget, Plan, Query
-from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
 
 SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y")

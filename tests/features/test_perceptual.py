@@ -13,8 +13,8 @@ from noisegate.gate.execution import Execution, block_rows, made_up_records, map
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.networks.encoder import LAYERS, build_encoder, folded
 from noisegate.networks.layers import ChosenLayers
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
-from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import EncodedTable, pixel_schema
 from noisegate.schema.pixels import ImageShape
 

@@ -10,8 +10,8 @@ from noisegate.features.squares import Squares
 from noisegate.gate.execution import Execution, block_rows, made_up_records, map_execution
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.methods.images import image_encoding
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
-from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import EncodedTable, pixel_schema
 from noisegate.schema.pixels import ImageShape
 

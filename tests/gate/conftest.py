@@ -129,7 +129,7 @@ def merf_tasks():
 
 
 def _relation(adjacency):
-    from noisegate.privacy.sensitivity import Adjacency
+    from noisegate.privacy.events import Adjacency
 
     return Adjacency.parse(adjacency)
 

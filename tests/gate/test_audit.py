@@ -21,9 +21,9 @@ from noisegate.gate.gate import Gate
 from noisegate.gate.per_example import gradients as per_example
 from noisegate.gate.queries import gradients
 from noisegate.privacy import accounting, noise
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import Grid
-from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import Integer, Schema
 
 CANARIES, ROUNDS, STEPS, BATCHES = 1000, 12, 60, 20

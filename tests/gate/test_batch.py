@@ -11,10 +11,10 @@ from noisegate.gate.queries import batches
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import Certificate, render
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.gradient_plan import BatchPlan, GradientPlan
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.release import Release
-from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import Continuous, Schema, pixel_schema
 
 SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0), Continuous(name="b", lower=0.0, upper=1.0)))

@@ -9,8 +9,8 @@ from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import LEAST_WEIGHT, Contingency
 from noisegate.gate.sums import LocalEngine, SumTask, sum_records
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
-from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import EncodedTable
 
 SIZES = (3, 2)

@@ -17,10 +17,10 @@ from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.methods.merf import DPMERF
 from noisegate.privacy.accounting import epsilon as cost
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.plan import Budget, Plan, Query
 from noisegate.privacy.release import array_hashes, release_arrays
-from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import Boolean, Schema
 
 SCHEMA = Schema((Boolean(name="ill"), Boolean(name="old")), label="ill")

@@ -5,8 +5,8 @@ import pytest
 
 from noisegate.gate.execution import BLOCK_ROWS
 from noisegate.gate.sums import SumTask, sum_records
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
-from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import EncodedTable
 
 ADD_REMOVE, REPLACE_ONE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE

@@ -8,10 +8,9 @@ import pytest
 from scipy import stats
 
 from noisegate.privacy import plan
-from noisegate.privacy.events import Sampler
+from noisegate.privacy.events import Adjacency, Sampler
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Budget, Plan, Query
-from noisegate.privacy.sensitivity import Adjacency
 
 CHANCE = 1e-9
 DIM = 400

@@ -8,8 +8,7 @@ import pytest
 from noisegate.errors import BudgetRefusedError, LedgerError, OptionError
 from noisegate.ledger.ledger import Account, Cap, Kind
 from noisegate.privacy import accounting
-from noisegate.privacy.events import SampledGaussianEvent, Sampler
-from noisegate.privacy.sensitivity import Adjacency
+from noisegate.privacy.events import Adjacency, SampledGaussianEvent, Sampler
 
 DIGEST = "0123456789abcdef" * 4
 CAP = {"epsilon": 1.0, "delta": 1e-5}

@@ -3,10 +3,9 @@
 import pytest
 
 from noisegate.errors import LedgerError, LedgerWarning, OptionError
-from noisegate.ledger.accounts import Kind
+from noisegate.ledger.accounts import Kind, lookalike, mixed_scripts
 from noisegate.ledger.chain import next_row
 from noisegate.ledger.ledger import Ledger
-from noisegate.ledger.names import lookalike, mixed_scripts
 
 CAP = {"epsilon": 1.0, "delta": 1e-5}
 

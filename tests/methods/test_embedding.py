@@ -14,8 +14,8 @@ from noisegate.features.fourier import RandomFourier
 from noisegate.features.perceptual import Perceptual
 from noisegate.features.products import Products
 from noisegate.methods.registry import make_for
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Plan
-from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import Boolean, Categorical, Continuous, Schema, pixel_schema
 
 TABLE = Schema(

@@ -7,7 +7,7 @@ from noisegate.errors import ModelError, OptionError
 from noisegate.methods.llm import DPLLM
 from noisegate.methods.registry import make_for, make_method, method_named, method_of
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.sensitivity import Adjacency
+from noisegate.privacy.events import Adjacency
 from noisegate.schema import Boolean, Schema
 
 

@@ -12,9 +12,8 @@ from noisegate.errors import ModelError
 from noisegate.models.folder import HASHED, MODEL_FILE, check_new, verify_model, write_folder, write_model
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import ZeroConcentratedEvent
+from noisegate.privacy.events import Adjacency, ZeroConcentratedEvent
 from noisegate.privacy.release import Release, array_hashes, release_arrays
-from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
 
 FILES = (*HASHED, MODEL_FILE)

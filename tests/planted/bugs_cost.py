@@ -123,31 +123,31 @@ def sampler_distance_not_paid(plant: Plant) -> None:
 )
 def convolved_noise_halved(plant: Plant) -> None:
     """Convolutions reach half of the width that was asked for."""
-    plant.wrap("convolution.reached")(lambda reached, std: reached(std) / 2)
+    plant.wrap("noise.reached")(lambda reached, std: reached(std) / 2)
 
 
 @bug("test_convolution::test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected")
 def one_level_only(plant: Plant) -> None:
     """Of the draws that are convolved, only the narrow one is made."""
-    plant.rewrite("noise", "multipliers(any_std)", "multipliers(any_std)[:1]")
+    plant.rewrite("noise._convolved_gaussian", "multipliers(any_std)", "multipliers(any_std)[:1]")
 
 
 @bug("test_multipliers_reach_the_width_and_stay_smooth")
 def levels_not_smooth(plant: Plant) -> None:
     """Convolved draws leave gaps that the proof of their smoothness does not allow."""
-    plant.set("convolution._SMOOTH", 0.3)
+    plant.set("noise._SMOOTH", 0.3)
 
 
 @bug("test_a_word_that_equals_a_boundary_is_continued")
 def ties_not_resolved(plant: Plant) -> None:
     """A word that equals a boundary is continued by zeros instead of further random bits."""
-    plant.wrap("convolution.GaussianTable.numbers")(lambda numbers, table, words, _: numbers(table, words, lambda: 0))
+    plant.wrap("noise.GaussianTable.numbers")(lambda numbers, table, words, _: numbers(table, words, lambda: 0))
 
 
 @bug("test_boundaries_below_a_word_are_counted_as_by_a_binary_search")
 def boundaries_compared_once(plant: Plant) -> None:
     """Of the boundaries that share the leading bits of a word only one is looked at."""
-    plant.rewrite("convolution.GaussianTable", "range(_COMPARED)", "range(1)")
+    plant.rewrite("noise.GaussianTable", "range(_COMPARED)", "range(1)")
 
 
 # Steps on samples.
@@ -185,7 +185,7 @@ def only_the_present_record(plant: Plant) -> None:
 def probabilities_not_rounded_up(plant: Plant) -> None:
     """Probabilities of one step are taken for exact."""
 
-    @plant.wrap("step_losses._normal_masses")
+    @plant.wrap("composition._normal_masses")
     def _(normal_masses: Any, places: Any) -> Any:
         masses, errors = normal_masses(places)
         return masses, np.zeros_like(errors)
@@ -195,7 +195,7 @@ def probabilities_not_rounded_up(plant: Plant) -> None:
 def losses_rounded_down(plant: Plant) -> None:
     """Losses between two points of the lattice go to the lower one."""
 
-    @plant.wrap("step_losses.lattice_losses")
+    @plant.wrap("composition.lattice_losses")
     def _(lattice_losses: Any, *arguments: Any) -> Any:
         right = lattice_losses(*arguments)
         return right and dataclasses.replace(right, first=right.first - 1)
@@ -205,7 +205,7 @@ def losses_rounded_down(plant: Plant) -> None:
 def misplaced_losses_not_raised(plant: Plant) -> None:
     """Losses are believed to be where they were looked for."""
 
-    @plant.wrap("step_losses.lattice_losses")
+    @plant.wrap("composition.lattice_losses")
     def _(lattice_losses: Any, *arguments: Any) -> Any:
         right = lattice_losses(*arguments)
         return right and dataclasses.replace(right, widened=0.0)

@@ -53,7 +53,7 @@ def confirmed_cost_given_back(plant: Plant) -> None:
 @bug("test_a_name_that_looks_like_another_is_not_registered_and_a_near_miss_is_named")
 def second_budget_under_a_lookalike(plant: Plant) -> None:
     """A data set can be registered again under a name that nobody tells from the first."""
-    plant.wrap("ledger_names.lookalike")(lambda *_: None)
+    plant.wrap("accounts.lookalike")(lambda *_: None)
 
 
 @bug("test_tables_of_another_schema_in_the_search_path_do_not_stand_in")

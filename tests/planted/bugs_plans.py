@@ -92,7 +92,7 @@ def threshold_one_record_too_low(plant: Plant) -> None:
 @bug("test_rates_are_rounded_up_to_what_a_word_can_realise")
 def rate_rounded_down(plant: Plant) -> None:
     """Steps are paid for a sampling probability below the one that is drawn."""
-    plant.rewrite("step_plan", "math.ceil(any_rate * RATES)", "max(int(any_rate * RATES), 1)")
+    plant.rewrite("gradient_plan", "math.ceil(any_rate * RATES)", "max(int(any_rate * RATES), 1)")
 
 
 @bug("test_questions_are_paid_from_the_same_budget")
@@ -120,14 +120,14 @@ def units_of_many_records_sampled(plant: Plant) -> None:
 @bug("test_a_unit_more_moves_the_sums_by_at_most_the_stated_sensitivity")
 def units_paid_as_records(plant: Plant) -> None:
     """A unit with several records is paid for like one record."""
-    plant.wrap("sensitivity.GridBound.of_unit")(lambda _, bound, contributions: bound)
+    plant.wrap("grid.GridBound.of_unit")(lambda _, bound, contributions: bound)
 
 
 @bug("test_units::test_unusable_options_are_refused")
 def units_under_replace_one(plant: Plant) -> None:
     """Units are taken under replace-one, where the number of their records is no public knowledge."""
 
-    @plant.wrap("sensitivity.Budget.__post_init__")
+    @plant.wrap("plan.Budget.__post_init__")
     def _(check: Any, budget: Any) -> None:
         adjacency = budget.adjacency
         object.__setattr__(budget, "adjacency", type(adjacency)("add-remove"))
@@ -138,10 +138,10 @@ def units_under_replace_one(plant: Plant) -> None:
 @bug("test_plan_and_certificate_state_the_unit")
 def units_booked_as_records(plant: Plant) -> None:
     """Plan and ledger speak of records where several of them belong together."""
-    plant.wrap("sensitivity.unit_text")(lambda _, unit, column, contributions: unit)
+    plant.wrap("events.unit_text")(lambda _, unit, column, contributions: unit)
 
 
 @bug("test_a_release_of_records_cannot_pass_for_one_of_units")
 def records_booked_as_units(plant: Plant) -> None:
     """A run of records may claim the words for a unit column."""
-    plant.wrap("sensitivity.check_unit")(lambda check, unit, contributions: check(unit, contributions or 1))
+    plant.wrap("events.check_unit")(lambda check, unit, contributions: check(unit, contributions or 1))

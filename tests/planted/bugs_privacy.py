@@ -233,7 +233,7 @@ def rows_refused_too_early(plant: Plant) -> None:
 )
 def sensitivity_of_the_wrong_adjacency(plant: Plant) -> None:
     """A replaced record is paid for like an added one."""
-    plant.wrap("sensitivity.GridBound.sensitivity_squared")(lambda _, bound, adjacency: bound.units**2)
+    plant.wrap("grid.GridBound.sensitivity_squared")(lambda _, bound, adjacency: bound.units**2)
 
 
 @bug(
@@ -242,7 +242,7 @@ def sensitivity_of_the_wrong_adjacency(plant: Plant) -> None:
 )
 def signed_taken_for_nonnegative(plant: Plant) -> None:
     """The sensitivity of vectors with negative coordinates is that of vectors without."""
-    plant.wrap("sensitivity.GridBound.sensitivity_squared")(
+    plant.wrap("grid.GridBound.sensitivity_squared")(
         lambda squared, bound, adjacency: squared(dataclasses.replace(bound, nonnegative=True), adjacency)
     )
 
@@ -250,7 +250,7 @@ def signed_taken_for_nonnegative(plant: Plant) -> None:
 @bug("test_the_sensitivity_in_grid_units_is_rounded_up")
 def sensitivity_rounded_down(plant: Plant) -> None:
     """The sensitivity in whole grid units is below the exact one."""
-    plant.wrap("sensitivity.GridBound.sensitivity")(
+    plant.wrap("grid.GridBound.sensitivity")(
         lambda _, bound, adjacency: math.isqrt(bound.sensitivity_squared(adjacency))
     )
 

@@ -9,7 +9,6 @@ SEAMS = {
     "accounting": "noisegate.privacy.accounting",
     "certificate": "noisegate.privacy.certificate",
     "composition": "noisegate.privacy.composition",
-    "convolution": "noisegate.privacy.convolution",
     "discovery_plan": "noisegate.privacy.discovery_plan",
     "events": "noisegate.privacy.events",
     "gradient_plan": "noisegate.privacy.gradient_plan",
@@ -18,13 +17,9 @@ SEAMS = {
     "noise": "noisegate.privacy.noise",
     "plan": "noisegate.privacy.plan",
     "release": "noisegate.privacy.release",
-    "sensitivity": "noisegate.privacy.sensitivity",
-    "step_plan": "noisegate.privacy.step_plan",
-    "step_losses": "noisegate.privacy.step_losses",
     # The ledger.
     "accounts": "noisegate.ledger.accounts",
     "ledger": "noisegate.ledger.ledger",
-    "ledger_names": "noisegate.ledger.names",
     "ledger_tables": "noisegate.ledger.tables",
     # Private records.
     "csv_file": "noisegate.data.tables.csv_file",

@@ -57,16 +57,17 @@ def test_a_bug_whose_target_is_gone_is_an_error_and_not_a_success(seam):
 @pytest.mark.parametrize(("old", "times"), [("no_such_name", 0), ("self.nonnegative", 2), ("pass", 0)])
 def test_a_rewrite_that_does_not_fit_exactly_once_is_an_error(old, times):
     with Plant() as plant, pytest.raises(CannotPlantError, match=f"{times} times, not once"):
-        plant.rewrite("sensitivity", old, "0")
+        plant.rewrite("grid.GridBound", old, "0")
 
 
 def test_layout_and_names_do_not_matter_to_a_rewrite():
-    from noisegate.privacy.sensitivity import Adjacency, GridBound
+    from noisegate.privacy.events import Adjacency
+    from noisegate.privacy.grid import GridBound
 
     bound = GridBound(units=3, nonnegative=True)
     assert bound.sensitivity(Adjacency.REPLACE_ONE) == 5
     with Plant() as plant:
-        plant.rewrite("sensitivity", "any_root if (any_root*any_root)==any_square  else any_root + 1", "-any_root")
+        plant.rewrite("grid.GridBound", "any_root if (any_root*any_root)==any_square  else any_root + 1", "-any_root")
         assert bound.sensitivity(Adjacency.REPLACE_ONE) == -4
     assert bound.sensitivity(Adjacency.REPLACE_ONE) == 5
 
@@ -87,7 +88,7 @@ def test_a_wrapped_function_is_wrong_wherever_it_was_imported_before():
         ("harmless", "MISSED tests/privacy/test_bounded.py"),
         ("found-by-half", "MISSED tests/privacy/test_gaussian.py"),
         ("broken", "BROKEN tests/privacy/test_bounded.py.* AttributeError"),
-        ("gone", "cannot be planted: sensitivity.NoSuchClass"),
+        ("gone", "cannot be planted: grid.NoSuchClass"),
     ],
 )
 def test_what_finds_nothing_is_not_taken_for_found(name, message):

@@ -11,10 +11,16 @@ from dp_accounting.pld import PLDAccountant
 
 from noisegate.errors import CalibrationError
 from noisegate.privacy import accounting
-from noisegate.privacy.convolution import WIDTH, multipliers
-from noisegate.privacy.events import BatchGaussianEvent, EventError, GaussianEvent, SampledGaussianEvent, Sampler
+from noisegate.privacy.events import (
+    Adjacency,
+    BatchGaussianEvent,
+    EventError,
+    GaussianEvent,
+    SampledGaussianEvent,
+    Sampler,
+)
+from noisegate.privacy.noise import WIDTH, multipliers
 from noisegate.privacy.plan import Budget, Plan, Query
-from noisegate.privacy.sensitivity import Adjacency
 
 SENSITIVITY = 2**22
 

@@ -3,7 +3,7 @@
 import pytest
 
 from noisegate.errors import OptionError
-from noisegate.privacy.sensitivity import Adjacency
+from noisegate.privacy.events import Adjacency
 
 
 @pytest.mark.parametrize("relation", list(Adjacency))

@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
-from noisegate.privacy.grid import UNITS
-from noisegate.privacy.sensitivity import Adjacency, GridBound
+from noisegate.privacy.events import Adjacency
+from noisegate.privacy.grid import UNITS, GridBound
 
 UNIT = 5
 

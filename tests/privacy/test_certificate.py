@@ -11,9 +11,8 @@ from noisegate import __version__
 from noisegate.errors import ModelError, UserError
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, canonical_json, render
-from noisegate.privacy.events import GaussianEvent, SampledGaussianEvent, Sampler
+from noisegate.privacy.events import Adjacency, GaussianEvent, SampledGaussianEvent, Sampler
 from noisegate.privacy.release import read_certificate
-from noisegate.privacy.sensitivity import Adjacency
 
 EVENTS = (
     GaussianEvent(name="a", sensitivity=1000, noise_std=4000.0, coordinates=5, sampler=Sampler.DISCRETE_GAUSSIAN),

@@ -12,9 +12,8 @@ import pytest
 from scipy import stats
 
 from noisegate.errors import CalibrationError
-from noisegate.privacy.convolution import NARROWEST, WIDTH, gaussian_table, multipliers, reached
 from noisegate.privacy.events import Sampler
-from noisegate.privacy.noise import add_noise
+from noisegate.privacy.noise import NARROWEST, WIDTH, add_noise, gaussian_table, multipliers, reached
 
 CHANCE = 1e-9
 REACH = 20 * WIDTH

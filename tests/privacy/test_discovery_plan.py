@@ -8,8 +8,8 @@ import pytest
 from noisegate.errors import CalibrationError, ModelError, OptionError
 from noisegate.privacy import accounting
 from noisegate.privacy.discovery_plan import RECORD, DiscoveryPlan, check_events, plan_discovery
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
-from noisegate.privacy.sensitivity import Adjacency
 
 SHAPES = [([106] * 5, 7), ([514], 0), ([], 1), ([106, 1001], 1)]
 

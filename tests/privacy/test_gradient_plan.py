@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from noisegate.errors import CalibrationError, OptionError
-from noisegate.privacy import accounting, step_plan
+from noisegate.privacy import accounting, gradient_plan
 from noisegate.privacy.accounting import sampler_slack
-from noisegate.privacy.convolution import NARROWEST, reached
-from noisegate.privacy.events import SampledGaussianEvent, Sampler
+from noisegate.privacy.events import RECORD, Adjacency, SampledGaussianEvent, Sampler
 from noisegate.privacy.gradient_plan import RATES, GradientPlan
 from noisegate.privacy.grid import UNITS
+from noisegate.privacy.noise import NARROWEST, reached
 from noisegate.privacy.plan import Budget, Query
-from noisegate.privacy.sensitivity import RECORD, Adjacency
 
 
 def plan_of(**options):
@@ -82,7 +81,7 @@ def test_the_search_for_noise_stops_barely_beyond_the_root(root, ends):
         looks.append(noise)
         return math.copysign(ends, root - noise) if noise in (1.0, 10.0) and ends else math.log(root / noise)
 
-    found = step_plan._root(excess, 1.0, 10.0)
+    found = gradient_plan._root(excess, 1.0, 10.0)
     assert root <= found <= root * (1 + 1.1e-3)
     assert len(looks) <= (6 if not ends else 14)
 
@@ -151,7 +150,7 @@ def test_units_with_several_records_are_refused():
 
 
 def test_a_budget_that_no_noise_can_keep_is_refused_with_a_cure(monkeypatch):
-    monkeypatch.setattr(step_plan.accounting, "MAXIMUM_STD", 2.0 * UNITS)
+    monkeypatch.setattr(gradient_plan.accounting, "MAXIMUM_STD", 2.0 * UNITS)
     with pytest.raises(CalibrationError, match=r"epsilon=0\.01.*200 steps.*they cost epsilon=.* at least"):
         plan_of().calibrate(Budget(epsilon=0.01))
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from noisegate.errors import OptionError
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import BLOCK_LIMIT, RECORD_LIMIT, UNITS, Grid
-from noisegate.privacy.sensitivity import Adjacency
 
 DTYPES = (np.float32, np.float64)
 DIMS = (1, 2, 3, 17, 1000, 4096, 4097, 10_000)

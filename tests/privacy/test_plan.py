@@ -7,10 +7,9 @@ import pytest
 
 from noisegate.errors import CalibrationError, OptionError, UserError
 from noisegate.privacy.accounting import effective_multiplier
-from noisegate.privacy.events import Sampler
+from noisegate.privacy.events import Adjacency, Sampler
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
-from noisegate.privacy.sensitivity import Adjacency
 
 
 def question(name="q", share=1.0, **options):

@@ -9,9 +9,8 @@ from safetensors.numpy import load_file, save_file
 
 from noisegate.errors import ModelError
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import GaussianEvent, Sampler
+from noisegate.privacy.events import Adjacency, GaussianEvent, Sampler
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, array_hashes, release_arrays
-from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import Boolean, Schema
 
 SCHEMA = Schema((Boolean(name="ill"),), label=None)

@@ -11,6 +11,7 @@ from noisegate.ledger.ledger import Ledger
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import (
+    Adjacency,
     EventError,
     GaussianEvent,
     SampledGaussianEvent,
@@ -20,7 +21,6 @@ from noisegate.privacy.events import (
     event_to_json,
 )
 from noisegate.privacy.noise import noisy_counts_above
-from noisegate.privacy.sensitivity import Adjacency
 
 WEIGHT = 4096
 

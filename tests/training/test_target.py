@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.release import Release
-from noisegate.privacy.sensitivity import Adjacency
 from noisegate.training.target import read_target
 
 

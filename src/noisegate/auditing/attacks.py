@@ -24,11 +24,10 @@ from noisegate.errors import OptionError
 from noisegate.methods.method import Method
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Event
+from noisegate.privacy.events import Adjacency, Event
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
-from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.decode import decode
 

@@ -17,8 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.privacy import accounting
-from noisegate.privacy.events import Event, GaussianEvent, Sampler, ThresholdedGaussianEvent, ZeroConcentratedEvent
-from noisegate.privacy.sensitivity import Adjacency
+from noisegate.privacy.events import (
+    Adjacency,
+    Event,
+    GaussianEvent,
+    Sampler,
+    ThresholdedGaussianEvent,
+    ZeroConcentratedEvent,
+)
 
 # Where the trade-off of an attacker's errors is compared with that of the events.
 _DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.3)

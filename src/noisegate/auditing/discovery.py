@@ -20,8 +20,8 @@ from noisegate.errors import OptionError
 from noisegate.gate.queries.discovery import Discovery, SchemaGate
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.discovery_plan import RECORD
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
-from noisegate.privacy.sensitivity import Adjacency
 
 DISCOVERY = "discover"
 KINDS = {"age": "integer", "dose": "continuous", "ward": "categorical", "drug": "categorical"}

@@ -17,10 +17,9 @@ from noisegate.auditing.report import AuditReport
 from noisegate.auditing.watched import Vector
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, canonical_json
-from noisegate.privacy.events import Event, GaussianEvent, SampledGaussianEvent, Sampler
+from noisegate.privacy.events import Adjacency, Event, GaussianEvent, SampledGaussianEvent, Sampler
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 from noisegate.privacy.release import Release
-from noisegate.privacy.sensitivity import Adjacency
 
 # A part of a record's vector that is shorter than this, over the noise, is no direction.
 _NOTHING = 1e-9

@@ -22,8 +22,8 @@ from noisegate.auditing.discovery import DISCOVERY, audit_discovery
 from noisegate.auditing.examples import example
 from noisegate.auditing.report import AuditReport
 from noisegate.errors import OptionError
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
-from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import Schema
 
 _ATTACKS = {PROJECTION: projected, ONE_RUN: one_run, SAMPLES: from_samples}

@@ -10,7 +10,7 @@ import numpy as np
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
 from noisegate.gate.execution import made_up_records
-from noisegate.privacy.sensitivity import Adjacency
+from noisegate.privacy.events import Adjacency
 from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.decode import decode
 

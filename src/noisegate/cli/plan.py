@@ -34,7 +34,7 @@ from noisegate.cli.image_options import (
     described_schema,
 )
 from noisegate.errors import OptionError
-from noisegate.privacy.sensitivity import RECORD, Adjacency, unit_text, used
+from noisegate.privacy.events import RECORD, Adjacency, unit_text, used
 
 if TYPE_CHECKING:
     from noisegate.features.error_bounds import ErrorBound

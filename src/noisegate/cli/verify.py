@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from noisegate.cli.arguments import Json
 from noisegate.cli.console import OUT, print_json
-from noisegate.privacy.sensitivity import used
+from noisegate.privacy.events import used
 
 
 def verify_command(

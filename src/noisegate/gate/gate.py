@@ -25,12 +25,11 @@ from noisegate.gate.session import Access, Reservation, check_public_records, le
 from noisegate.gate.sums import Engine, LocalEngine, Progress
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.gradient_plan import BatchPlan, GradientPlan
+from noisegate.privacy.events import RECORD, Adjacency, unit_text
+from noisegate.privacy.gradient_plan import BatchPlan, CalibratedStepPlan, GradientPlan, StepPlan
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget, CalibratedPlan
 from noisegate.privacy.release import Release
-from noisegate.privacy.sensitivity import RECORD, Adjacency, unit_text
-from noisegate.privacy.step_plan import CalibratedStepPlan, StepPlan
 from noisegate.schema import Schema
 from noisegate.schema_certificate import KEY, check_fits, stated
 

@@ -36,10 +36,9 @@ from noisegate.gate.sums import Engine, Progress
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import GaussianEvent, SampledGaussianEvent, ThresholdedGaussianEvent
+from noisegate.privacy.events import Adjacency, GaussianEvent, SampledGaussianEvent, ThresholdedGaussianEvent
 from noisegate.privacy.plan import PricedPlan
 from noisegate.privacy.release import Release, array_hashes, release_arrays
-from noisegate.privacy.sensitivity import Adjacency
 
 Values = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -28,7 +28,7 @@ class Row:
     Attributes:
         sequence: 1, 2, 3, … without gaps over the whole ledger.
         time: When it was written, UTC, ISO 8601.
-        kind: What happened; see `ledger_accounts.Kind`.
+        kind: What happened; see `accounts.Kind`.
         dataset: The data set it is about.
         reservation: The reservation it is about, or None.
         payload: Canonical JSON of what belongs to the kind.

@@ -6,7 +6,7 @@ reservation that was not confirmed can be voided, by whomever: its run has drawn
 figures are computed from the events each time, never from stored or added numbers.
 
 Opening a ledger costs nothing until the first method is called; SQLAlchemy is imported then. Each method reads the
-whole ledger and checks its chain (`ledger_chain`) before it believes a row.
+whole ledger and checks its chain (`chain`) before it believes a row.
 """
 
 from __future__ import annotations
@@ -22,12 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import BudgetRefusedError, LedgerError, LedgerWarning, OptionError
 from noisegate.ledger import accounts
-from noisegate.ledger.accounts import Account, Book, Cap, Entry, Kind, Stage, text_option
+from noisegate.ledger.accounts import Account, Book, Cap, Entry, Kind, Stage, lookalike, mixed_scripts, text_option
 from noisegate.ledger.chain import next_row, verify_chain
 from noisegate.ledger.location import locate
-from noisegate.ledger.names import lookalike, mixed_scripts
-from noisegate.privacy.events import Event
-from noisegate.privacy.sensitivity import Adjacency
+from noisegate.privacy.events import Adjacency, Event
 
 if TYPE_CHECKING:
     from noisegate.ledger.tables import Store, Transaction

@@ -13,9 +13,9 @@ from noisegate.features.feature_map import FeatureMap
 from noisegate.features.labels import Counts
 from noisegate.methods.images import chosen_activations, read_shape
 from noisegate.methods.method import Method
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 from noisegate.privacy.release import Release
-from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import ImageSize, Names, Seed, Share, settings

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from noisegate.errors import OptionError
 from noisegate.methods.method import Method
-from noisegate.privacy.gradient_plan import CalibratedGradientPlan
+from noisegate.privacy.gradient_plan import CalibratedGradientPlan, StepPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
-from noisegate.privacy.step_plan import StepPlan
 from noisegate.schema import Schema
 from noisegate.training.checkpoint import Checkpoint, Resumable, check_finite
 

@@ -31,10 +31,15 @@ from safetensors import SafetensorError
 from noisegate._version import __version__
 from noisegate.errors import ModelError
 from noisegate.privacy.certificate import Certificate, headline, render
-from noisegate.privacy.events import BatchGaussianEvent, GaussianEvent, SampledGaussianEvent, ZeroConcentratedEvent
-from noisegate.privacy.grid import UNITS
+from noisegate.privacy.events import (
+    Adjacency,
+    BatchGaussianEvent,
+    GaussianEvent,
+    SampledGaussianEvent,
+    ZeroConcentratedEvent,
+)
+from noisegate.privacy.grid import UNITS, GridBound
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, read_arrays, read_json
-from noisegate.privacy.sensitivity import Adjacency, GridBound
 from noisegate.schema_certificate import check_stated
 
 FORMAT = 1

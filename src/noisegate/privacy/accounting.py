@@ -40,6 +40,7 @@ from functools import lru_cache
 
 from noisegate.errors import CalibrationError
 from noisegate.privacy.events import (
+    Adjacency,
     BatchGaussianEvent,
     Event,
     GaussianEvent,
@@ -48,7 +49,6 @@ from noisegate.privacy.events import (
     ThresholdedGaussianEvent,
     ZeroConcentratedEvent,
 )
-from noisegate.privacy.sensitivity import Adjacency
 
 # Variance, in squared grid units, given up in the proof that the discrete Gaussian is post-processing of a continuous
 # one.
@@ -203,7 +203,7 @@ def _norms(events: Sequence[SampledGaussianEvent], adjacency: Adjacency) -> list
 def _sampled_epsilon(mu: float, events: tuple[SampledGaussianEvent, ...], delta: float, adjacency: Adjacency) -> float:
     """Returns ε of samples and a Gaussian mechanism; takes up to a second, and NumPy, which other events do without."""
     from noisegate.privacy import composition
-    from noisegate.privacy.step_losses import Pair, Steps
+    from noisegate.privacy.composition import Pair, Steps
 
     if delta < composition.LEAST_DELTA:
         raise CalibrationError(

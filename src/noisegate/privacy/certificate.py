@@ -13,16 +13,19 @@ from noisegate._version import __version__
 from noisegate.errors import ModelError, UserError
 from noisegate.privacy import accounting
 from noisegate.privacy.events import (
+    Adjacency,
     BatchGaussianEvent,
     Event,
     SampledGaussianEvent,
     Sampler,
     ThresholdedGaussianEvent,
     ZeroConcentratedEvent,
+    check_unit,
     event_to_json,
     events_from_json,
+    several,
+    used,
 )
-from noisegate.privacy.sensitivity import Adjacency, check_unit, several, used
 
 FORMAT = 1
 # There is no way to seed private noise in this library, so this is a constant.

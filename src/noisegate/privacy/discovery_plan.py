@@ -14,10 +14,9 @@ from statistics import NormalDist
 
 from noisegate.errors import CalibrationError, ModelError, OptionError
 from noisegate.privacy import accounting
-from noisegate.privacy.events import Event, GaussianEvent, Sampler, ThresholdedGaussianEvent
-from noisegate.privacy.grid import RECORD_LIMIT
+from noisegate.privacy.events import Adjacency, Event, GaussianEvent, Sampler, ThresholdedGaussianEvent
+from noisegate.privacy.grid import RECORD_LIMIT, GridBound
 from noisegate.privacy.plan import Budget, PricedPlan
-from noisegate.privacy.sensitivity import Adjacency, GridBound
 
 RECORD = 4096
 """What one record adds to a cell, in grid units: fine enough for the noise of the largest ε."""

@@ -1,4 +1,8 @@
-"""What was run: the vocabulary of private events. How an event is analysed is the business of `accounting`.
+"""The vocabulary of guarantees: what neighbours are, whose records belong together, and what was run.
+
+A *unit column* says whose record each one is. Neighbours then differ by all records of one unit, and of each unit at
+most `contributions` records are used, so that the sum over them has a bounded norm (docs/guarantees.md, G-14). How an
+event is analysed is the business of `accounting`.
 
 Rules for this file: an event class, its fields and their meaning are never changed or removed, since ledgers and
 certificates hold them; a new mechanism is a new class.
@@ -13,7 +17,131 @@ from dataclasses import fields as dataclass_fields
 from enum import Enum
 from typing import Any
 
-from noisegate.errors import UserError
+from noisegate.errors import OptionError, UserError
+
+RECORD = "record"
+_SEVERAL = "all records of one"
+MOST_CONTRIBUTIONS = 1000
+
+
+class Adjacency(Enum):
+    """The neighbouring relation of a guarantee. Closed: a new relation needs a new proof.
+
+    ADD_REMOVE
+        Neighbours differ by one record that is present in one of them only. The number of records is private.
+        The default.
+    REPLACE_ONE
+        Neighbours have the same, public, number of records and differ in one of them. Use it to compare with the
+        papers, which state their results for it.
+
+    Examples:
+        >>> from noisegate import Adjacency
+        >>> from noisegate.privacy.grid import Grid
+        >>> bound = Grid(norm=1.0).bound  # signed vectors
+        >>> {each.value: bound.sensitivity(each) / bound.units for each in Adjacency}
+        {'add-remove': 1.0, 'replace-one': 2.0}
+    """
+
+    ADD_REMOVE = "add-remove"
+    REPLACE_ONE = "replace-one"
+
+    @classmethod
+    def parse(cls, value: Adjacency | str) -> Adjacency:
+        """Returns the relation named by `value`.
+
+        Raises:
+            OptionError: if there is no such relation.
+        """
+        try:
+            return cls(value)
+        except ValueError:
+            names = ", ".join(repr(member.value) for member in cls)
+            raise OptionError(f"adjacency={value!r} is not known; choose one of {names}.") from None
+
+    def sentence(self, more: str = "exactly one record") -> str:
+        """Returns the relation in plain words, for certificates and reports.
+
+        Args:
+            more: What one of two neighbours has more; only for add-remove.
+        """
+        if self is Adjacency.ADD_REMOVE:
+            return f"two data sets are neighbours when one of them has {more} more; the number of records is private"
+        return "two data sets are neighbours when they have the same public number of records and differ in one of them"
+
+
+def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
+    """Returns the privacy unit in the words of plan, ledger and certificate.
+
+    It does not name `contributions`: what neighbours are, and so which costs may be added up, does not depend on it.
+
+    Args:
+        unit: What one record stands for.
+        column: The unit column, or None when every record is a unit.
+        contributions: How many records of a unit are used at most, or None.
+
+    Raises:
+        OptionError: if only one of column and contributions is given, or one of them is unusable.
+    """
+    if column is None and contributions is None:
+        return unit
+    if column is None or contributions is None:
+        raise OptionError(
+            f"unit_column={column!r} and contributions={contributions!r} go together: give the column that says whose "
+            "record each one is, and how many records of a unit are used at most; or neither."
+        )
+    if not isinstance(column, str) or not column.strip() or not column.isprintable():
+        raise OptionError(f"unit_column={column!r} must be the name of a column of the data.")
+    if unit != RECORD:
+        raise OptionError(
+            f"unit={unit!r} says what one record stands for, unit_column={column!r} that several belong together; "
+            "give one of the two."
+        )
+    return f"{_SEVERAL} {column.strip()}"
+
+
+def check_unit(unit: str, contributions: int | None) -> None:
+    """Checks the words for a privacy unit: a run that bounds no unit's records must not claim to protect them all.
+
+    A ledger tells costs of units from costs of records by these words only.
+
+    Raises:
+        OptionError: if the words are those of a unit column, but no limit on its records is given; or are no line of
+            text.
+    """
+    if not isinstance(unit, str) or not unit.strip() or not unit.isprintable():
+        raise OptionError(f"unit={unit!r} must say in one line what one record stands for, such as 'patient'.")
+    if contributions is None and several(unit):
+        raise OptionError(
+            f"unit={unit!r} is what a run with a unit column says, and here every record is a unit of its own; give "
+            "unit_column and contributions (--unit-column, --contributions) where a run takes them, or say what one "
+            "record stands for."
+        )
+
+
+def several(unit: str) -> bool:
+    """Returns whether the words for a privacy unit say that several records belong together."""
+    return " ".join(unit.split()).casefold().startswith(_SEVERAL)
+
+
+def check_contributions(contributions: int | None) -> None:
+    """Checks a limit on the records of a unit; None is none.
+
+    Raises:
+        OptionError: if it is no whole number from 1 to 1000.
+    """
+    if contributions is None:
+        return
+    whole = isinstance(contributions, int) and not isinstance(contributions, bool)
+    if not whole or not 1 <= contributions <= MOST_CONTRIBUTIONS:
+        raise OptionError(
+            f"contributions={contributions!r} must be a whole number from 1 to {MOST_CONTRIBUTIONS}; noise grows in "
+            "proportion to it, so choose what most units have."
+        )
+
+
+def used(unit: str, contributions: int | None) -> str:
+    """Returns the unit with what is used of it: what one vector of the sums stands for."""
+    return unit if contributions is None else f"{unit}, at most {contributions} used"
 
 
 class Sampler(Enum):

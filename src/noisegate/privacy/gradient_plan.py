@@ -1,15 +1,320 @@
-"""Gradients and vectors of whole samples, before data: what may be asked in steps, and with what sensitivity."""
+"""Queries in steps before data: how many, on how large samples, with how much noise; calibrated before any is taken.
+
+A `StepPlan` is what a method wants; `StepPlan.calibrate(budget)` gives a `CalibratedStepPlan`, the only thing that the
+gate takes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-from noisegate.errors import OptionError
-from noisegate.privacy.events import BatchGaussianEvent, SampledGaussianEvent, Sampler
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import CalibrationError, OptionError
+from noisegate.privacy import accounting
+from noisegate.privacy.events import Adjacency, BatchGaussianEvent, Event, SampledGaussianEvent, Sampler
 from noisegate.privacy.grid import UNITS, Grid
-from noisegate.privacy.step_plan import RATES, CalibratedStepPlan, StepPlan, unpacked
+from noisegate.privacy.noise import CONVOLVED_UP_TO, NARROWEST, reached
+from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, PlannedRelease, PricedPlan, Query
 
-__all__ = ["FACTOR_UNITS", "RATES", "BatchPlan", "CalibratedGradientPlan", "GradientPlan", "unpacked"]
+RATES = 2**32
+"""Rates are multiples of one over this, so that a 32-bit random word realises them exactly (G-19)."""
+
+_MOST_STEPS = 1_000_000
+# Part of ε that calibration may leave unused; the pessimistic estimate gives away as much.
+_GIVEN_AWAY = 5e-4
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepPlan(ABC):
+    """Noisy vectors over samples of the records, step after step, before any budget is fixed.
+
+    Attributes:
+        name: What the event and the final parameters are called.
+        steps: How many steps are paid for.
+        rate: Poisson sampling probability per step, rounded up to a multiple of 2⁻³².
+        norm: L2 norm that is clipped to.
+        parameters: Shape of each array that a step returns.
+        trained: Shape of what is trained on them and released, in the order in which it is packed; None where that is
+            the parameters.
+        queries: Ordinary queries at the same gate; the budget covers both together.
+        share: Part of the budget for the steps, beside the shares of the queries.
+    """
+
+    name: str
+    steps: int
+    rate: float
+    norm: float
+    parameters: Mapping[str, tuple[int, ...]]
+    trained: Mapping[str, tuple[int, ...]] | None = None
+    queries: tuple[Query, ...] = ()
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or not 1 <= self.steps <= _MOST_STEPS:
+            raise OptionError(f"steps={self.steps!r} must be a whole number from 1 to {_MOST_STEPS}.")
+        for name, value, high in (("rate", self.rate, 1.0), ("norm", self.norm, 1e30), ("share", self.share, 1e30)):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= high:
+                raise OptionError(f"{name}={value!r} of gradients must be a number above 0 and at most {high:g}.")
+        if any(query.name == self.name for query in self.queries):
+            raise OptionError(f"a query and the gradients are both called {self.name!r}; rename one of them.")
+        for option in ("parameters", "trained"):
+            shapes = getattr(self, option)
+            if shapes is None:
+                continue
+            if not shapes or any(size < 1 for shape in shapes.values() for size in shape):
+                raise OptionError(f"{option}={dict(shapes)!r}: at least one, and no size below 1.")
+            object.__setattr__(self, option, {name: tuple(shape) for name, shape in shapes.items()})
+        object.__setattr__(self, "rate", math.ceil(self.rate * RATES) / RATES)
+
+    @abstractmethod
+    def event(self, noise_std: float, sampler: Sampler) -> SampledGaussianEvent:
+        """Returns the private event that all steps together are, with noise of so many grid units."""
+
+    @property
+    def count(self) -> int:
+        """How many numbers a step returns."""
+        return sum(math.prod(shape) for shape in self.parameters.values())
+
+    @property
+    def released(self) -> Mapping[str, tuple[int, ...]]:
+        """Shape of each array that is released in the end."""
+        return self.parameters if self.trained is None else self.trained
+
+    @property
+    def grid(self) -> Grid:
+        """Where vectors are clipped and rounded."""
+        return Grid(norm=self.norm)
+
+    @property
+    def scale(self) -> float:
+        """Grid units per unit of what a step returns."""
+        return self.grid.scale
+
+    def check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Checks what is to be released.
+
+        Raises:
+            OptionError: if names or shapes are others than planned.
+        """
+        if dict(shapes) != dict(self.released):
+            raise OptionError(f"what was trained has shapes {dict(shapes)}, the plan has {dict(self.released)}.")
+
+    def pack(self, arrays: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
+        """Returns what was trained as one column, (numbers, 1).
+
+        Raises:
+            OptionError: if names or shapes are others than planned.
+        """
+        self.check({name: tuple(array.shape) for name, array in arrays.items()})
+        return np.concatenate([np.asarray(arrays[name], np.float64).reshape(-1, 1) for name in self.released])
+
+    def unpack(self, values: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.float32]]:
+        """Returns the numbers of a step, (count,), array by array, as float32."""
+        return unpacked(values, self.parameters)
+
+    def calibrate(self, budget: Budget) -> CalibratedStepPlan:
+        """Returns the plan with about the least noise that keeps `budget`.
+
+        Raises:
+            OptionError: if a unit of `budget` may have several records, for which no bound is proved on samples.
+            CalibrationError: if no noise can give the guarantee.
+        """
+        if budget.contributions is not None and budget.contributions > 1:
+            raise OptionError(
+                f"contributions={budget.contributions}: records of one unit are sampled one by one, for which no bound "
+                "is proved. Use contributions=1, or a method that sums over all records, such as merf."
+            )
+        part = self.share / math.fsum([self.share, *(query.share for query in self.queries)])
+        releases = _queries(self.queries, budget, 1 - part) if self.queries else ()
+        exact = budget.epsilon > CONVOLVED_UP_TO
+        asked = Sampler.DISCRETE_GAUSSIAN if exact else Sampler.CONVOLVED_GAUSSIAN
+        others = tuple(release.event for release in releases)
+        return CalibratedStepPlan(
+            plan=self, budget=budget, releases=releases, event=_least_noise(self, budget, others, asked)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibratedStepPlan(PricedPlan):
+    """Steps, and maybe queries, with noise that together cost at most `budget`. Made by `StepPlan.calibrate`.
+
+    Attributes:
+        plan: What was asked for.
+        budget: The guarantee.
+        releases: The queries with their noise.
+        event: The private event that all steps together are.
+    """
+
+    plan: StepPlan
+    releases: tuple[PlannedRelease, ...]
+    event: SampledGaussianEvent
+
+    def __post_init__(self) -> None:
+        event, plan = self.event, self.plan
+        if event != plan.event(event.noise_std, event.sampler):
+            raise CalibrationError(f"event {event.name!r} is not that of its plan; make plans with calibrate().")
+        if [release.query for release in self.releases] != list(plan.queries):
+            raise CalibrationError("the calibrated queries are not those of the plan; make plans with calibrate().")
+        for release in self.releases:
+            if release.sensitivity < release.query.sensitivity(self.budget):
+                raise CalibrationError(f"query {release.query.name!r} states too small a sensitivity.")
+        super().__post_init__()
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What will be run, for the ledger and the certificate."""
+        return (*(release.event for release in self.releases), self.event)
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Noise standard deviation of a step over its sensitivity."""
+        return self.event.noise_multiplier
+
+    @property
+    def noise_std_natural(self) -> float:
+        """Standard deviation of the noise on each coordinate of a step's sum, in its own units."""
+        return self.event.noise_std / self.plan.scale
+
+    def release(self, name: str) -> PlannedRelease:
+        """Returns the planned release of the query called `name`."""
+        return next(release for release in self.releases if release.query.name == name)
+
+    @property
+    def coordinates(self) -> int:
+        """How many numbers will be released, at most."""
+        trained = sum(math.prod(shape) for shape in self.plan.released.values())
+        return trained + sum(release.query.coordinates for release in self.releases)
+
+    def describe(self, records: int | None) -> dict[str, Any]:
+        """Returns the plan as a JSON object; `records` is a public guess of their number."""
+        batch = None if records is None else self.plan.rate * records
+        # The norm of the whole noise beside the norm that no mean gradient, or no vector of a whole sample, exceeds.
+        shards = self.event.shards if isinstance(self.event, BatchGaussianEvent) else None
+        parts = batch if shards is None else 0.5
+        loss = None if parts is None else self.noise_multiplier * math.sqrt(self.plan.count) / parts
+        if batch is not None and shards is not None:
+            batch /= shards
+        return {
+            **self._guarantee(),
+            "steps": self.plan.steps,
+            "rate": self.plan.rate,
+            **({} if shards is None else {"shards": shards}),
+            "records_a_step": batch,
+            "clipping_norm": self.plan.norm,
+            "parameters": self.plan.count,
+            "noise_multiplier": self.noise_multiplier,
+            "noise_std": self.noise_std_natural,
+            "noise_norm_over_clipping_norm": loss,
+            "sampler": self.event.sampler.value,
+            "releases": [release.describe(records) for release in self.releases],
+        }
+
+
+def unpacked(
+    values: npt.NDArray[np.float64], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, npt.NDArray[np.float32]]:
+    """Returns arrays of these shapes from numbers that stand one after the other, as float32."""
+    ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
+    parts = np.split(values.reshape(-1).astype(np.float32), ends[:-1])
+    return {name: part.reshape(shapes[name]) for name, part in zip(shapes, parts, strict=True)}
+
+
+def _queries(queries: tuple[Query, ...], budget: Budget, part: float) -> tuple[PlannedRelease, ...]:
+    """Returns queries with the noise that they need for `part` of the budget, measured in Gaussian-DP μ²."""
+    mu = accounting.mu_for(budget.epsilon, budget.delta) * math.sqrt(part)
+    smaller = Budget(
+        epsilon=max(accounting.gaussian_epsilon(mu, budget.delta), 0.01), delta=budget.delta, adjacency=budget.adjacency
+    )
+    calibrated: CalibratedPlan = Plan(queries=queries).calibrate(replace(smaller, unit=budget.unit))
+    return calibrated.releases
+
+
+def _least_noise(plan: StepPlan, budget: Budget, others: tuple[Event, ...], sampler: Sampler) -> SampledGaussianEvent:
+    """Returns the event with about the least noise that costs, with `others`, at most ε.
+
+    What is returned was priced, and is priced again when the plan is made: the search may be as rough as it likes.
+
+    Raises:
+        CalibrationError: if no noise is enough; the message says what would be.
+    """
+    narrowest = float(NARROWEST) if sampler is Sampler.CONVOLVED_GAUSSIAN else accounting.MINIMUM_STD
+    widest = accounting.MAXIMUM_STD / 2
+
+    def excess(noise: float) -> float:
+        spent = accounting.epsilon((*others, _event(plan, noise, sampler)), budget.delta, budget.adjacency)
+        return math.log(spent / budget.epsilon) if spent > 0 else -math.inf
+
+    guess = min(max(_guess(plan, budget), narrowest), widest)
+    low, high, step = guess, guess, 1.3
+    while excess(high) > 0:
+        if high >= widest:
+            raise CalibrationError(_too_little(plan, budget, others, _event(plan, widest, sampler)))
+        low, high, step = high, min(high * step, widest), step * step
+    while low == high or excess(low) <= 0:
+        if low <= narrowest:
+            return _event(plan, low, sampler)
+        low, high, step = max(low / step, narrowest), low, step * step
+    return _event(plan, _root(excess, low, high), sampler)
+
+
+def _root(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Returns where a function that falls from above zero at `low` to at most zero at `high` is barely below zero.
+
+    Regula falsi on logarithms, on which ε is nearly a straight line in the noise.
+    """
+    above, below = excess(low), excess(high)
+    for _ in range(100):
+        if below > -_GIVEN_AWAY or high <= low * (1 + 1e-3):
+            break
+        finite = math.isfinite(above) and math.isfinite(below)
+        # A little beyond the crossing, so that the end that is kept moves.
+        place = min(above / (above - below) + _GIVEN_AWAY, 0.9) if finite else 0.5
+        middle = low * (high / low) ** place
+        found = excess(middle)
+        if found > 0:
+            low, above = middle, found
+        else:
+            high, below = middle, found
+    return high
+
+
+def _guess(plan: StepPlan, budget: Budget) -> float:
+    """Returns the noise, in grid units, that would do if losses added up to a normal distribution."""
+    mu = accounting.mu_for(budget.epsilon, budget.delta)
+    if budget.adjacency is Adjacency.REPLACE_ONE:
+        mu /= 2
+    event = plan.event(NARROWEST, Sampler.CONVOLVED_GAUSSIAN)
+    square = min(mu**2 / event.uses, 700.0)
+    return event.sensitivity / math.sqrt(math.log1p(math.expm1(square) / plan.rate**2))
+
+
+def _event(plan: StepPlan, noise: float, sampler: Sampler) -> SampledGaussianEvent:
+    return plan.event(reached(noise) if sampler is Sampler.CONVOLVED_GAUSSIAN else noise, sampler)
+
+
+def _too_little(plan: StepPlan, budget: Budget, others: tuple[Event, ...], quietest: SampledGaussianEvent) -> str:
+    """Returns what would work instead: the least ε for the steps, and the most steps for the ε."""
+
+    def cost(steps: int) -> float:
+        return accounting.epsilon((*others, replace(quietest, steps=steps)), budget.delta, budget.adjacency)
+
+    steps = plan.steps
+    while steps > 1 and cost(steps) > budget.epsilon:
+        steps //= 2
+    least = cost(plan.steps)
+    cure = f"; {steps} steps would do" if cost(steps) <= budget.epsilon else ""
+    floor = f"they cost epsilon={least * 1.01:.3g} at least{cure}" if math.isfinite(least) else f"raise delta{cure}"
+    return (
+        f"epsilon={budget.epsilon:g} at delta={budget.delta:g} is too little for {plan.steps} steps at rate "
+        f"{plan.rate:.3g}, whatever the noise: {floor}."
+    )
+
 
 CalibratedGradientPlan = CalibratedStepPlan
 

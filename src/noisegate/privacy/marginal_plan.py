@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 from noisegate.errors import OptionError
 from noisegate.privacy import accounting
-from noisegate.privacy.events import ZeroConcentratedEvent
+from noisegate.privacy.events import Adjacency, ZeroConcentratedEvent
 from noisegate.privacy.plan import Budget, PricedPlan
-from noisegate.privacy.sensitivity import Adjacency
 
 # Largest number of records, and of records that a model may stand for: float64 scores are analysed up to here.
 MOST_RECORDS = 2**28

@@ -14,11 +14,62 @@ from typing import Any, Protocol
 
 from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting
-from noisegate.privacy.convolution import reached
-from noisegate.privacy.events import Event, GaussianEvent, Sampler
+from noisegate.privacy.events import RECORD, Adjacency, Event, GaussianEvent, Sampler, check_contributions, check_unit
 from noisegate.privacy.grid import Grid
-from noisegate.privacy.noise import choose_samplers
-from noisegate.privacy.sensitivity import Budget as Budget
+from noisegate.privacy.noise import choose_samplers, reached
+
+MINIMUM_EPSILON, MAXIMUM_EPSILON = 0.01, 1000.0
+MINIMUM_DELTA = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """The guarantee that is asked for.
+
+    Attributes:
+        epsilon: In [0.01, 1000].
+        delta: In [1e-12, 0.5). Choose it well below one over the number of records.
+        adjacency: The neighbouring relation.
+        unit: What one record stands for, in the words of the certificate; or whose records belong together.
+        contributions: How many records of one unit are used at most; None when every record is a unit.
+
+    Examples:
+        >>> from noisegate import Budget, DPMERF, Schema
+        >>> from noisegate.schema import Integer
+        >>> schema = Schema([Integer(name="age", lower=0, upper=99)])
+        >>> plan = DPMERF(frequencies=50).plan(schema, Budget(epsilon=1.0, delta=1e-6))
+        >>> plan.epsilon <= 1.0, round(plan.epsilon, 6), plan.coordinates
+        (True, 1.0, 101)
+    """
+
+    epsilon: float
+    delta: float = 1e-5
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    unit: str = RECORD
+    contributions: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, low, high in (
+            ("epsilon", self.epsilon, MINIMUM_EPSILON, MAXIMUM_EPSILON),
+            ("delta", self.delta, MINIMUM_DELTA, math.nextafter(0.5, 0)),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+                raise OptionError(f"{name}={value!r} must be a number from {low:g} to {high:g}{_hint(name, value)}.")
+            # A certificate is hashed as JSON, where 1 is not 1.0, and read back it has floats.
+            object.__setattr__(self, name, float(value))
+        check_contributions(self.contributions)
+        check_unit(self.unit, self.contributions)
+        if self.contributions is not None and self.adjacency is Adjacency.REPLACE_ONE:
+            raise OptionError(
+                "adjacency='replace-one' takes the number of records as public, which depends on how many records each "
+                "unit has; with unit_column use adjacency='add-remove'."
+            )
+
+
+def _hint(name: str, value: object) -> str:
+    if name == "epsilon" and isinstance(value, int | float) and value > MAXIMUM_EPSILON:
+        return "; above that there is no privacy left to speak of"
+    return "; for instance 1 (--epsilon 1)" if name == "epsilon" else "; for instance 1e-5 (--delta 1e-5)"
 
 
 class BoundedMap(Protocol):

@@ -36,9 +36,8 @@ from noisegate.gate.sums import Progress
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.discovery_plan import RECORD, plan_discovery
-from noisegate.privacy.events import GaussianEvent, ThresholdedGaussianEvent
+from noisegate.privacy.events import Adjacency, GaussianEvent, ThresholdedGaussianEvent
 from noisegate.privacy.plan import Budget
-from noisegate.privacy.sensitivity import Adjacency
 from noisegate.schema import Schema
 from noisegate.schema_certificate import DISCOVERED, SCHEMA_HASH, schema_hash
 

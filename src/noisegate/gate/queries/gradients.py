@@ -34,10 +34,9 @@ from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.session import Access, Integers, State
 from noisegate.privacy.certificate import canonical_json
 from noisegate.privacy.events import event_to_json
-from noisegate.privacy.gradient_plan import RATES
+from noisegate.privacy.gradient_plan import RATES, StepPlan
 from noisegate.privacy.grid import RECORD_LIMIT, UNITS
 from noisegate.privacy.release import Release
-from noisegate.privacy.step_plan import StepPlan
 from noisegate.records import POSITIONS, Images
 
 if TYPE_CHECKING:
