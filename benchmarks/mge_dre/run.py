@@ -31,7 +31,7 @@ from noisegate.data.sources import open_source
 from noisegate.evaluation import EncoderFeatures, images_of
 from noisegate.evaluation.image_distances import image_distances
 from noisegate.evaluation.images import drawn as some_of
-from noisegate.methods.images import image_encoding, read_shape
+from noisegate.methods.mge import DPMGE
 from noisegate.methods.registry import make_method
 from noisegate.models.decoder import load_decoder
 from noisegate.models.output.grid import SampleGrid
@@ -79,7 +79,7 @@ def _free(options: argparse.Namespace, name: str, sets: dict[str, Images], judge
 def _decoded(images: np.ndarray, name: str, seed: int) -> Images:
     """Returns an image drawn for the feature of each image: what no learned distribution of features can pass."""
     decoder, parts = load_decoder(name), []
-    encoding = image_encoding("encoder", None, None, None, read_shape((SIDE, SIDE, 3)))
+    encoding = DPMGE(image=(SIDE, SIDE, 3)).encoding()
     random = torch.Generator().manual_seed(seed)
     for start in range(0, len(images), BLOCK):
         pixels = images[start : start + BLOCK].reshape(-1, SIDE * SIDE * 3)

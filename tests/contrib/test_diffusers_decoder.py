@@ -10,7 +10,7 @@ import torch
 
 from noisegate.errors import MissingExtraError, ModelError, OptionError
 from noisegate.features.perceptual import Perceptual
-from noisegate.methods.images import chosen_activations
+from noisegate.methods.encoders import chosen_activations
 from noisegate.models.decoder import LoadedDecoder, load_decoder
 from noisegate.networks.digests import folder_digest
 from noisegate.networks.named import load_network

@@ -6,9 +6,8 @@ import pytest
 from noisegate.errors import OptionError
 from noisegate.features.compression import Compression, axes_digest, principal_axes, random_axes
 from noisegate.gate.execution import Execution, block_rows, map_execution
-from noisegate.methods.images import image_encoding
+from noisegate.methods.mge import DPMGE
 from noisegate.schema import EncodedTable, pixel_schema
-from noisegate.schema.pixels import ImageShape
 
 
 class Given:
@@ -52,8 +51,7 @@ def test_products_are_the_same_in_any_order_and_block():
 
 
 def test_a_compressed_encoding_passes_the_probe_of_the_gate():
-    shape = ImageShape(height=8, width=8)
-    compressed = Compression(of=image_encoding("encoder", None, None, None, shape), axes=random_axes(144, 5, seed=0))
+    compressed = Compression(of=DPMGE(image=(8, 8, 1)).encoding(), axes=random_axes(144, 5, seed=0))
     layout = pixel_schema(8, 8).layout
     assert map_execution("c", compressed, layout, block_rows(compressed)) == Execution(rows=block_rows(compressed))
     assert (compressed.dim, compressed.norm, compressed.nonnegative) == (5, 1.0, False)

@@ -9,7 +9,7 @@ from noisegate.features.perceptual import Perceptual
 from noisegate.features.squares import Squares
 from noisegate.gate.execution import Execution, block_rows, made_up_records, map_execution
 from noisegate.gate.sums import SumTask, sum_records
-from noisegate.methods.images import image_encoding
+from noisegate.methods.mge import DPMGE
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.schema import EncodedTable, pixel_schema
@@ -67,7 +67,7 @@ def test_replacing_a_record_moves_a_sum_by_root_two_at_most_and_that_is_reached(
 def test_they_are_a_second_moment_and_not_the_squares_scaled_once_more():
     """Of `Perceptual(moment=2)` the entries do not add up to 1, and no variance follows from them."""
     records = made_up_records(LAYOUT, 20, np.random.default_rng(0))
-    encoding = image_encoding("encoder", None, None, None, SHAPE)
+    encoding = DPMGE(image=SHAPE.axes).encoding()
     squares = Squares(of=encoding)(records).astype(np.float64)
     np.testing.assert_allclose(squares, encoding(records).astype(np.float64) ** 2, rtol=1e-6)
     assert squares.sum(axis=1) == pytest.approx(np.ones(20), abs=1e-5)
@@ -75,12 +75,12 @@ def test_they_are_a_second_moment_and_not_the_squares_scaled_once_more():
 
 
 def test_a_vector_is_a_function_of_its_record_bit_for_bit():
-    squares = Squares(of=image_encoding("encoder", None, None, None, SHAPE))
+    squares = Squares(of=DPMGE(image=SHAPE.axes).encoding())
     assert map_execution("squares", squares, LAYOUT, block_rows(squares)) == Execution(rows=block_rows(squares))
 
 
 def test_the_network_is_run_once_for_the_mean_and_the_squares(monkeypatch):
-    encoding = image_encoding("encoder", None, None, None, SHAPE)
+    encoding = DPMGE(image=SHAPE.axes).encoding()
     calls, layers = [], encoding.activations.layers
     each = layers.each
     monkeypatch.setattr(layers, "each", lambda *arguments: (calls.append(1), each(*arguments)))

@@ -8,7 +8,6 @@ import torch
 from noisegate import Budget, Gate, Ledger, PrivateSetGeneration, Synthesizer
 from noisegate.errors import CalibrationError, DivergedError, ModelError, OptionError, SchemaError
 from noisegate.gate.queries import gradients
-from noisegate.methods.fit import FinishedFit
 from noisegate.methods.gradient import STATE_FILE
 from noisegate.methods.registry import method_named
 from noisegate.models.classifier_inputs import decode_inputs, inputs_of
@@ -19,6 +18,7 @@ from noisegate.privacy import noise as gate_noise
 from noisegate.privacy.grid import UNITS
 from noisegate.schema import Boolean, Categorical, Continuous, ImageShape, Schema, pixel_schema
 from noisegate.training import set_training
+from noisegate.training.fit import FinishedFit
 from noisegate.training.set_training import SetSchedule, SetTraining
 from noisegate.training.synthetic_set import FreeRecords
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from noisegate import DPMERF, JointEmbedding
 from noisegate.errors import OptionError
 from noisegate.training.fit import FitSettings, PerceptualFitSettings
 from noisegate.training.target import Target, class_weights
@@ -95,7 +96,9 @@ def test_unusable_powers_are_refused(power):
 
 def test_options_under_the_names_they_had_are_read():
     """Certificates hold the options of a fit as they were given."""
-    assert FitSettings.of({"averaging": 0.5, "apart": True}) == FitSettings(ema_decay=0.5, independent_halves=True)
-    assert PerceptualFitSettings.of({"ema_decay": 0.1}, {"averaging": 0.5}).ema_decay == 0.5
+    plain, images = DPMERF(fit_options={"averaging": 0.5, "apart": True}), {"image": (8, 8, 1), "pixels": 5, "cell": 2}
+    assert plain.fit_settings() == FitSettings(ema_decay=0.5, independent_halves=True)
+    # The method has another default, by the name of today.
+    assert JointEmbedding(**images, fit_options={"averaging": 0.5}).fit_settings().ema_decay == 0.5
     with pytest.raises(OptionError, match="fit option averagin="):
-        FitSettings.of({"averagin": 0.5})
+        DPMERF(fit_options={"averagin": 0.5}).fit_settings()

@@ -44,7 +44,7 @@ def target(weights=(0.75, 0.25), std=0.01):
 
 def fitting(validation=None, *, std=0.01, **options):
     settings = {"steps": 300, "batch": 16, "learning_rate": 0.05, "check_every": 50, "check_batches": 4, **options}
-    settings = PerceptualFitSettings.of(settings)
+    settings = PerceptualFitSettings(**settings)
     return PerceptualMatching(
         Shift(), target(std=std), {"q": same()}, settings, validation=validation, seed=0, device=CPU
     )
@@ -170,5 +170,5 @@ def test_a_kept_fit_goes_on_with_the_same_bits(loss):
     ],
 )
 def test_unusable_options_are_refused(options):
-    with pytest.raises(OptionError, match=f"fit option {next(iter(options))}"):
-        PerceptualFitSettings.of(options)
+    with pytest.raises(OptionError, match=f"^{next(iter(options))}"):
+        PerceptualFitSettings(**options)

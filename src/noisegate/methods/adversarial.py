@@ -13,8 +13,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.errors import OptionError
+from noisegate.gate.per_example.losses import RecordLoss, RowInputs, real_loss
 from noisegate.methods.generative import GenerativeMethod, released_arrays, shapes_of, weight_shapes
-from noisegate.methods.record_losses import RowInputs, classes_of, real_loss
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from torch import Tensor
 
-    from noisegate.gate.per_example.losses import RecordLoss
     from noisegate.models.discriminator_input import DiscriminatorInput
     from noisegate.models.generator import Generator
     from noisegate.models.record_model import RecordModel
@@ -118,7 +117,7 @@ class AdversarialMethod(GenerativeMethod):
         generator, discriminator = self.generator(schema).to(device), self.discriminator(schema).to(device)
         self.start(schema, generator, discriminator, device)
         weights = self.label_weights(schema)
-        logits = torch.tensor(weights).log() if weights else torch.zeros(max(classes_of(schema), 1))
+        logits = torch.tensor(weights).log() if weights else torch.zeros(max(schema.layout.classes, 1))
         return AdversarialTraining(
             self.config(),
             generator,
@@ -167,7 +166,7 @@ class AdversarialMethod(GenerativeMethod):
     def _released(self, schema: Schema) -> dict[str, tuple[int, ...]]:
         """Returns the shape of each array that is released."""
         shapes = shapes_of(self.generator(schema).state_dict())
-        return {**shapes, **({LABELS: (classes_of(schema),)} if self._learns(schema) else {})}
+        return {**shapes, **({LABELS: (schema.layout.classes,)} if self._learns(schema) else {})}
 
 
 def clipped_gradients(clip_norm: float) -> FakeGradients:

@@ -20,9 +20,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import OptionError
+from noisegate.gate.per_example.losses import RecordLoss, real_loss
 from noisegate.methods.generative import GenerativeMethod, released_arrays, weight_shapes
 from noisegate.methods.public_features import ReferenceSettings
-from noisegate.methods.record_losses import classes_of, real_loss
 from noisegate.methods.registry import register
 from noisegate.models.weights import density_ratios, weight_notes
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from noisegate.features.feature_map import FeatureMap
     from noisegate.gate.gate import Gate
-    from noisegate.gate.per_example.losses import RecordLoss
     from noisegate.models.record_model import RecordModel
     from noisegate.networks.discriminator import Discriminator
 
@@ -126,7 +125,7 @@ class DPDRE(ReferenceSettings, GenerativeMethod):
         from noisegate.networks.discriminator import build_table_discriminator
 
         dim = min(self.dimensions, self.plain_features(schema).dim)
-        return build_table_discriminator(dim, classes_of(schema), hidden=self.hidden, seed=self.seed)
+        return build_table_discriminator(dim, schema.layout.classes, hidden=self.hidden, seed=self.seed)
 
     def model(self, release: Release, fitting: Any = None) -> RecordModel:
         """Returns the references with their weights; a ModelError if the public records are others than then."""

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from noisegate.features.feature_map import FeatureMap
 from noisegate.features.labels import Counts
-from noisegate.methods.images import chosen_activations, read_shape
+from noisegate.methods.encoders import PublicNetwork, chosen_activations
 from noisegate.methods.method import Method
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.schema.pixels import ImageShape
 from noisegate.settings import ImageSize, Names, Seed, Share, settings
 
 if TYPE_CHECKING:
@@ -73,15 +72,6 @@ class MeanEmbeddingMethod(Method):
     seed: Seed = 0
     """Of the public randomness: features, initial weights, fit. Never of the private noise."""
 
-    @property
-    def shape(self) -> ImageShape:
-        """Of the images.
-
-        Raises:
-            OptionError: if there are none.
-        """
-        return read_shape(self.image)
-
     @abstractmethod
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the queries by name; the same for the same schema, settings and seed. Counts are added if missing."""
@@ -96,23 +86,17 @@ class MeanEmbeddingMethod(Method):
 
     def sum_queries(self, schema: Schema, budget: Budget) -> tuple[Query, ...]:
         """Returns what will be asked, before it is known with what noise."""
-        label, embeddings = schema.layout.label, self._with_counts(schema)
-        classes = 1 if label is None else schema.layout.coded[label].size
+        layout, embeddings = schema.layout, self._with_counts(schema)
         # Under replace-one the number of records is public; without a label there is nothing else to count.
-        if label is None and budget.adjacency is Adjacency.REPLACE_ONE:
+        if layout.label is None and budget.adjacency is Adjacency.REPLACE_ONE:
             del embeddings[COUNTS]
         return tuple(
-            Query.of(name, feature_map, columns=classes if per_class else 1, share=share, bound=bound)
+            Query.of(name, feature_map, columns=layout.classes or 1 if per_class else 1, share=share, bound=bound)
             for name, (feature_map, share, bound, per_class) in embeddings.items()
         )
 
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
-        """Returns the release: one pass over the private records, the one time that they are used.
-
-        Args:
-            gate: Private records and a budget.
-            plan: What `plan` gave for them, or None to make it.
-        """
+        """Returns the release: one pass over the private records, the one time that they are used."""
         self.check_gate(gate)
         plan = plan or self.plan(gate.schema, gate.budget)
         maps = plan.maps or self.maps(gate.schema)  # a plan has none where they hang on public records
@@ -128,27 +112,15 @@ class MeanEmbeddingMethod(Method):
 
 
 @settings
-class NetworkMethod(MeanEmbeddingMethod):
+class NetworkMethod(PublicNetwork, MeanEmbeddingMethod):
     """Base of methods whose vectors are activations of a frozen public network."""
 
-    network: str = "encoder"
-    """"encoder", the one of the package, "torchvision:NAME" or "timm:NAME"."""
-    weights: str | None = None
-    """File of its weights; never downloaded. See `noisegate.networks.named.load_network`."""
-    sha256: str | None = None
-    """What that file hashes to."""
     layers: Names = ()
     """Modules of it; empty for the encoder's four, or all convolutions of another network."""
 
     def public_network(self) -> FrozenNetwork | None:
-        """Returns the network, or None if it is not asked for.
-
-        Raises:
-            UserError: if it is not here.
-        """
-        from noisegate.networks.named import load_network
-
-        return load_network(self.network, self.weights, self.sha256)
+        """Returns the network, or None if it is not asked for; a UserError if it is not here."""
+        return self.encoder()
 
     def activations(self, *, pool: bool) -> Activations:
         """Returns the map from images to activations, or with `pool` to the mean of each channel over the picture."""

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from noisegate.gate.per_example.losses import RowInputs
 from noisegate.methods.adversarial import AdversarialMethod
-from noisegate.methods.encoded_images import EncodedImages
-from noisegate.methods.images import check_image_schema, read_shape
-from noisegate.methods.record_losses import RowInputs, classes_of
+from noisegate.methods.encoders import EncodedImages
 from noisegate.methods.registry import register
+from noisegate.models.image_network import check_image_schema
 from noisegate.schema import Schema
 from noisegate.settings import Count, ImageSize, Positive, Widths, settings
 
@@ -44,7 +44,7 @@ class FeatureGAN(EncodedImages, AdversarialMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        read_shape(self.image)
+        _ = self.shape
 
     def represent(self, schema: Schema) -> Perceptual:
         """Returns the encoder, whose features stand for records."""
@@ -70,7 +70,7 @@ class FeatureGAN(EncodedImages, AdversarialMethod):
         encoding = self.encoding()
         design = FeatureNetwork(
             features=encoding.dim,
-            classes=max(classes_of(schema), 1),
+            classes=max(schema.layout.classes, 1),
             latent=self.latent,
             hidden=self.hidden,
             nonnegative=encoding.nonnegative,
@@ -81,8 +81,8 @@ class FeatureGAN(EncodedImages, AdversarialMethod):
         """Returns the discriminator at its start, on the CPU; refuses images of another shape."""
         from noisegate.networks.discriminator import build_table_discriminator
 
-        check_image_schema(schema, read_shape(self.image), labelled=False)
-        dim, classes, seed = self.encoding().dim, classes_of(schema), self.discriminator_seed
+        check_image_schema(schema, self.shape, labelled=False)
+        dim, classes, seed = self.encoding().dim, schema.layout.classes, self.discriminator_seed
         return build_table_discriminator(dim, classes, hidden=self.discriminator_hidden, seed=seed)
 
     def model_of(self, generator: Generator, weights: npt.NDArray[np.float64], schema: Schema) -> RecordModel:

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, Field
 
 from noisegate.errors import OptionError, SchemaError
+from noisegate.gate.per_example.losses import RowInputs
 from noisegate.methods.adversarial import AdversarialMethod
-from noisegate.methods.images import check_image_schema, doubles, read_shape
-from noisegate.methods.record_losses import RowInputs, classes_of, scaled_inputs
 from noisegate.methods.registry import register
-from noisegate.models.classifier_inputs import Inputs, inputs_of
-from noisegate.models.image_network import ImageKind, ImageNetwork
+from noisegate.models.classifier_inputs import Inputs, inputs_of, scaled_inputs
+from noisegate.models.image_network import ImageKind, ImageNetwork, check_image_schema, doubles
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Fraction, Positive, Widths, derived, settings
@@ -103,18 +102,18 @@ class RecordGAN(AdversarialMethod):
         from noisegate.models.table import build_table_generator
 
         if (design := self._design()) is not None:
-            return build_image_generator(design, max(classes_of(schema), 1), seed=self.seed)
+            return build_image_generator(design, max(schema.layout.classes, 1), seed=self.seed)
         return build_table_generator(schema.layout, latent=self.latent, hidden=self.hidden, seed=self.seed)
 
     def discriminator(self, schema: Schema) -> Discriminator:
         """Returns the discriminator at its start, on the CPU; refuses a schema that does not fit."""
         from noisegate.networks.discriminator import build_image_discriminator, build_table_discriminator
 
-        inputs, classes, seed = self._inputs(schema), classes_of(schema), self.discriminator_seed
+        inputs, classes, seed = self._inputs(schema), schema.layout.classes, self.discriminator_seed
         self.label_weights(schema)
         if self.image is None:
             return build_table_discriminator(len(inputs.names), classes, hidden=self.discriminator_hidden, seed=seed)
-        shape, channels = read_shape(self.image), self.discriminator_channels
+        shape, channels = self.shape, self.discriminator_channels
         return build_image_discriminator(shape, classes, channels=channels, seed=seed)
 
     def model_of(self, generator: Generator, weights: npt.NDArray[np.float64], schema: Schema) -> RecordModel:
@@ -128,11 +127,11 @@ class RecordGAN(AdversarialMethod):
         if self.image is None:
             return None
         sizes = {"latent": self.latent, "hidden": self.hidden, "channels": self.channels}
-        return ImageNetwork(shape=read_shape(self.image), kind=self.network, **sizes)  # type: ignore[arg-type]
+        return ImageNetwork(shape=self.shape, kind=self.network, **sizes)  # type: ignore[arg-type]
 
     def _inputs(self, schema: Schema) -> Inputs:
         if self.image is not None:
-            check_image_schema(schema, read_shape(self.image), labelled=False)
+            check_image_schema(schema, self.shape, labelled=False)
         return inputs_of(schema, centre=0.5, otherwise="there is nothing to make")
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from noisegate.errors import OptionError
 from noisegate.methods.feature_gan import FeatureGAN
 from noisegate.methods.public_reference import PublicReference, features_of, read_reference
-from noisegate.methods.record_losses import classes_of
 from noisegate.methods.registry import register
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, Positive, settings
@@ -89,7 +88,7 @@ class DPGANFineTuned(FeatureGAN):
 
         from noisegate.models.discriminator_input import feature_scale
 
-        reference, encoding, classes = self._reference(schema), self.encoding(), classes_of(schema)
+        reference, encoding, classes = self._reference(schema), self.encoding(), schema.layout.classes
         features = torch.from_numpy(features_of(reference.records, encoding)) * feature_scale(encoding.dim)
         if not classes:
             return features

@@ -29,9 +29,9 @@ from noisegate.features.labels import Counts
 from noisegate.features.pooled import PooledProducts
 from noisegate.features.products import Group, Products
 from noisegate.methods.embedding import COUNTS, Embedding
-from noisegate.methods.images import TABLES, Generator, check_image_schema
-from noisegate.methods.matched import IMAGE_FIT, MatchedMethod, by_generator
+from noisegate.methods.matched import IMAGE_FIT, TABLES, Generator, MatchedMethod, by_generator
 from noisegate.methods.registry import register
+from noisegate.models.image_network import check_image_schema
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Layout, Schema
 from noisegate.schema.pixels import ImageShape
@@ -158,9 +158,8 @@ class DPHP(MatchedMethod):
         scales = [self.length_scales.get(name) for name in names] or [None] * len(layout.numeric)
         sums = design.weighted(design.tables_of(layout, self._kernel(), scales), design.sum_groups(layout))
         maps: dict[str, FeatureMap] = {SUM: sums, **self._products(layout, scales)}
-        classes = 1 if layout.label is None else layout.coded[layout.label].size
         for name, one in maps.items():
-            design.check_memory(name, one, columns=classes, memory=self.memory)
+            design.check_memory(name, one, columns=layout.classes or 1, memory=self.memory)
         bounds = {name: self.sum_bound if name == SUM else self.product_bound for name in maps}
         shares = design.least_noise_shares(maps, bounds)
         for name, given in shares.items():

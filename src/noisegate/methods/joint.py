@@ -22,10 +22,9 @@ from noisegate.errors import OptionError
 from noisegate.features.fourier import draw_points
 from noisegate.features.orientation import Orientations, OrientedFourier
 from noisegate.methods.embedding import Embedding, NetworkMethod
-from noisegate.methods.images import check_image_schema
 from noisegate.methods.matched import IMAGE_FIT, MatchedMethod
 from noisegate.methods.registry import register
-from noisegate.models.image_network import ImageKind, sub_pixel_channels
+from noisegate.models.image_network import ImageKind, check_image_schema, sub_pixel_channels
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Share, Widths, settings

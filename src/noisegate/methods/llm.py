@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from noisegate.gate.per_example.losses import FactoredLoss, cross_entropy
 from noisegate.methods.generative import DescentMethod, released_arrays
 from noisegate.methods.gradient import Trainer
-from noisegate.methods.record_losses import cross_entropy
 from noisegate.methods.registry import register
 from noisegate.models.classifier_inputs import Inputs, class_label, inputs_of
 from noisegate.models.locally_linear import LocallyLinear, locally_linear_scores
@@ -32,7 +32,6 @@ from noisegate.settings import Count, Fraction, Positive, Unit, settings
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
-    from noisegate.gate.per_example.losses import FactoredLoss
 
 WEIGHT = "weight"
 
@@ -69,10 +68,8 @@ class DPLLM(DescentMethod):
 
     def loss(self, schema: Schema) -> FactoredLoss:
         """Returns the loss of one record: the cross-entropy of its label."""
-        from noisegate.gate.per_example.losses import FactoredLoss
-
         inputs, label = self._inputs(schema), schema.layout.label
-        projection, others = self._projection(inputs), [j for j in range(len(schema.layout.coded)) if j != label]
+        projection, others = self._projection(inputs), list(schema.layout.others)
         return FactoredLoss(
             inputs=lambda numeric, codes: projection(inputs(numeric, codes[..., others])),
             loss=lambda answers, numeric, codes: cross_entropy(

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import astuple, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 from noisegate.errors import OptionError
 from noisegate.methods.embedding import COUNTS, MeanEmbeddingMethod
-from noisegate.methods.fit import Fit
-from noisegate.methods.images import TABLES, Generator, doubles
-from noisegate.models.image_network import IMAGE_KINDS, ImageKind, ImageNetwork
+from noisegate.models.image_network import IMAGE_KINDS, ImageKind, ImageNetwork, doubles
 from noisegate.privacy.release import Release
 from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Count, Options, Widths, derived, settings
+from noisegate.settings import Count, Options, Settings, Widths, derived, settings
+from noisegate.training.fit import Fit, FitSettings
 
 if TYPE_CHECKING:
     from noisegate.models.generator import Generator as Network
     from noisegate.models.neural import NeuralTable
     from noisegate.models.neural_image import NeuralImage
-    from noisegate.training.fit import FitOptions
 
+Generator: TypeAlias = Literal["mixture", "table", "convolutional", "fully-connected", "sub-pixel", "residual"]
+TABLES: tuple[Generator, ...] = ("mixture", "table")
+"""The generators that make tables; the others make images."""
 IMAGE_FIT: Mapping[str, Any] = {"ema_decay": 0.998, "stop_at_noise": False, "check_every": 500}
 """What fits to images have in common."""
 
@@ -51,6 +52,8 @@ class MatchedMethod(MeanEmbeddingMethod):
         (3, 1)
     """
 
+    fit_class: ClassVar[type[Settings] | None] = FitSettings
+
     generator: Generator = "table"
     """For tables "table" (a network) or "mixture" (of products); for images "convolutional", "fully-connected",
     "sub-pixel" or "residual"."""
@@ -77,10 +80,10 @@ class MatchedMethod(MeanEmbeddingMethod):
         """Returns the shape, and a generator that can make such images; nothing if one of tables is asked for."""
         if given.get("generator") in TABLES:
             return {}
-        found: dict[str, Any] = {"image": astuple(shape)}
+        settings: dict[str, Any] = {"image": astuple(shape)}
         if not doubles(shape, given.get("channels") or cls.usual_channels(shape)):
-            return found | {"generator": "fully-connected"}
-        return found | ({"generator": "convolutional"} if cls.generator in TABLES else {})
+            return settings | {"generator": "fully-connected"}
+        return settings | ({"generator": "convolutional"} if cls.generator in TABLES else {})
 
     @classmethod
     def usual_channels(cls, shape: ImageShape) -> tuple[int, ...]:
@@ -91,50 +94,39 @@ class MatchedMethod(MeanEmbeddingMethod):
         """Returns the design of the image generator; None for a table."""
         if self.generator in TABLES:
             return None
-        return ImageNetwork(
-            shape=self.shape,
-            kind=cast(ImageKind, self.generator),
-            latent=self.latent,
-            hidden=self.hidden,
-            channels=self.channels,
-        )
+        kind, sizes = cast(ImageKind, self.generator), {"hidden": self.hidden, "channels": self.channels}
+        return ImageNetwork(shape=self.shape, kind=kind, latent=self.latent, **sizes)
 
-    def default_fit(self) -> type[FitOptions]:
-        """Returns the class of the settings of a fit."""
-        from noisegate.training.fit import FitSettings
+    def initial_generator(self, release: Release, classes: int) -> Network:
+        """Returns the generator with its initial weights."""
+        from noisegate.models.image import build_image_generator
+        from noisegate.models.table import build_component_generator, build_table_generator
 
-        return FitSettings
+        layout, design = release.schema.layout, self.generator_network()
+        if design:
+            return build_image_generator(design, classes, seed=self.seed)
+        if self.generator == "mixture":
+            return build_component_generator(layout, components=self.components, seed=self.seed)
+        return build_table_generator(layout, latent=self.latent, hidden=self.hidden, seed=self.seed)
 
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> Fit:
         """Returns the fit of a release, ready to run, to save and to restore."""
         from noisegate.devices import choose_device
         from noisegate.features.feature_map import torch_forms
-        from noisegate.models.image import build_image_generator
-        from noisegate.models.table import build_component_generator, build_table_generator
         from noisegate.training.moment_matching import HalvesMatching
         from noisegate.training.target import read_target
 
-        layout, network, target = release.schema.layout, self.generator_network(), read_target(release, counts=COUNTS)
-        maps = self.maps(release.schema) if plan is None else plan.maps
-        generator: Network
-        if network:
-            generator = build_image_generator(network, len(target.weights), seed=self.seed)
-        elif self.generator == "mixture":
-            generator = build_component_generator(layout, components=self.components, seed=self.seed)
-        else:
-            generator = build_table_generator(layout, latent=self.latent, hidden=self.hidden, seed=self.seed)
-        forms, settings = torch_forms(maps, None if network else layout), self.fit_settings()
-        return HalvesMatching(generator, target, forms, settings, seed=self.seed, device=choose_device(device))
+        target, maps = read_target(release, counts=COUNTS), plan.maps if plan else self.maps(release.schema)
+        forms = torch_forms(maps, release.schema.layout if self.generator in TABLES else None)
+        generator = self.initial_generator(release, len(target.weights))
+        return HalvesMatching(
+            generator, target, forms, self.fit_settings(), seed=self.seed, device=choose_device(device)
+        )
 
     def model(self, release: Release, fitting: Any) -> NeuralImage | NeuralTable:
         """Returns the generator, averaged over steps, with the released shares of the labels."""
-        from noisegate.models.image import ImageGenerator
-        from noisegate.models.neural import NeuralTable
-        from noisegate.models.neural_image import NeuralImage
+        from noisegate.models.neural_image import network_model
         from noisegate.training.target import read_target
 
-        generator, weights = fitting.average.cpu().eval(), read_target(release, counts=COUNTS).weights
-        layout = release.schema.layout
-        if isinstance(generator, ImageGenerator):
-            return NeuralImage(generator=generator, weights=weights, labelled=layout.label is not None)
-        return NeuralTable(generator=generator, weights=weights, layout=layout)
+        weights = read_target(release, counts=COUNTS).weights
+        return network_model(fitting.average.cpu().eval(), weights, release.schema.layout)

@@ -16,16 +16,15 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from noisegate.methods.embedding import COUNTS, Embedding, NetworkMethod
-from noisegate.methods.images import check_image_schema
 from noisegate.methods.matched import MatchedMethod
 from noisegate.methods.registry import register
-from noisegate.models.image_network import ImageKind, residual_channels
+from noisegate.models.image_network import ImageKind, check_image_schema, residual_channels
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, NoBool, Share, Widths, derived, settings
+from noisegate.training.fit import PerceptualFitSettings
 
 if TYPE_CHECKING:
-    from noisegate.training.fit import PerceptualFitSettings
     from noisegate.training.perceptual_matching import PerceptualMatching
 
 Preset: TypeAlias = Literal["default", "paper"]
@@ -63,6 +62,8 @@ class DPMEPF(NetworkMethod, MatchedMethod):
         >>> round(plan.epsilon, 6)
         1.0
     """
+
+    fit_class = PerceptualFitSettings
 
     preset: Preset = "default"
     """"default", or "paper": VGG-19, both moments, private early stopping, residual generator, 200,000 steps."""
@@ -121,23 +122,14 @@ class DPMEPF(NetworkMethod, MatchedMethod):
         preset = _PAPER_FIT if self.preset == "paper" else {}
         return {**preset, "stop_at_noise": self.stopping == "discrepancy"}
 
-    def default_fit(self) -> type[PerceptualFitSettings]:
-        """Returns the class of the settings of a fit."""
-        from noisegate.training.fit import PerceptualFitSettings
-
-        return PerceptualFitSettings
-
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> PerceptualMatching:
         """Returns the fit of a release, ready to run, to save and to restore."""
         from noisegate.devices import choose_device
         from noisegate.features.feature_map import torch_forms
-        from noisegate.models.image import build_image_generator
         from noisegate.training.perceptual_matching import PerceptualMatching, Validation
         from noisegate.training.target import read_target
 
-        target, network = read_target(release, counts=COUNTS), self.generator_network()
-        maps = self.maps(release.schema) if plan is None else plan.maps
-        assert network is not None
+        target, maps = read_target(release, counts=COUNTS), plan.maps if plan else self.maps(release.schema)
         pooled = {name: maps[name] for name in STOPPING.values() if name in maps}
         # Candidates are compared with released sums over all records, by their released number.
         validation = Validation(
@@ -147,7 +139,7 @@ class DPMEPF(NetworkMethod, MatchedMethod):
             images=self.fit_settings().check_images,
         )
         return PerceptualMatching(
-            build_image_generator(network, len(target.weights), seed=self.seed),
+            self.initial_generator(release, len(target.weights)),
             target,
             torch_forms({name: one for name, one in maps.items() if name in STOPPING}),
             self.fit_settings(),

@@ -18,23 +18,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.errors import ModelError, OptionError, SchemaError
+from noisegate.gate.per_example.losses import RecordLoss, label_loss
 from noisegate.methods.generative import released_arrays, weight_shapes
 from noisegate.methods.gradient import GradientMethod, Trainer
 from noisegate.methods.mepf import DPMEPF
-from noisegate.methods.record_losses import label_loss
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Fraction, Share, settings
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from noisegate.features.feature_map import FeatureMap
-    from noisegate.gate.per_example.losses import RecordLoss
     from noisegate.networks.named import FrozenNetwork
     from noisegate.training.perceptual_matching import PerceptualMatching
 
@@ -130,12 +128,9 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
         """Returns the encoder with its weights at the start."""
         from noisegate.networks.convnet import build_convnet
 
-        label = schema.layout.label
-        if label is None:
+        if schema.layout.label is None:
             raise SchemaError(f"{self.name} trains its encoder to tell labels apart; name a label, or take dp-mepf.")
-        shape = self.shape
-        colour = ImageShape(height=shape.height, width=shape.width, channels=3)
-        classes = schema.layout.coded[label].size
+        colour, classes = replace(self.shape, channels=3), schema.layout.classes
         return build_convnet(colour, classes, width=self.encoder_width, depth=self.encoder_depth, seed=self.seed)
 
     def _with(self, module: nn.Module) -> DPMEPFTrained:

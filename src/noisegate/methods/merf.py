@@ -23,9 +23,9 @@ from noisegate.features.column_groups import check_groups
 from noisegate.features.error_bounds import ErrorBound, error_bound, random_feature_error
 from noisegate.features.fourier import Kernel, draw
 from noisegate.methods.embedding import Embedding
-from noisegate.methods.images import TABLES, check_image_schema
-from noisegate.methods.matched import IMAGE_FIT, MatchedMethod, by_generator
+from noisegate.methods.matched import IMAGE_FIT, TABLES, MatchedMethod, by_generator
 from noisegate.methods.registry import register
+from noisegate.models.image_network import check_image_schema
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Schema
 from noisegate.settings import Count, Number, Share, Widths, settings
@@ -99,11 +99,11 @@ class DPMERF(MatchedMethod):
             exclude_label=layout.label is not None,
             seed=self.seed,
         )
-        found = {FOURIER: Embedding(fourier, self.fourier_share)}
-        if coded := tuple(j for j in range(len(layout.coded)) if j != layout.label):
+        embeddings = {FOURIER: Embedding(fourier, self.fourier_share)}
+        if coded := layout.others:
             levels = Levels(columns=coded, sizes=tuple(layout.coded[j].size for j in coded))
-            found[LEVELS] = Embedding(levels, self.levels_share)
-        return found
+            embeddings[LEVELS] = Embedding(levels, self.levels_share)
+        return embeddings
 
     def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[ErrorBound, ...]:
         """Returns the bound on the Fourier query; codes and counts stand for their kernels exactly."""

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from noisegate.errors import OptionError
 from noisegate.features.error_bounds import ErrorBound
-from noisegate.methods.fit import FinishedFit, Fit
+from noisegate.models.image_network import read_shape
 from noisegate.privacy.plan import Budget, MethodPlan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Settings
+from noisegate.training.fit import FinishedFit, Fit, FitState
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.models.record_model import RecordModel
     from noisegate.models.synthesizer import Synthesizer
-    from noisegate.training.fit import FitOptions, FitState
 
 
 class Method(Settings, ABC):
@@ -46,27 +46,47 @@ class Method(Settings, ABC):
     """What comes out: a model to draw records from, or a classifier."""
     seeded_fit: ClassVar[bool] = False
     """Whether queries do not depend on the seed, so that a release may be fitted again with another one."""
+    fit_class: ClassVar[type[Settings] | None] = None
+    """The settings of a fit, which `fit_options` changes; None for methods without these."""
 
     @classmethod
     def for_schema(cls, schema: Schema, settings: Mapping[str, Any] | None = None) -> Self:
-        """Returns the method for the records of a schema.
-
-        Args:
-            schema: Of the records.
-            settings: By name. Where records are images, what follows from these need not be given.
+        """Returns the method for the records of a schema; where these are images, what follows from it is filled in.
 
         Raises:
             OptionError: if there is no such setting, or a value is unusable.
         """
-        given = dict(settings or {})
+        settings = dict(settings or {})
         if schema.images is not None and "image" in cls.setting_names():
-            given = {**cls.for_images(schema.images.shape, given), **given}
-        return cls(**given)
+            settings = {**cls.for_images(schema.images.shape, settings), **settings}
+        return cls(**settings)
 
     @classmethod
     def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the settings that follow from the shape of images, beside those that are given."""
         return {"image": astuple(shape)}
+
+    @property
+    def shape(self) -> ImageShape:
+        """Of the images; an OptionError if there are none."""
+        return read_shape(getattr(self, "image", None))
+
+    @property
+    def fit_defaults(self) -> Mapping[str, Any]:
+        """What the method changes in the defaults of `fit_class`."""
+        return {}
+
+    def fit_settings(self) -> Any:
+        """Returns how to fit: the defaults with `fit_options` on top; an OptionError if one of these is unusable."""
+        if self.fit_class is None:
+            return None
+        names, options = self.fit_class.renamed, getattr(self, "fit_options", {})
+        try:
+            return self.fit_class(
+                **{**self.fit_defaults, **{names.get(name, str(name)): value for name, value in options.items()}}
+            )
+        except OptionError as error:
+            raise OptionError(f"fit option {error}") from None
 
     @abstractmethod
     def plan(self, schema: Schema, budget: Budget) -> MethodPlan:
@@ -81,6 +101,11 @@ class Method(Settings, ABC):
             plan: What `plan` gave for them; None to make it.
         """
 
+    def ask(self, gate: Gate, **options: Any) -> Release:
+        """Deprecated name of `query`."""
+        warnings.warn("ask(gate) is called query(gate) now.", DeprecationWarning, stacklevel=2)
+        return self.query(gate, **options)
+
     def model(self, release: Release, fitting: Any) -> RecordModel:
         """Returns the model of records that a fit, made by `fitting`, has reached."""
         raise NotImplementedError
@@ -93,11 +118,6 @@ class Method(Settings, ABC):
         summary = FitSummary(step=fitting.step, steps=fitting.steps, discrepancy=fitting.discrepancy)
         return Synthesizer(release=release, model=model, summary=summary)
 
-    def ask(self, gate: Gate, **options: Any) -> Release:
-        """Deprecated name of `query`."""
-        warnings.warn("ask(gate) is called query(gate) now.", DeprecationWarning, stacklevel=2)
-        return self.query(gate, **options)
-
     def why(self, schema: Schema, epsilon: float) -> str | None:
         """Returns in one sentence what the method does with such records, and why; "auto" says it."""
         return None
@@ -105,12 +125,8 @@ class Method(Settings, ABC):
     def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[ErrorBound, ...]:
         """Returns, before any data is read, how far queries are from the kernels that they stand for.
 
-        One bound for each query whose dimension is a trade-off; see `noisegate.features.error_bounds`.
-
-        Args:
-            schema: The columns.
-            budget: The guarantee that is asked for.
-            records: How many records there are, as far as the public knows.
+        One bound for each query whose dimension is a trade-off; see `noisegate.features.error_bounds`. `records` is the
+        number of records as far as the public knows.
         """
         return ()
 
@@ -136,24 +152,6 @@ class Method(Settings, ABC):
 
         choose_device(device, f"the fit of {self.name}")
         self.fit_settings()
-
-    def default_fit(self) -> type[FitOptions] | None:
-        """Returns the class of the settings of a fit; None for methods without `fit_options`."""
-        return None
-
-    @property
-    def fit_defaults(self) -> Mapping[str, Any]:
-        """What the method has otherwise."""
-        return {}
-
-    def fit_settings(self) -> Any:
-        """Returns how to fit: the defaults with `fit_options` on top.
-
-        Raises:
-            OptionError: if there is no such option, or its value is unusable.
-        """
-        options = self.default_fit()
-        return options and options.of(self.fit_defaults, getattr(self, "fit_options", {}))
 
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> Fit:
         """Returns the fit of a release, ready to run, to save and to restore; here, one that is done.

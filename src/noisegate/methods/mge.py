@@ -21,10 +21,10 @@ from pydantic import Field
 
 from noisegate.errors import ModelError, OptionError
 from noisegate.methods.embedding import COUNTS, Embedding, MeanEmbeddingMethod
-from noisegate.methods.encoded_images import EncodedImages
-from noisegate.methods.images import check_image_schema
+from noisegate.methods.encoders import EncodedImages
 from noisegate.methods.public_reference import Axes, public_axes
 from noisegate.methods.registry import register
+from noisegate.models.image_network import check_image_schema
 from noisegate.privacy.plan import Budget, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema

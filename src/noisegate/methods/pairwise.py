@@ -24,6 +24,7 @@ from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, Options, Relative, Seed, TwoOrMore, settings
+from noisegate.training.fit import MixtureSettings
 from noisegate.training.pairwise import (
     COARSE,
     COUNTS,
@@ -39,7 +40,6 @@ from noisegate.training.pairwise import (
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.models.mixture import Mixture
-    from noisegate.training.fit import MixtureSettings
     from noisegate.training.pairwise_fit import PairwiseFit
 
 WIDE = 40
@@ -66,7 +66,7 @@ class Pairwise(Method):
         1.0
     """
 
-    seeded_fit = True
+    seeded_fit, fit_class = True, MixtureSettings
 
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε and the number of columns."""
@@ -148,12 +148,6 @@ class Pairwise(Method):
                 values |= session.ask({SCREEN: design.screen(values, stds)})
             session.ask(design.final(values, stds))
         return session.release()
-
-    def default_fit(self) -> type[MixtureSettings]:
-        """Returns the class of the settings of a fit."""
-        from noisegate.training.fit import MixtureSettings
-
-        return MixtureSettings
 
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> PairwiseFit:
         """Returns the fit of a release, ready to run, to save and to restore."""

@@ -19,12 +19,12 @@ import numpy as np
 from pydantic import Field
 
 from noisegate.errors import OptionError
+from noisegate.gate.per_example.losses import RecordLoss, label_loss
 from noisegate.methods.generative import GenerativeMethod, released_arrays, weight_shapes
 from noisegate.methods.gradient import Trainer
-from noisegate.methods.images import check_image_schema, read_shape
-from noisegate.methods.record_losses import label_loss, scaled_inputs
 from noisegate.methods.registry import register
-from noisegate.models.classifier_inputs import Inputs, class_label, decode_inputs, inputs_of
+from noisegate.models.classifier_inputs import Inputs, class_label, decode_inputs, inputs_of, scaled_inputs
+from noisegate.models.image_network import check_image_schema
 from noisegate.models.point_set import PointSet
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
@@ -36,7 +36,6 @@ from noisegate.settings import Count, Fraction, ImageSize, Positive, Unit, Width
 if TYPE_CHECKING:
     from torch import nn
 
-    from noisegate.gate.per_example.losses import RecordLoss
 
 # The event, and the released set.
 SET = "set"
@@ -94,7 +93,7 @@ class PrivateSetGeneration(GenerativeMethod):
     """Position between the bounds of a numeric column that counts as nothing: 0.5 if unknown, 0 for ink on a page."""
 
     def __post_init__(self) -> None:
-        shape = None if self.image is None else read_shape(self.image)
+        shape = self.image and self.shape
         if self.prior and (shape is None or shape.height % 4 or shape.width % 4):
             raise OptionError(f"prior=True needs images whose sides are multiples of 4, not image={self.image!r}.")
 
@@ -125,7 +124,7 @@ class PrivateSetGeneration(GenerativeMethod):
         seed, rate = schedule.stream(_START, 0), self.learning_rate
         synthetic: SyntheticSet
         if self.prior:
-            shape, seeds = read_shape(self.image), (schedule.stream(_PRIOR, 0), seed)
+            shape, seeds = self.shape, (schedule.stream(_PRIOR, 0), seed)
             synthetic = prior_images(shape, labels, centre=self.centre, learning_rate=rate, seeds=seeds, device=device)
         else:
             inputs, std, momentum = self._inputs(schema), self.init_std, self.momentum
@@ -141,7 +140,7 @@ class PrivateSetGeneration(GenerativeMethod):
 
         classes = _label(schema).size
         if self.image is not None:
-            return build_row_convnet(read_shape(self.image), classes, width=self.width, depth=self.depth, seed=seed)
+            return build_row_convnet(self.shape, classes, width=self.width, depth=self.depth, seed=seed)
         row = ImageShape(height=1, width=len(self._inputs(schema).names))
         return build_perceptron(row, classes, hidden=self.hidden, seed=seed)
 
@@ -156,7 +155,7 @@ class PrivateSetGeneration(GenerativeMethod):
 
     def _inputs(self, schema: Schema) -> Inputs:
         if self.image is not None:
-            check_image_schema(schema, read_shape(self.image))
+            check_image_schema(schema, self.shape)
         _label(schema)
         return inputs_of(schema, centre=self.centre, otherwise="there is nothing to make a set of")
 

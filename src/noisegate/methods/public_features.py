@@ -15,10 +15,10 @@ from pydantic import BeforeValidator, Field
 from noisegate.errors import ModelError, OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.features.whitening import Whitened, whitened
-from noisegate.methods.encoded_images import EncodedImages
-from noisegate.methods.images import check_image_schema, read_shape
+from noisegate.methods.encoders import EncodedImages
 from noisegate.methods.public_reference import PublicReference, features_of, read_reference
 from noisegate.models.classifier_inputs import input_features
+from noisegate.models.image_network import check_image_schema
 from noisegate.schema import Schema
 from noisegate.settings import Count, Positive, Seed, Unit, derived, settings
 
@@ -82,7 +82,7 @@ class PublicFeatures:
         from noisegate.models.decoded_reference import DecodedReference, WeightedFeatures
 
         if self.labels is not None and label is not None:
-            codes = np.arange(schema.layout.coded[label].size)
+            codes = np.arange(schema.layout.classes)
             weights = np.where(codes[:, None] == self.labels[None], weights, 0.0)
         source = WeightedFeatures(vectors=self.plain, weights=weights)
         return DecodedReference(source=source, decoder=self.decoder, weights=source.shares, labelled=label is not None)
@@ -136,7 +136,7 @@ class ReferenceSettings(EncodedImages):
 
     def __post_init__(self) -> None:
         if self.image is not None:
-            read_shape(self.image)
+            _ = self.shape
         elif self.decoder != PUBLIC:
             raise OptionError(f"decoder={self.decoder!r} makes images; of a table, public rows are handed out.")
 
@@ -144,7 +144,7 @@ class ReferenceSettings(EncodedImages):
         """Returns the features of records before they are centred and stretched."""
         if self.image is None:
             return input_features(schema, otherwise="there is nothing to weigh records by")
-        check_image_schema(schema, read_shape(self.image), labelled=False)
+        check_image_schema(schema, self.shape, labelled=False)
         return self.encoding()
 
     def public_features(self, schema: Schema) -> PublicFeatures:
@@ -180,6 +180,6 @@ class ReferenceSettings(EncodedImages):
             features=whitened(plain, found, dim=dim, exponent=self.whitening, length=self.length),
             plain=found,
             labels=reference.records.codes[:, label].astype(np.int64) if known else None,
-            encoder=None if self.image is None else self.encoder_digest(),
+            encoder=None if self.image is None else self.encoder().sha256,
             decoder=decoder,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -132,6 +133,12 @@ def inputs_of(schema: Schema, *, centre: float, otherwise: str = "") -> Inputs:
     )
 
 
+def scaled_inputs(inputs: Inputs, schema: Schema) -> Callable[[Tensor, Tensor], Tensor]:
+    """Returns the map from one record to its inputs over their scale: entries of size 1."""
+    others = list(schema.layout.others)
+    return lambda numeric, codes: inputs(numeric, codes[..., others]) / inputs.scale
+
+
 def input_features(schema: Schema, *, otherwise: str) -> InputFeatures:
     """Returns the inputs of a schema as a feature map.
 
@@ -139,7 +146,7 @@ def input_features(schema: Schema, *, otherwise: str) -> InputFeatures:
         SchemaError: if there is no column besides the label; it ends with `otherwise`.
     """
     layout, inputs = schema.layout, inputs_of(schema, centre=0.5, otherwise=otherwise)
-    return InputFeatures(inputs=inputs, coded=tuple(j for j in range(len(layout.coded)) if j != layout.label))
+    return InputFeatures(inputs=inputs, coded=layout.others)
 
 
 def class_label(schema: Schema, missing: str) -> CodedColumn:

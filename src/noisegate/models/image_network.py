@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
-from noisegate.errors import OptionError
+from noisegate.errors import OptionError, SchemaError
+from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 
 ImageKind: TypeAlias = Literal["convolutional", "fully-connected", "sub-pixel", "residual"]
@@ -60,6 +62,49 @@ class ImageNetwork:
     def scale(self) -> int:
         """How many times smaller the first picture of a network of convolutions is than the image."""
         return 1 << (len(self.channels) - (self.kind == "residual"))
+
+
+def read_shape(image: Any) -> ImageShape:
+    """Returns the shape of the images that `image` gives as (height, width, channels).
+
+    Raises:
+        OptionError: if it gives none.
+    """
+    try:
+        height, width, channels = image
+        return ImageShape(height=height, width=width, channels=channels)
+    except (TypeError, ValueError, SchemaError):
+        raise OptionError(
+            f"image={image!r} must be (height, width, channels) for a generator of images, as in (28, 28, 1)."
+        ) from None
+
+
+def check_image_schema(schema: Schema, shape: ImageShape, *, labelled: bool = True) -> None:
+    """Checks that records are images of `shape`, with a label if they must have one.
+
+    Raises:
+        OptionError: if they are not.
+    """
+    layout, cure = schema.layout, "describe the images with noisegate.schema.pixel_schema(...)"
+    if labelled and layout.label is None:
+        raise OptionError(f"image={shape} needs a label with levels, the schema has none; {cure}.")
+    others = [layout.coded[place].name for place in layout.others]
+    if others:
+        raise OptionError(f"image={shape}: column {others[0]!r} is neither a pixel nor the label; {cure}.")
+    if len(layout.numeric) != shape.size:
+        raise OptionError(
+            f"image={shape} has {shape.size} intensities, the schema {len(layout.numeric)} numeric columns; correct "
+            f"one of them, or {cure}."
+        )
+    missing = [column.name for column in layout.numeric if column.missing]
+    if missing:
+        raise OptionError(f"column {missing[0]!r} may be missing, which a pixel cannot be; {cure}.")
+
+
+def doubles(shape: ImageShape, channels: Sequence[int]) -> bool:
+    """Returns whether a network that doubles its picture once for each of these channels can make such images."""
+    scale = 1 << len(channels)
+    return not (shape.height % scale or shape.width % scale)
 
 
 def sub_pixel_channels(shape: ImageShape) -> tuple[int, ...]:

@@ -36,6 +36,16 @@ class Layout:
     coded: tuple[CodedColumn, ...]
     label: int | None = None
 
+    @property
+    def classes(self) -> int:
+        """How many codes the label has; 0 without one."""
+        return 0 if self.label is None else self.coded[self.label].size
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """Indices into ``coded`` of all columns but the label."""
+        return tuple(place for place in range(len(self.coded)) if place != self.label)
+
     def column(self, name: str) -> Column:
         """Return the column called ``name``.
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 
-from noisegate.errors import OptionError
 from noisegate.settings import Settings, settings
+from noisegate.training.checkpoint import Resumable
 
 Whole = Annotated[int, Field(ge=0), "a whole number, 0 or more"]
 Steps = Annotated[int, Field(ge=1), "a whole number, 1 or more"]
@@ -28,25 +29,47 @@ class FitState:
     discrepancy: float
 
 
-class FitOptions(Settings):
-    """Base of settings of fits."""
+class Fit(Resumable, Protocol):
+    """One fit of a model to a release; post-processing, which may be stopped and resumed."""
 
-    @classmethod
-    def of(cls, *changes: Mapping[str, Any]) -> Self:
-        """Returns the defaults with changes, the last of which is a method's `fit_options`.
+    @property
+    def step(self) -> int:
+        """Steps done."""
+        ...
 
-        Raises:
-            OptionError: if there is no such setting, or a value is unusable.
-        """
-        given = {cls.renamed.get(name, str(name)): value for change in changes for name, value in change.items()}
-        try:
-            return cls(**given)
-        except OptionError as error:
-            raise OptionError(f"fit option {error}") from None
+    @property
+    def steps(self) -> int:
+        """Most steps that there will be."""
+        ...
+
+    @property
+    def discrepancy(self) -> float:
+        """Distance to the release, in units of what its noise alone explains."""
+        ...
+
+    def run(self, report: Callable[[FitState], None] | None = None) -> None:
+        """Runs the remaining steps."""
+        ...
+
+
+class FinishedFit:
+    """The fit of a release that is its own model: no step to run, nothing to save."""
+
+    step, steps, discrepancy = 0, 0, math.inf
+
+    def run(self, report: Callable[[FitState], None] | None = None) -> None:
+        """Runs no step."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns nothing."""
+        return {}
+
+    def load_state_dict(self, tensors: Mapping[str, Any]) -> None:
+        """Resumes nothing."""
 
 
 @settings
-class MomentSettings(FitOptions):
+class MomentSettings(Settings):
     """How a generator is matched to a release; see `noisegate.training.moment_matching`."""
 
     steps: Whole = 1500
@@ -75,7 +98,6 @@ class FitSettings(MomentSettings):
     renamed = {"averaging": "ema_decay", "apart": "independent_halves"}  # noqa: RUF012
 
     check_batches: Annotated[int, Field(ge=3), "a whole number, 3 or more"] = 32
-    "Fresh batches for a look at the distance."
     independent_halves: bool = False
     "Normalise the halves of a batch apart, side by side on two cores."
 
@@ -113,7 +135,7 @@ class PerceptualFitSettings(MomentSettings):
 
 
 @settings
-class MixtureSettings(FitOptions):
+class MixtureSettings(Settings):
     """How a mixture of products is fitted; see `noisegate.training.mixture_fit`."""
 
     renamed = {"spread": "init_std"}  # noqa: RUF012

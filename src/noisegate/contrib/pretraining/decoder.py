@@ -26,7 +26,7 @@ from noisegate.contrib.pretraining.projected import SEEN, ProjectedDiscriminator
 from noisegate.contrib.pretraining.training import Part, Pretraining, Steps, Whole
 from noisegate.devices import choose_device
 from noisegate.features.perceptual import Perceptual
-from noisegate.methods.images import chosen_activations
+from noisegate.methods.encoders import chosen_activations
 from noisegate.networks.decoder import DecoderDesign, DecoderNetwork, build_decoder, decoder_from, default_channels
 from noisegate.networks.layers import ChosenLayers
 from noisegate.networks.named import FrozenNetwork

@@ -42,7 +42,7 @@ def instances_of(pixels: npt.NDArray[np.uint8], encoding: FeatureMap, *, neighbo
 
     Args:
         pixels: (images, height, width, channels).
-        encoding: From images to unit vectors, as `noisegate.methods.images.image_encoding` gives.
+        encoding: From images to unit vectors, as `noisegate.methods.encoders.EncodedImages.encoding` gives.
         neighbours: How many images count as one instance, at most all of them.
 
     Raises:

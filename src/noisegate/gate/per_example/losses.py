@@ -29,9 +29,13 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 from noisegate.errors import OptionError
+from noisegate.schema import Schema
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+RowInputs = Callable[["Tensor", "Tensor"], "Tensor"]
+"""From one record's numeric columns and codes to what a network takes, without a batch axis."""
 
 
 class RecordLoss(Protocol):
@@ -99,6 +103,38 @@ def module_loss(
         return criterion(run, numeric, codes)
 
     return loss
+
+
+def cross_entropy(scores: Tensor, label: Tensor) -> Tensor:
+    """Returns −log softmax(scores) at a label, a scalar: `scores` (classes,), `label` a code."""
+    import torch
+
+    wanted = torch.arange(len(scores), device=scores.device) == label
+    return torch.logsumexp(scores, dim=0) - torch.where(wanted, scores, 0.0).sum()
+
+
+def label_loss(network: nn.Module, inputs: RowInputs, label: int) -> RecordLoss:
+    """Returns the cross-entropy of a record's label, by a classifier."""
+    return module_loss(
+        network,
+        lambda run, numeric, codes: cross_entropy(run(inputs(numeric, codes)[None])[0], codes[label]),
+    )
+
+
+def real_loss(discriminator: nn.Module, inputs: RowInputs, schema: Schema) -> RecordLoss:
+    """Returns −log D of a real record, beside its label as a one-hot code if it has one."""
+    import torch
+    from torch.nn.functional import softplus
+
+    label, classes = schema.layout.label, schema.layout.classes
+
+    def criterion(run: Callable[[Tensor], Tensor], numeric: Tensor, codes: Tensor) -> Tensor:
+        parts = [inputs(numeric, codes)]
+        if label is not None:
+            parts.append((torch.arange(classes, device=codes.device) == codes[label]).to(numeric.dtype))
+        return softplus(-run(torch.cat(parts)[None]))[0]
+
+    return module_loss(discriminator, criterion)
 
 
 def _check_layers(module: nn.Module) -> None:

@@ -1,0 +1,114 @@
+"""Public networks that methods see images through: frozen encoders, and decoders of what these give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from noisegate.errors import OptionError
+from noisegate.methods.method import Method
+from noisegate.models.decoder import PACKAGED, LoadedDecoder, load_decoder
+from noisegate.schema.pixels import ImageShape
+from noisegate.settings import ImageSize, settings
+
+if TYPE_CHECKING:
+    from noisegate.features.perceptual import Activations, Perceptual
+    from noisegate.networks.named import FrozenNetwork
+
+
+def chosen_activations(network: FrozenNetwork, layers: Sequence[str], shape: ImageShape, *, pool: bool) -> Activations:
+    """Returns the map from images to activations.
+
+    Args:
+        network: See `noisegate.networks.named.load_network`.
+        layers: Modules of it; empty for the encoder's four, or all convolutions of another network.
+        shape: Of the images.
+        pool: Take the mean over height and width of each channel only.
+
+    Raises:
+        OptionError: if there is no such layer, or the network cannot take such images.
+    """
+    from noisegate.features.perceptual import Activations
+    from noisegate.networks.layers import ChosenLayers
+
+    names = tuple(layers) or network.layers
+    chosen = ChosenLayers(network.module, names, shape, mean=network.mean, std=network.std, pool=pool)
+    return Activations(layers=chosen, nonnegative=set(names) <= network.nonnegative)
+
+
+@settings
+class PublicNetwork(Method):
+    """Base of methods with a frozen public network."""
+
+    network: str = "encoder"
+    """"encoder", the one of the package, "torchvision:NAME" or "timm:NAME"."""
+    weights: str | None = None
+    """File of its weights; never downloaded. See `noisegate.networks.named.load_network`."""
+    sha256: str | None = None
+    """What that file hashes to."""
+
+    def encoder(self) -> FrozenNetwork:
+        """Returns the network; a UserError if it is not here."""
+        from noisegate.networks.named import load_network
+
+        return load_network(self.network, self.weights, self.sha256)
+
+
+@settings
+class EncodedImages(PublicNetwork):
+    """Base of methods that know an image by an encoder's feature of it, and make images of features by a decoder."""
+
+    image: ImageSize | None = None
+    """Height, width and channels of the images."""
+    decoder: str = PACKAGED
+    """A decoder, by its name or its file (`noisegate pretrain decoder`), trained with the same encoder; by default the
+    one in the package, of 32 x 32 pixels in colour."""
+    decoder_sha256: str | None = None
+    """What that file hashes to."""
+    layer: str | None = None
+    """Module of the encoder whose channels are averaged over the picture; None for the last."""
+
+    def encoding(self) -> Perceptual:
+        """Returns the map from images to features of length 1; each is a function of its image alone, bit for bit.
+
+        Raises:
+            UserError: if there is no such network, layer or file, or the network cannot take such images.
+        """
+        from noisegate.features.perceptual import Perceptual
+
+        network = self.encoder()
+        layers = (self.layer or network.layers[-1],)
+        return Perceptual(activations=chosen_activations(network, layers, self.shape, pool=True), moment=1)
+
+    def checked_decoder(self) -> LoadedDecoder:
+        """Returns the decoder.
+
+        Raises:
+            OptionError: if there is none, or it is one of other images, or another encoder or layer of it.
+            ModelError: if it cannot be read.
+        """
+        encoding, encoder = self.encoding(), self.encoder().sha256
+        decoder = load_decoder(self.decoder, self.decoder_sha256)
+        if decoder.encoder != encoder:
+            raise OptionError(
+                f"decoder={self.decoder!r} was trained with the encoder {decoder.encoder}, the features are of "
+                f"{encoder}; use the decoder and the encoder that belong together."
+            )
+        if decoder.shape != self.shape or decoder.features != encoding.dim:
+            raise OptionError(
+                f"decoder={self.decoder!r} makes images of {decoder.shape} from {decoder.features} numbers, asked for "
+                f"are images of {self.shape} from {encoding.dim}. Train one on public images of this size with "
+                "`noisegate pretrain decoder PUBLIC_IMAGES --out FILE`, and give it as decoder=FILE (--set "
+                "decoder=FILE)."
+            )
+        (layer,) = encoding.activations.layers.layers
+        if decoder.layer != layer:
+            raise OptionError(
+                f"decoder={self.decoder!r} was trained with the layer {decoder.layer!r} of the encoder, asked for is "
+                f"{layer!r}; set layer={decoder.layer!r}."
+            )
+        return decoder
+
+    def stored_with_digests(self) -> dict[str, Any]:
+        """Returns the settings as JSON with the digests of encoder and decoder, whichever they are."""
+        return self.to_json() | {"sha256": self.encoder().sha256, "decoder_sha256": self.checked_decoder().digest}
