@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from noisegate.data.tables.memory import records_table, with_labels
+from noisegate.data.frames import records_table, with_labels
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import DataError, OptionError
 from noisegate.gate.gate import Gate

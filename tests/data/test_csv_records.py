@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from noisegate.data import TableSource
 from noisegate.data.draft import draft_schema
 from noisegate.data.tables import csv_file
-from noisegate.data.tables.csv_file import CsvFile
-from noisegate.data.tables.csv_records import BOM, MAX_CELL_BYTES, RecordProblem, whole_records
+from noisegate.data.tables.csv_file import BOM, MAX_CELL_BYTES, CsvFile, RecordProblem, whole_records
 from noisegate.data.tables.raw import RawTable
 from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError
@@ -230,14 +229,14 @@ def test_a_file_without_line_ends_is_not_taken_into_memory(monkeypatch):
             return self.taken
 
     stream = Endless()
-    monkeypatch.setattr("noisegate.data.tables.csv_records.MAX_RECORD_BYTES", 1000)
+    monkeypatch.setattr("noisegate.data.tables.csv_file.MAX_RECORD_BYTES", 1000)
     with pytest.raises(RecordProblem, match=re.escape("longer than 1,000 bytes")):
         list(whole_records(stream, 64))
     assert stream.taken <= 1100
 
 
 def test_the_length_of_a_record_does_not_count_from_the_end_of_a_piece(monkeypatch):
-    monkeypatch.setattr("noisegate.data.tables.csv_records.MAX_RECORD_BYTES", 1000)
+    monkeypatch.setattr("noisegate.data.tables.csv_file.MAX_RECORD_BYTES", 1000)
     fits, longer = b"a," * 499 + b"a\n", b"a," * 499 + b"ab\n"
     for before in range(0, 70, 7):
         content = b"b" * before + b"\n"

@@ -10,8 +10,8 @@ from noisegate import Gate, discover_schema
 from noisegate.contrib.pretraining.images import read_public_images
 from noisegate.data.draft import draft_schema
 from noisegate.data.frames import read_table
-from noisegate.data.images.origins import ImageReadOptions
-from noisegate.data.images.paths import find_images
+from noisegate.data.images.decode import ImageReadOptions
+from noisegate.data.images.images import find_images
 from noisegate.data.sources import open_source
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import DataError

@@ -8,8 +8,7 @@ import pytest
 from image_files import animated, bomb, encoded, picture, pixels
 from PIL import Image
 
-from noisegate.data.images.decode import decode_picture
-from noisegate.data.images.origins import PictureFile, PictureProblem
+from noisegate.data.images.decode import PictureFile, PictureProblem, decode_picture
 from noisegate.schema import ImageForm, ImageShape
 
 GREY, COLOUR = pixels(1)[0], pixels(1, channels=3)[0]

@@ -7,7 +7,7 @@ import pytest
 from image_files import animated, bomb, class_folders, encoded, parquet, picture, pixels
 from PIL import Image
 
-from noisegate.data.images import origins as image_origins
+from noisegate.data.images import decode as image_origins
 from noisegate.data.images.images import ImageSource
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.features.labels import Counts

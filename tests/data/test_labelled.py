@@ -4,7 +4,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from noisegate.data.tables.memory import records_table, with_labels
+from noisegate.data.frames import records_table, with_labels
 from noisegate.errors import DataError
 
 COLUMNS = {"a": [1, 2, 3], "b": ["x", "y", "z"], "unused": [0, 0, 0]}

@@ -97,24 +97,24 @@ def hashes_with_a_fixed_key(plant: Plant) -> None:
 @bug("test_pieces_of_any_size_give_the_records_that_python_reads")
 def csv_cut_inside_quotes(plant: Plant) -> None:
     """A piece of a file ends at any line end, also at one inside quotes."""
-    plant.wrap("csv_records._last_end")(lambda _, piece, quotes: max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1)
+    plant.wrap("csv_file._last_end")(lambda _, piece, quotes: max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1)
 
 
 @bug("test_pieces_of_any_size_give_the_records_that_python_reads")
 def csv_mark_at_the_start_of_a_piece(plant: Plant) -> None:
     """What looks like a byte order mark is dropped at the start of each piece."""
-    plant.rewrite("csv_file", "b'\\n' + any_piece", "any_piece")
+    plant.rewrite("csv_file._parsed", "b'\\n' + any_piece", "any_piece")
 
 
 @bug(SWALLOWED)
 def csv_quotes_anywhere(plant: Plant) -> None:
     """A quote in the middle of a cell is let pass."""
 
-    @plant.wrap("csv_records._check_quotes")
+    @plant.wrap("csv_file._check_quotes")
     def _(check: Any, *arguments: Any, **options: Any) -> None:
         try:
             check(*arguments, **options)
-        except find("csv_records.RecordProblem") as problem:
+        except find("csv_file.RecordProblem") as problem:
             if "neither begins nor ends a cell" not in problem.reason:
                 raise
 
@@ -122,7 +122,7 @@ def csv_quotes_anywhere(plant: Plant) -> None:
 @bug(SWALLOWED)
 def csv_quote_never_closed(plant: Plant) -> None:
     """A file may end inside quotes, in a cell of many records."""
-    plant.wrap("csv_records._check_quotes")(lambda check, *arguments, ended: check(*arguments, ended=False))
+    plant.wrap("csv_file._check_quotes")(lambda check, *arguments, ended: check(*arguments, ended=False))
 
 
 # Tables.

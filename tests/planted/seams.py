@@ -23,7 +23,6 @@ SEAMS = {
     "ledger_tables": "noisegate.ledger.tables",
     # Private records.
     "csv_file": "noisegate.data.tables.csv_file",
-    "csv_records": "noisegate.data.tables.csv_records",
     "frames": "noisegate.data.frames",
     "image_decode": "noisegate.data.images.decode",
     "image_folder": "noisegate.data.images.folders",

@@ -44,7 +44,7 @@ def say_files(data: str | Path) -> None:
     Raises:
         DataError: if there is nothing that can be read.
     """
-    from noisegate.data.tables.files import find_files
+    from noisegate.data.tables.tables import find_files
 
     path = Path(data)
     names = [origin.name for origin in find_files(path)]

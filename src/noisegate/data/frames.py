@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
 from noisegate.data.problems import check_alike
 from noisegate.data.sources import open_source
-from noisegate.data.tables.files import find_files
+from noisegate.data.tables.objects import MixedObjects, objects_to_arrow
+from noisegate.data.tables.tables import MemoryTable, find_files
 from noisegate.errors import DataError
 from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode
 
@@ -160,3 +162,48 @@ def _to_polars(table: pa.Table, form: NativeForm) -> Any:
         if table.schema.field(name).type == pa.string():
             frame = frame.with_columns(pl.col(name).cast(pl.Enum(form.levels(name))))
     return frame
+
+
+def records_table(records: Any, names: Sequence[str], *, where: str = "X") -> pa.Table:
+    """Return records, as they come apart from labels in scikit-learn, as an Arrow table.
+
+    Args:
+        records: a pandas, Polars or PyArrow table, or an array with one column for each of ``names``.
+        names: what the columns of an array are called; of a table, which columns are taken.
+        where: what messages call the records.
+
+    Raises:
+        DataError: if there is no such column, or an array has another number of columns.
+    """
+    if isinstance(records, np.ndarray | list | tuple):
+        array = np.asarray(records)
+        if array.ndim != 2 or array.shape[1] != len(names):
+            raise DataError(
+                f"{where}: an array of shape {array.shape}, expected (records, {len(names)}): one column for each of "
+                "the schema but the label, in its order"
+            )
+        return pa.table({name: np.ascontiguousarray(array[:, j]) for j, name in enumerate(names)})
+    table = MemoryTable(records)
+    columns = dict(table.columns())
+    absent = [name for name in names if name not in columns]
+    if absent:
+        raise DataError(f"{where}: there is no column {absent[0]!r}, which the schema describes; add it")
+    # At once: the type of a column of Python objects is that of all its cells.
+    batches = [pa.table(dict(arrays)) for arrays in table.batches(names, 2**62)]
+    return pa.concat_tables(batches or [pa.table({name: pa.array([], columns[name]) for name in names})])
+
+
+def with_labels(records: pa.Table, labels: Any, name: str) -> pa.Table:
+    """Return ``records`` with one column more, called ``name``: the label of each, any sequence of plain values.
+
+    Raises:
+        DataError: if there is not one label for each record, or they mix types.
+    """
+    cells = np.asarray(labels).tolist() if not isinstance(labels, list) else labels
+    if len(cells) != records.num_rows or np.ndim(labels) != 1:
+        raise DataError(f"y has {len(cells)} labels for {records.num_rows} records in X; expected one for each")
+    try:
+        return records.append_column(name, objects_to_arrow(cells))
+    except (MixedObjects, pa.ArrowException):
+        pass
+    raise DataError("y: labels of mixed or unknown types; give them one type, text or whole numbers")

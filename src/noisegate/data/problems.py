@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from noisegate.errors import DataError
 from noisegate.schema import Boolean, Categorical, Column, Continuous, Date, Datetime, Integer, Ordinal, Schema
@@ -13,7 +13,6 @@ from noisegate.schema.encode import CellProblem, TypeProblem
 
 NOT_SHOWN = "not shown; use --show-values (in Python: show_values=True) to see it"
 
-_T = TypeVar("_T")
 _EXPECTED: dict[type[Column], str] = {
     Continuous: "a number",
     Integer: "a whole number",
@@ -22,20 +21,7 @@ _EXPECTED: dict[type[Column], str] = {
 }
 
 
-class Placed(Protocol):
-    """Something that holds records: a file, a folder, or a table in memory."""
-
-    @property
-    def name(self) -> str:
-        """What messages call it: a file name or ``DataFrame``."""
-        ...
-
-    def place(self, row: int) -> str:
-        """Return where the record at position ``row`` stands, such as ``adult.csv, line 7``."""
-        ...
-
-
-class Problem(Exception):  # noqa: N818 - not an error for users; `told` adds the place, and makes it one
+class Problem(Exception):  # noqa: N818 - not an error for users; `tables.told` adds the place, and makes it one
     """What is wrong with one record of a batch, or with all of a column.
 
     Attributes:
@@ -49,23 +35,20 @@ class Problem(Exception):  # noqa: N818 - not an error for users; `told` adds th
         self.row, self.says, self.value = row, says, value
 
 
-def told(read: Callable[[], _T], origin: Placed, done: int = 0, *, show_values: bool) -> _T:
-    """Return what ``read`` does; ``done`` records of the origin stand before its batch.
-
-    Raises:
-        DataError: in place of a problem, with the place of the record.
-    """
-    try:
-        return read()
-    except CellProblem as problem:
-        row, text, value = problem.row, _of_cell(problem), problem.value
-    except TypeProblem as problem:
-        row, text, value = None, _of_type(problem), None
-    except Problem as problem:
-        row, text, value = problem.row, problem.says, problem.value
-    found = repr(value) if show_values else f"another value ({NOT_SHOWN})"
-    # Outside the handlers: a problem, which holds the cell, must not travel along as the context of the error.
-    raise DataError(f"{origin.name if row is None else origin.place(done + row)}, {text.replace('{found}', found)}")
+def text_of(problem: CellProblem | TypeProblem | Problem, *, show_values: bool) -> tuple[int | None, str]:
+    """Return the position in the batch, None for the whole column, and what is wrong there."""
+    row, value = getattr(problem, "row", None), getattr(problem, "value", None)
+    if isinstance(problem, Problem):
+        says = problem.says
+    elif isinstance(problem, CellProblem):
+        says = _of_cell(problem)
+    else:
+        column = problem.column
+        says = (
+            f"column {column.name!r}: expected {_expected(column)}, found a column of {problem.found}; "
+            f"convert the column, or describe it as another kind than {column.kind!r} in the schema"
+        )
+    return row, says.replace("{found}", repr(value) if show_values else f"another value ({NOT_SHOWN})")
 
 
 def check_header(found: Sequence[str], schema: Schema, name: str, *, show_names: bool) -> None:
@@ -149,14 +132,6 @@ def _of_cell(problem: CellProblem) -> str:
             "or fill the value in"
         )
     return f"{where}: expected {_expected(column)}, found {{found}}; {_cure(column)}"
-
-
-def _of_type(problem: TypeProblem) -> str:
-    column = problem.column
-    return (
-        f"column {column.name!r}: expected {_expected(column)}, found a column of {problem.found}; "
-        f"convert the column, or describe it as another kind than {column.kind!r} in the schema"
-    )
 
 
 def _expected(column: Column) -> str:

@@ -14,7 +14,7 @@ from noisegate.schema import Schema
 
 
 class RecordSource(Protocol):
-    """Private records that the gate reads, as often as it has rounds; `reading.Source` says what each method does.
+    """Private records that the gate reads, as often as it has rounds; `tables.Source` says what each method does.
 
     Attributes:
         schema: the schema that the records must fit.
@@ -60,9 +60,8 @@ def open_source(
         OptionError: if ``on_error`` is unusable, or skips records of a table.
     """
     if schema.images is not None and isinstance(data, str | Path):
-        from noisegate.data.images.images import ImageSource
-        from noisegate.data.images.origins import ImageReadOptions
-        from noisegate.data.images.paths import find_images
+        from noisegate.data.images.decode import ImageReadOptions
+        from noisegate.data.images.images import ImageSource, find_images
 
         unit = None if units is None else units.column
         options = ImageReadOptions(form=schema.images, unit_column=unit, show_values=show_values)

@@ -22,8 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.data.problems import Problem
-from noisegate.errors import DataError, OptionError
-from noisegate.schema import Schema
+from noisegate.errors import DataError
 from noisegate.schema.columns import TEXT_PADDING
 from noisegate.schema.encode import Mask, is_text
 
@@ -55,19 +54,6 @@ class UnitLimit:
     column: str
     contributions: int
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
-
-
-def check_unit_name(units: UnitLimit | None, schema: Schema) -> None:
-    """Require that the schema does not describe the column of the units.
-
-    Raises:
-        OptionError: if it does.
-    """
-    if units is not None and units.column in schema.names:
-        raise OptionError(
-            f"unit_column={units.column!r} is described in the schema, so synthetic records would copy it; "
-            "take it out of the schema. The data may have it all the same."
-        )
 
 
 def check_unit_column(column: str, found: Sequence[tuple[str, pa.DataType]], name: str) -> None:

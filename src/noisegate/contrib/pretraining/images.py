@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from noisegate.data.images.decode import ImageOrigin, ImageReadOptions
 from noisegate.data.images.folders import ImageFolder, list_folder
-from noisegate.data.images.images import ImageSource, check_on_error
-from noisegate.data.images.origins import ImageOrigin, ImageReadOptions
-from noisegate.data.images.paths import find_images
+from noisegate.data.images.images import ImageSource, check_on_error, find_images
 from noisegate.errors import OptionError
 from noisegate.records import Images, Rows
 from noisegate.schema import ImageForm, ImageShape, pixel_schema

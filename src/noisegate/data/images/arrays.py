@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from noisegate.data.images.origins import ImageReadOptions, Pictures, check_labels
+from noisegate.data.images.decode import ImageReadOptions, Pictures, check_labels
 from noisegate.errors import DataError
 
 Labels: TypeAlias = npt.NDArray[Any] | None

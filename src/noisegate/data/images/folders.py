@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 
-from noisegate.data.images.origins import ImageReadOptions, PictureFile, Pictures, check_labels
+from noisegate.data.images.decode import ImageReadOptions, PictureFile, Pictures, check_labels
 from noisegate.data.problems import NOT_SHOWN
 from noisegate.data.tables.csv_file import CsvFile
 from noisegate.data.units import check_unit_column

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from noisegate.data.images.origins import ImageReadOptions, Pictures, check_labels
+from noisegate.data.images.decode import ImageReadOptions, Pictures, check_labels
 from noisegate.data.tables.parquet_file import ParquetFile
 from noisegate.data.units import check_unit_column
 from noisegate.errors import DataError

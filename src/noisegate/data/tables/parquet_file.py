@@ -18,7 +18,7 @@ _BUFFER_BYTES = 1 << 16  # of one column, read ahead
 
 @dataclass(frozen=True)
 class ParquetFile:
-    """A Parquet file; see `files.Origin`."""
+    """A Parquet file; see `tables.Origin`."""
 
     path: Path
     typed = True

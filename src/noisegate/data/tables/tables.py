@@ -1,22 +1,155 @@
-"""A private table, read once through in constant memory and handed on as encoded records."""
+"""Private records, read once through in constant memory and handed on encoded; and tables in files and in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+import stat
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
+import narwhals as nw
 import pyarrow as pa
 import pyarrow.types as pt
 
-from noisegate.data.problems import check_alike, check_header, told
-from noisegate.data.reading import Source
-from noisegate.data.tables.files import Origin, open_origins
-from noisegate.data.units import UnitLimit, check_unit_column
+from noisegate.data.problems import Problem, check_alike, check_header, text_of
+from noisegate.data.tables.csv_file import CsvFile
+from noisegate.data.tables.objects import MixedObjects, objects_to_arrow
+from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
+from noisegate.data.units import UnitCounter, UnitLimit, check_unit_column
+from noisegate.errors import DataError, OptionError
 from noisegate.records import Rows
 from noisegate.schema import Schema
-from noisegate.schema.encode import Mask, encode
+from noisegate.schema.columns import TEXT_PADDING
+from noisegate.schema.encode import CellProblem, Mask, TypeProblem, encode
+
+_PACKED = {b"PK\x03\x04": "a ZIP archive or a spreadsheet", b"\x1f\x8b": "a gzip archive", b"BZh": "a bzip2 archive"}
+_T = TypeVar("_T")
+
+
+class Placed(Protocol):
+    """Something that holds records: a file, a folder, or a table in memory."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it: a file name or ``DataFrame``."""
+        ...
+
+    def place(self, row: int) -> str:
+        """Return where the record at position ``row`` stands, such as ``adult.csv, line 7``."""
+        ...
+
+
+def told(read: Callable[[], _T], origin: Placed, done: int = 0, *, show_values: bool) -> _T:
+    """Return what ``read`` does; ``done`` records of the origin stand before its batch.
+
+    Raises:
+        DataError: in place of a problem, with the place of the record.
+    """
+    try:
+        return read()
+    except (CellProblem, TypeProblem, Problem) as problem:
+        row, text = text_of(problem, show_values=show_values)
+    # Outside the handlers: a problem, which holds the cell, must not travel along as the context of the error.
+    raise DataError(f"{origin.name if row is None else origin.place(done + row)}, {text}")
+
+
+_Origin = TypeVar("_Origin", bound=Placed)
+
+
+class Source(ABC, Generic[_Origin]):
+    """Private records in some origins; see `noisegate.data.sources.RecordSource`.
+
+    Attributes:
+        schema: the schema that the records must fit.
+        name: what messages call the source: a file or folder name, or ``DataFrame``.
+        batch_rows: number of records in each batch but the last.
+    """
+
+    _empty = "there are no records, only names of columns; expected at least one record"
+
+    def __init__(self, schema: Schema, *, show_values: bool, batch_rows: int, units: UnitLimit | None) -> None:
+        if batch_rows < 1:
+            raise OptionError(f"batch_rows must be at least 1, found {batch_rows}")
+        if units is not None and units.column in schema.names:
+            raise OptionError(
+                f"unit_column={units.column!r} is described in the schema, so synthetic records would copy it; "
+                "take it out of the schema. The data may have it all the same."
+            )
+        self.schema, self.batch_rows, self._show_values, self._units = schema, batch_rows, show_values, units
+        self.name: str
+        self._origins: Sequence[_Origin]
+
+    @abstractmethod
+    def check(self) -> None:
+        """Check all that can be checked without reading a record; what does not fit the schema is a `DataError`."""
+
+    @abstractmethod
+    def _pieces(self, origin: _Origin) -> Iterator[tuple[Any, int, pa.Array | None]]:
+        """Yield records as they are kept, how many they are, and their units where these are asked for."""
+
+    @abstractmethod
+    def _encoded(self, piece: Any, used: Mask | None, origin: _Origin, done: int) -> Rows:
+        """Return the records of a piece that are used; ``done`` records of the origin stand before it."""
+
+    def batches(self) -> Iterator[Rows]:
+        """Yield the records in order, ``batch_rows`` at a time, in constant memory.
+
+        Raises:
+            DataError: if a record does not fit the schema, the data cannot be read, or there are no records.
+        """
+        waiting: list[Rows] = []
+        for read in self.unread():
+            waiting.append(read())
+            rows = sum(map(len, waiting))
+            if rows >= self.batch_rows:
+                table, cut = Rows.concatenate(waiting), rows - rows % self.batch_rows
+                for start in range(0, cut, self.batch_rows):
+                    yield table.rows(slice(start, start + self.batch_rows))
+                waiting = [table.rows(slice(cut, None))]
+        if any(map(len, waiting)):
+            yield Rows.concatenate(waiting)
+
+    def unread(self) -> Iterator[Callable[[], Rows]]:
+        """Yield functions that encode at most ``batch_rows`` records each, to be called in any thread.
+
+        Raises:
+            DataError: by a function, if a record does not fit the schema; here, if the data cannot be read or there are
+                no records.
+        """
+        self.check()
+        counter = None if self._units is None else UnitCounter(self._units, self.schema.missing_values)
+        seen = 0
+        for origin in self._origins:
+            done = 0
+            for piece, rows, units in self._pieces(origin):
+                # Units are counted here, one batch after the other.
+                count = None if counter is None else partial(counter.used, units)
+                used = None if count is None else told(count, origin, done, show_values=False)
+                yield partial(self._encoded, piece, used, origin, done)
+                done += rows
+            seen += done
+        if not seen:
+            raise DataError(f"{self.name}: {self._empty}")
+
+
+class Origin(Placed, Protocol):
+    """One file, or one table in memory; what cannot be read is a `DataError`."""
+
+    @property
+    def typed(self) -> bool:
+        """Whether columns carry a type and certain names, as opposed to lines of text."""
+        ...
+
+    def columns(self) -> list[tuple[str, pa.DataType]]:
+        """Return name and type of each column, without reading records."""
+        ...
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[Mapping[str, pa.Array]]:
+        """Yield the columns called ``names``, some records at a time."""
+        ...
 
 
 class TableSource(Source[Origin]):
@@ -47,11 +180,7 @@ class TableSource(Source[Origin]):
         self.name, self._origins = open_origins(source)
 
     def check(self) -> None:
-        """Check names and types of the columns; no record is read.
-
-        Raises:
-            DataError: if a header cannot be read or does not fit the schema.
-        """
+        """Check names and types of the columns; no record is read."""
         headers = []
         for origin in self._origins:
             columns = origin.columns()
@@ -60,10 +189,12 @@ class TableSource(Source[Origin]):
             if self._units is not None:
                 check_unit_column(self._units.column, columns, origin.name)
                 names = [name for name in names if name != self._units.column]
-            check_header(names, self.schema, origin.name, show_names=origin.typed or self._show_values)
+            if names != list(self.schema.names):
+                check_header(names, self.schema, origin.name, show_names=origin.typed or self._show_values)
             empty = {name: pa.array([], kind.value_type if pt.is_dictionary(kind) else kind) for name, kind in columns}
             told(partial(encode, empty, self.schema), origin, show_values=False)
-        check_alike(headers, show_names=True)  # each is in the schema by now: described, ignored, or the unit column
+        if len(headers) > 1:
+            check_alike(headers, show_names=True)  # each is in the schema by now: described, ignored, or the unit
 
     def _pieces(self, origin: Origin) -> Iterator[tuple[Mapping[str, pa.Array], int, pa.Array | None]]:
         unit = () if self._units is None else (self._units.column,)
@@ -73,3 +204,118 @@ class TableSource(Source[Origin]):
     def _encoded(self, piece: Mapping[str, pa.Array], used: Mask | None, origin: Origin, done: int) -> Rows:
         records = told(partial(encode, piece, self.schema), origin, done, show_values=self._show_values)
         return records if used is None or used.all() else records.rows(used)
+
+
+def open_origins(source: str | Path | Any) -> tuple[str, list[Origin]]:
+    """Return what messages call a path or a table in memory, and its origins; see `find_files`."""
+    if isinstance(source, str | Path):
+        return Path(source).name or str(source), find_files(Path(source))
+    return MemoryTable.name, [MemoryTable(source)]
+
+
+def find_files(path: Path) -> list[Origin]:
+    """Return the file at ``path``, or the CSV or Parquet files directly in the folder there, sorted by name.
+
+    Raises:
+        DataError: if there is none, a file cannot be opened, or a folder holds both kinds or another folder.
+    """
+    try:
+        return _folder(path) if is_folder(path) else [_file(path)]
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}; check the path and its permissions") from None
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether data at ``path`` is a folder, and not a plain file.
+
+    Raises:
+        DataError: if the path is empty or the current folder, or what is there is neither.
+        OSError: if there is nothing, or it cannot be looked at.
+    """
+    if not str(path).strip() or path == Path():  # Path("") is Path(".")
+        raise DataError(
+            f"{str(path)!r}: an empty path, or the current folder, whose tables may be of many kinds; give the name of "
+            "the file or folder that holds the records"
+        )
+    try:
+        mode = os.stat(path).st_mode
+    except ValueError:  # a NUL in it
+        mode = 0
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        raise DataError(
+            f"{str(path)!r}: is no plain file and no folder; records are read several times, so a pipe, a device or a "
+            "socket cannot be read: write the records to a file first"
+        )
+    return stat.S_ISDIR(mode)
+
+
+def _folder(path: Path) -> list[Origin]:
+    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith((".", "_")))
+    nested = next((entry for entry in entries if entry.is_dir()), None)
+    if nested is not None:
+        raise DataError(
+            f"{path}: holds the folder {nested.name!r}, which would not be read; put all files in one folder"
+        )
+    csv, parquet = ([entry for entry in entries if entry.suffix.lower() in endings] for endings in ((".csv",), PARQUET))
+    if csv and parquet:
+        raise DataError(f"{path}: holds both CSV and Parquet files, which may be the same records; keep one kind")
+    if not csv and not parquet:
+        raise DataError(f"{path}: the folder holds no file named *.csv or *.parquet; check the path")
+    return [_file(entry) for entry in csv or parquet if not is_folder(entry)]  # none is, but one may be a pipe
+
+
+def _file(path: Path) -> Origin:
+    with path.open("rb") as stream:
+        start = stream.read(4)
+    if start == b"PAR1" or path.suffix.lower() in PARQUET:
+        return ParquetFile(path)
+    for magic, what in _PACKED.items():
+        if start.startswith(magic):
+            raise DataError(f"{path.name}: is {what}; expected CSV or Parquet: unpack it or save it as one of these")
+    return CsvFile(path)
+
+
+class MemoryTable:
+    """A pandas, Polars or PyArrow table, turned to Arrow some records at a time and never copied; see `Origin`."""
+
+    name = "DataFrame"
+    typed = True
+
+    def __init__(self, native: Any) -> None:
+        try:
+            self._frame: nw.DataFrame[Any] = nw.from_native(native, eager_only=True)
+            self._names = {str(name).strip(TEXT_PADDING): name for name in self._frame.columns}
+        except TypeError:
+            raise DataError(
+                f"expected a path, or a pandas, Polars or PyArrow table, found {type(native).__name__}; "
+                "convert it (a lazy frame: call .collect() first)"
+            ) from None
+        except nw.exceptions.DuplicateError:
+            raise DataError("DataFrame: two columns have the same name; rename or remove one") from None
+        pandas = nw.dependencies.is_pandas_dataframe(native)
+        self._objects = {name for name, dtype in native.dtypes.items() if dtype.kind == "O"} if pandas else set()
+
+    def columns(self) -> list[tuple[str, pa.DataType]]:
+        """Return name and type of each column; a pandas column of Python objects has the type null."""
+        named = [(str(raw).strip(TEXT_PADDING), raw) for raw in self._frame.columns]
+        return [(name, self._slice(name, raw, 0, 0).type) for name, raw in named]
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[Mapping[str, pa.Array]]:
+        """Yield the columns called ``names``, ``rows`` records at a time."""
+        for start in range(0, len(self._frame), rows):
+            yield {name: self._slice(name, self._names[name], start, start + rows) for name in names}
+
+    def place(self, row: int) -> str:
+        """Return the number of the record, counted from 1."""
+        return f"{self.name}, record {row + 1}"
+
+    def _slice(self, name: str, raw: Any, start: int, stop: int) -> pa.Array:
+        try:
+            part = self._frame.get_column(raw)[start:stop]
+            cells = objects_to_arrow(part.to_list()) if raw in self._objects else part.to_arrow()
+            return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+        except (MixedObjects, pa.ArrowException, TypeError, ValueError, OverflowError):
+            pass
+        raise DataError(  # outside the handler: Arrow's message quotes the value
+            f"{self.name}, column {name!r}: holds Python objects of mixed or unknown types; give it one type"
+        )
