@@ -14,7 +14,7 @@ from noisegate.methods.dre import DPDRE
 from noisegate.methods.gradient import STATE_FILE
 from noisegate.methods.registry import method_named, method_of
 from noisegate.models.folder import verify_model
-from noisegate.models.weights import density_ratios
+from noisegate.models.record_sets import density_ratios
 from noisegate.privacy.events import SampledGaussianEvent
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema, pixel_schema
 from noisegate.training.adam import Adam

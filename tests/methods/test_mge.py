@@ -15,7 +15,7 @@ from noisegate.errors import DataError, ModelError, OptionError, UserError
 from noisegate.features.outer import matrices_of
 from noisegate.methods.mge import DPMGE, MEAN, SECOND
 from noisegate.methods.registry import method_of
-from noisegate.models.decoded_gaussian import DecodedGaussian
+from noisegate.models.decoded import DecodedGaussian
 from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.schema import EncodedTable
 

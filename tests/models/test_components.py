@@ -8,7 +8,7 @@ SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")),
 
 def test_every_component_comes_equally_often_and_a_set_holds_each_once():
     generator = build_component_generator(SCHEMA.layout, components=5, seed=0)
-    assert generator.set_rows(123) == 5
+    assert generator.components == 5
     noise = generator.noise(20, torch.Generator().manual_seed(1))[:, 0]
     assert torch.bincount(noise).tolist() == [4] * 5
     assert sorted(noise[:5].tolist()) == list(range(5))

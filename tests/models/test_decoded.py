@@ -5,11 +5,14 @@ import pytest
 import torch
 
 from noisegate.errors import ModelError
-from noisegate.models.decoded_gaussian import DecodedGaussian
-from noisegate.models.decoded_generator import DecodedGenerator, GeneratedFeatures
+from noisegate.models.decoded import (
+    DecodedGaussian,
+    DecodedGenerator,
+    FeatureGaussians,
+    FeatureNetwork,
+    build_feature_generator,
+)
 from noisegate.models.decoder import LoadedDecoder, load_decoder
-from noisegate.models.feature_gaussians import FeatureGaussians
-from noisegate.models.feature_network import FeatureNetwork, build_feature_generator
 from noisegate.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
 from noisegate.schema import pixel_schema
 from noisegate.schema.pixels import ImageShape
@@ -35,7 +38,7 @@ def gaussian(decoder, labels=2, features=6, weights=(0.25, 0.75)):
 
 
 def generator(decoder):
-    source = GeneratedFeatures(generator=build_feature_generator(DESIGN, seed=0).requires_grad_(False).eval())
+    source = build_feature_generator(DESIGN, seed=0).requires_grad_(False).eval()
     return DecodedGenerator(source=source, decoder=decoder, weights=np.array([0.25, 0.75]))
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.models.decoded_reference import DecodedReference, WeightedFeatures
+from noisegate.models.decoded import DecodedReference, WeightedFeatures
 from noisegate.models.decoder import load_decoder
 from noisegate.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
 from noisegate.schema import ImageShape, pixel_schema

@@ -1,8 +1,7 @@
 import numpy as np
 import torch
 
-from noisegate.models.neural import NeuralTable
-from noisegate.models.table import build_table_generator
+from noisegate.models.table import NeuralTable, build_table_generator
 from noisegate.schema import Boolean, Continuous, Integer, Schema
 
 SCHEMA = Schema(

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.models.image import build_image_generator
+from noisegate.models.image import NeuralImage, build_image_generator
 from noisegate.models.image_network import ImageNetwork
-from noisegate.models.neural_image import NeuralImage
 from noisegate.schema import ImageShape, decode, pixel_schema
 
 SCHEMA = pixel_schema(8, 4, labels=("a", "b", "c"))

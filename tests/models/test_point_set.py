@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.models.point_set import PointSet
 from noisegate.models.record_model import ConditionalModel, model_class
+from noisegate.models.record_sets import PointSet
 from noisegate.schema import Categorical, Continuous, EncodedTable, Schema
 
 SCHEMA = Schema(

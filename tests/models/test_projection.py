@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.models.random_projection import draw_projection
+from noisegate.models.locally_linear import draw_projection
 
 DRAW = {"inputs": 12, "maps": 3, "constant": 0.5}
 

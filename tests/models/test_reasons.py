@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from noisegate.models.reasons import answers, reasons
+from noisegate.models.locally_linear import answers, reasons
 
 
 @pytest.mark.parametrize("k", [0, 1, 2])

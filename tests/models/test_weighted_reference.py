@@ -5,8 +5,14 @@ import pytest
 import torch
 
 from noisegate.models.record_model import model_class
-from noisegate.models.weighted_reference import WeightedReference, records_from, tensors_of
-from noisegate.models.weights import effective_size, systematic_sample, weight_summary
+from noisegate.models.record_sets import (
+    WeightedReference,
+    effective_size,
+    records_from,
+    systematic_sample,
+    tensors_of,
+    weight_summary,
+)
 from noisegate.records import Images
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Schema, pixel_schema
 

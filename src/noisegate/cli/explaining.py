@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisegate.errors import OptionError
-from noisegate.models.locally_linear import LocallyLinear
-from noisegate.models.reasons import answers, reasons
+from noisegate.models.locally_linear import LocallyLinear, answers, reasons
 from noisegate.schema import EncodedTable, Schema, decode
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from noisegate.gate.per_example.losses import RecordLoss, real_loss
 from noisegate.methods.generative import GenerativeMethod, released_arrays, weight_shapes
 from noisegate.methods.public_features import ReferenceSettings
 from noisegate.methods.registry import register
-from noisegate.models.weights import density_ratios, weight_notes
+from noisegate.models.record_sets import density_ratios, weight_notes
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from noisegate.features.perceptual import Perceptual
+    from noisegate.models.decoded import FeatureGenerator
     from noisegate.models.discriminator_input import DiscriminatorInput
-    from noisegate.models.feature_network import FeatureGenerator
     from noisegate.models.generator import Generator
     from noisegate.models.record_model import RecordModel
     from noisegate.networks.discriminator import Discriminator
@@ -65,7 +65,7 @@ class FeatureGAN(EncodedImages, AdversarialMethod):
 
     def generator(self, schema: Schema) -> FeatureGenerator:
         """Returns the generator at its start, on the CPU."""
-        from noisegate.models.feature_network import FeatureNetwork, build_feature_generator
+        from noisegate.models.decoded import FeatureNetwork, build_feature_generator
 
         encoding = self.encoding()
         design = FeatureNetwork(
@@ -87,12 +87,11 @@ class FeatureGAN(EncodedImages, AdversarialMethod):
 
     def model_of(self, generator: Generator, weights: npt.NDArray[np.float64], schema: Schema) -> RecordModel:
         """Returns the generator with the decoder."""
-        from noisegate.models.decoded_generator import DecodedGenerator, GeneratedFeatures
-        from noisegate.models.feature_network import FeatureGenerator
+        from noisegate.models.decoded import DecodedGenerator, FeatureGenerator
 
         assert isinstance(generator, FeatureGenerator)
         return DecodedGenerator(
-            source=GeneratedFeatures(generator=generator),
+            source=generator,
             decoder=self.checked_decoder(),
             weights=weights,
             labelled=schema.layout.label is not None,

@@ -118,9 +118,7 @@ class RecordGAN(AdversarialMethod):
 
     def model_of(self, generator: Generator, weights: npt.NDArray[np.float64], schema: Schema) -> RecordModel:
         """Returns the network as a model of images or of rows."""
-        from noisegate.models.neural_image import network_model
-
-        return network_model(generator, weights, schema.layout)
+        return generator.record_model(weights, schema.layout)
 
     def _design(self) -> ImageNetwork | None:
         """Returns the design of the image generator; None for a table."""

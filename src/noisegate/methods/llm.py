@@ -22,8 +22,7 @@ from noisegate.methods.generative import DescentMethod, released_arrays
 from noisegate.methods.gradient import Trainer
 from noisegate.methods.registry import register
 from noisegate.models.classifier_inputs import Inputs, class_label, inputs_of
-from noisegate.models.locally_linear import LocallyLinear, locally_linear_scores
-from noisegate.models.random_projection import Projection, draw_projection
+from noisegate.models.locally_linear import LocallyLinear, Projection, draw_projection, locally_linear_scores
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release

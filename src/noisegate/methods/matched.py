@@ -16,8 +16,7 @@ from noisegate.training.fit import Fit, FitSettings
 
 if TYPE_CHECKING:
     from noisegate.models.generator import Generator as Network
-    from noisegate.models.neural import NeuralTable
-    from noisegate.models.neural_image import NeuralImage
+    from noisegate.models.record_model import RecordModel
 
 Generator: TypeAlias = Literal["mixture", "table", "convolutional", "fully-connected", "sub-pixel", "residual"]
 TABLES: tuple[Generator, ...] = ("mixture", "table")
@@ -123,10 +122,9 @@ class MatchedMethod(MeanEmbeddingMethod):
             generator, target, forms, self.fit_settings(), seed=self.seed, device=choose_device(device)
         )
 
-    def model(self, release: Release, fitting: Any) -> NeuralImage | NeuralTable:
+    def model(self, release: Release, fitting: Any) -> RecordModel:
         """Returns the generator, averaged over steps, with the released shares of the labels."""
-        from noisegate.models.neural_image import network_model
         from noisegate.training.target import read_target
 
-        weights = read_target(release, counts=COUNTS).weights
-        return network_model(fitting.average.cpu().eval(), weights, release.schema.layout)
+        generator: Network = fitting.average.cpu().eval()
+        return generator.record_model(read_target(release, counts=COUNTS).weights, release.schema.layout)

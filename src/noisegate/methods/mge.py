@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from noisegate.features.feature_map import FeatureMap
     from noisegate.features.perceptual import Perceptual
     from noisegate.gate.gate import Gate
-    from noisegate.models.decoded_gaussian import DecodedGaussian
-    from noisegate.models.feature_gaussians import FeatureGaussians
+    from noisegate.models.decoded import DecodedGaussian, FeatureGaussians
 
 MEAN, SECOND = "mean", "second-moment"
 """The queries, beside the counts."""
@@ -154,7 +153,7 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
 
     def model(self, release: Release, fitting: Any) -> DecodedGaussian:
         """Returns the Gaussians and the decoder of what is drawn from them."""
-        from noisegate.models.decoded_gaussian import DecodedGaussian
+        from noisegate.models.decoded import DecodedGaussian
         from noisegate.training.target import read_target
 
         return DecodedGaussian(

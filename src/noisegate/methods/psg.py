@@ -25,7 +25,7 @@ from noisegate.methods.gradient import Trainer
 from noisegate.methods.registry import register
 from noisegate.models.classifier_inputs import Inputs, class_label, decode_inputs, inputs_of, scaled_inputs
 from noisegate.models.image_network import check_image_schema
-from noisegate.models.point_set import PointSet
+from noisegate.models.record_sets import PointSet
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release

@@ -76,10 +76,10 @@ class PublicFeatures:
         """
         label = schema.layout.label
         if self.decoder is None:
-            from noisegate.models.weighted_reference import WeightedReference
+            from noisegate.models.record_sets import WeightedReference
 
             return WeightedReference(records=self.reference.records, weights=weights, label=label)
-        from noisegate.models.decoded_reference import DecodedReference, WeightedFeatures
+        from noisegate.models.decoded import DecodedReference, WeightedFeatures
 
         if self.labels is not None and label is not None:
             codes = np.arange(schema.layout.classes)

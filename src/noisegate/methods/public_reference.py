@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from noisegate.errors import DataError, OptionError
 from noisegate.features.feature_map import FeatureMap
-from noisegate.models.weighted_reference import tensors_of
+from noisegate.models.record_sets import tensors_of
 from noisegate.records import Images, Rows
 from noisegate.schema import Schema
 

@@ -5,23 +5,24 @@ What private records have said is in the distribution of the features. The decod
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor, nn
 
+from noisegate.models.decoder import LoadedDecoder
+from noisegate.models.generator import Generator
 from noisegate.models.record_model import Array
+from noisegate.models.record_sets import systematic_sample, weight_summary
+from noisegate.networks.weights import check_sizes, seeded
 from noisegate.schema import EncodedTable, Schema
 
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
-    from noisegate.models.decoder import LoadedDecoder
-
+_LEAST = 1e-12
 _SOURCE, _DECODER = "source/", "decoder/"
 # Images decoded at once.
 _BLOCK = 256
@@ -49,13 +50,238 @@ class FeatureSource(Protocol):
         ...
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what else is needed to rebuild it."""
+        """Returns what else `from_saved` needs."""
+        ...
+
+    @classmethod
+    def from_saved(cls, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+        """Returns the source that `tensors` and `to_json` describe."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Decoded(ABC):
-    """Features that are drawn and decoded.
+class FeatureGaussians:
+    """A Gaussian for each label, whose draws are cut to what an encoder can give and brought to length 1.
+
+    Attributes:
+        means: (labels, axes).
+        roots: Standard deviations, (labels, axes), or square roots of covariances, (labels, axes, axes).
+        axes: Orthonormal directions in the space of features, (features, axes); None where they are that space's own.
+        nonnegative: Whether features have no negative entry: what is drawn below 0 is 0.
+    """
+
+    means: npt.NDArray[np.float64]
+    roots: npt.NDArray[np.float64]
+    axes: npt.NDArray[np.float64] | None = None
+    nonnegative: bool = False
+
+    @property
+    def features(self) -> int:
+        """Length of a feature."""
+        return int(self.means.shape[1] if self.axes is None else self.axes.shape[0])
+
+    @property
+    def labels(self) -> int:
+        """How many Gaussians there are; 1 for all labels together."""
+        return len(self.means)
+
+    def draw(self, labels: Tensor, random: torch.Generator) -> Tensor:
+        """Returns a feature of length 1 for each label, float32 (rows, features)."""
+        means, roots = torch.from_numpy(self.means)[labels], torch.from_numpy(self.roots)
+        normal = torch.randn(means.shape, generator=random, dtype=torch.float64)
+        spread = normal * roots[labels] if roots.ndim == 2 else _products(roots, labels, normal)
+        drawn = means + spread
+        if self.axes is not None:
+            drawn = drawn @ torch.from_numpy(self.axes).T
+        return unit_rows(drawn.clamp_min(0) if self.nonnegative else drawn).float()
+
+    def tensors(self) -> dict[str, Array]:
+        """Returns means, roots, and axes if there are any."""
+        return {"means": self.means, "roots": self.roots, **({} if self.axes is None else {"axes": self.axes})}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns whether features are cut at 0."""
+        return {"nonnegative": self.nonnegative}
+
+    @classmethod
+    def from_saved(cls, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+        """Returns the distributions that `tensors` and `to_json` describe."""
+        means, roots = (tensors[name].astype(np.float64) for name in ("means", "roots"))
+        axes = tensors["axes"].astype(np.float64) if "axes" in tensors else None
+        wide = means.ndim == 2 and roots.shape in (means.shape, (*means.shape, means.shape[-1]))
+        if not wide or (axes is not None and axes.shape[1:] != means.shape[1:]):
+            raise ValueError(f"means of shape {means.shape} and roots of shape {roots.shape} describe no Gaussians")
+        parts = [means, roots, *([] if axes is None else [axes])]
+        if not all(np.isfinite(part).all() for part in parts) or (roots.ndim == 2 and (roots < 0).any()):
+            raise ValueError("a number of the Gaussians is not finite, or a deviation is below 0")
+        return cls(means=means, roots=roots, axes=axes, nonnegative=bool(description["nonnegative"]))
+
+
+def unit_rows(rows: Tensor) -> Tensor:
+    """Returns rows brought to length 1, (rows, features); where all of one is 0, all its entries become equal."""
+    lengths = rows.norm(dim=1, keepdim=True)
+    return torch.where(lengths > _LEAST, rows / lengths.clamp_min(_LEAST), rows.shape[1] ** -0.5)
+
+
+def _products(roots: Tensor, labels: Tensor, normal: Tensor) -> Tensor:
+    """Returns each row times the root of its label, label by label: one matrix for each row would fill the memory."""
+    spread = torch.empty_like(normal)
+    for label, root in enumerate(roots):
+        mine = labels == label
+        spread[mine] = normal[mine] @ root.T
+    return spread
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureNetwork:
+    """The design of a generator of features.
+
+    Attributes:
+        features: Length of a feature.
+        classes: Number of labels; 1 without a label.
+        latent: Length of the noise vector.
+        hidden: Widths of the hidden layers.
+        nonnegative: Whether features have no negative entry.
+    """
+
+    features: int
+    classes: int
+    latent: int
+    hidden: tuple[int, ...]
+    nonnegative: bool
+
+    def __post_init__(self) -> None:
+        widths = {f"hidden[{place}]": width for place, width in enumerate(self.hidden)}
+        sizes = {"features": self.features, "classes": self.classes, "latent": self.latent}
+        check_sizes("a generator of features", **sizes, **widths)
+
+
+class FeatureGenerator(Generator):
+    """A perceptron from noise and a one-hot label to a vector of length 1; a `FeatureSource`.
+
+    It normalises nothing over a batch, so that what it makes in training is what is drawn from it later.
+    """
+
+    def __init__(self, design: FeatureNetwork) -> None:
+        super().__init__()
+        self.design = design
+        widths = (design.latent + design.classes, *design.hidden)
+        layers: list[nn.Module] = []
+        for wide, narrow in pairwise(widths):
+            layers += [nn.Linear(wide, narrow), nn.ReLU()]
+        self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], design.features))
+
+    def noise(self, rows: int, random: torch.Generator) -> Tensor:
+        """Returns standard normal noise, (rows, latent)."""
+        return torch.randn(rows, self.design.latent, generator=random)
+
+    def forward(self, noise: Tensor, labels: Tensor) -> Tensor:
+        """Returns features of length 1, (rows, features)."""
+        one_hot = nn.functional.one_hot(labels, self.design.classes).to(noise.dtype)
+        made: Tensor = self.layers(torch.cat([noise, one_hot], dim=1))
+        # Smooth, so that no entry stays 0 for ever.
+        return unit_rows(nn.functional.softplus(made) if self.design.nonnegative else made)
+
+    @property
+    def features(self) -> int:
+        """Length of a feature."""
+        return self.design.features
+
+    @property
+    def labels(self) -> int:
+        """How many labels the network knows."""
+        return self.design.classes
+
+    def draw(self, labels: Tensor, random: torch.Generator) -> Tensor:
+        """Returns a feature of length 1 for each label, float32 (rows, features)."""
+        with torch.no_grad():
+            return cast(Tensor, self(self.noise(len(labels), random), labels))
+
+    def tensors(self) -> dict[str, Array]:
+        """Returns the weights."""
+        return {name: value.numpy() for name, value in self.state_dict().items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the design."""
+        return asdict(self.design) | {"hidden": list(self.design.hidden)}
+
+    @classmethod
+    def from_saved(cls, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+        """Returns the generator that `tensors` and `to_json` describe."""
+        with seeded(0):
+            generator = cls(FeatureNetwork(**{**description, "hidden": tuple(description["hidden"])}))
+        generator.load_state_dict({name: torch.from_numpy(value) for name, value in tensors.items()})
+        return generator.requires_grad_(False).eval()
+
+
+def build_feature_generator(design: FeatureNetwork, *, seed: int) -> FeatureGenerator:
+    """Returns an untrained generator, on the CPU; the same seed gives the same weights."""
+    with seeded(seed):
+        return FeatureGenerator(design)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WeightedFeatures:
+    """Features of public images, with weights for each label.
+
+    Attributes:
+        vectors: Of length 1, float32 (references, features).
+        weights: Nonnegative, (labels, references); one row where there are no labels. A row may be zero: its label has
+            no share either.
+    """
+
+    vectors: npt.NDArray[np.float32]
+    weights: npt.NDArray[np.float64]
+
+    @property
+    def features(self) -> int:
+        """Length of a feature."""
+        return int(self.vectors.shape[1])
+
+    @property
+    def labels(self) -> int:
+        """How many rows of weights there are."""
+        return len(self.weights)
+
+    @property
+    def shares(self) -> npt.NDArray[np.float64]:
+        """Share of each label, by its weights, (labels,)."""
+        shares: npt.NDArray[np.float64] = self.weights.sum(axis=1) / self.weights.sum()
+        return shares
+
+    def draw(self, labels: Tensor, random: torch.Generator) -> Tensor:
+        """Returns a feature for each label, drawn by its weights, float32 (rows, features)."""
+        asked = labels.numpy()
+        places = np.zeros(len(asked), dtype=np.intp)
+        for label in np.unique(asked):
+            rows = np.flatnonzero(asked == label)
+            places[rows] = systematic_sample(self.weights[label], len(rows), random)
+        return torch.from_numpy(self.vectors[places])
+
+    def tensors(self) -> dict[str, Array]:
+        """Returns features and weights."""
+        return {"vectors": self.vectors, "weights": self.weights}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the number of references, and what they weigh."""
+        return {"records": len(self.vectors), **weight_summary(self.weights)}
+
+    @classmethod
+    def from_saved(cls, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+        """Returns the features that `tensors` and `to_json` describe."""
+        vectors, weights = tensors["vectors"], tensors["weights"].astype(np.float64)
+        if vectors.ndim != 2 or weights.ndim != 2 or {weights.shape[1], description["records"]} != {len(vectors)}:
+            raise ValueError(f"features of shape {vectors.shape} with weights of shape {weights.shape}")
+        if not np.isfinite(vectors).all() or not np.isfinite(weights).all() or (weights < 0).any():
+            raise ValueError("features and weights must be finite numbers, and no weight below 0")
+        if not weights.sum() > 0:
+            raise ValueError("one weight must be above 0")
+        return cls(vectors=vectors.astype(np.float32), weights=weights)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Decoded:
+    """Features that are drawn and decoded; a subclass names what they are drawn from.
 
     Attributes:
         source: What features are drawn from.
@@ -70,16 +296,10 @@ class Decoded(ABC):
     labelled: bool = True
 
     kind: ClassVar[str]
-
-    @classmethod
-    @abstractmethod
-    def source_from(cls, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> FeatureSource:
-        """Returns the source that its `tensors` and `to_json` describe."""
+    source_type: ClassVar[type[FeatureSource]]
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
         """Returns `rows` records, pixels as numeric columns; `random` is public randomness, on the CPU."""
-        import torch
-
         labels = torch.multinomial(torch.from_numpy(self.weights), rows, replacement=True, generator=random)
         chosen = labels if self.source.labels > 1 else torch.zeros_like(labels)
         pixels = np.empty((rows, self.decoder.shape.size))
@@ -103,16 +323,10 @@ class Decoded(ABC):
 
     @classmethod
     def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
-        """Returns the model that `tensors` and `to_json` describe.
-
-        Raises:
-            KeyError, TypeError, ValueError, RuntimeError: if they describe none, or one that does not fit the schema.
-        """
-        from noisegate.models.decoder import LoadedDecoder
-
+        """Returns the model that `tensors` and `to_json` describe."""
         layout, weights = schema.layout, tensors["weights"].astype(np.float64)
         decoder = LoadedDecoder.from_saved(_part(tensors, _DECODER), description["decoder"])
-        source = cls.source_from(_part(tensors, _SOURCE), description["source"])
+        source = cls.source_type.from_saved(_part(tensors, _SOURCE), description["source"])
         labels = [column.size for column in layout.coded]
         if decoder.shape.size != len(layout.numeric) or (labels or [1]) != [len(weights)]:
             raise ValueError(f"images of {decoder.shape} with {len(weights)} labels do not fit the schema")
@@ -128,3 +342,21 @@ class Decoded(ABC):
 
 def _part(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+class DecodedGaussian(Decoded):
+    """What DP-MGE gives."""
+
+    kind, source_type = "decoded-gaussian", FeatureGaussians
+
+
+class DecodedGenerator(Decoded):
+    """What GANs in feature space give."""
+
+    kind, source_type = "decoded-generator", FeatureGenerator
+
+
+class DecodedReference(Decoded):
+    """What DP-DRE gives with a decoder."""
+
+    kind, source_type = "decoded-reference", WeightedFeatures

@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+
+from noisegate.models.record_model import Array
+
+if TYPE_CHECKING:
+    from noisegate.models.record_model import RecordModel
+    from noisegate.schema import Layout
+
+PREFIX = "generator/"
+"""Of the names of a network's weights in a saved model."""
 
 
 class Generator(nn.Module):
     """A network from noise and a label to what an `Embedding` takes: distributions over cells, or points."""
 
+    components: int | None = None
+    """How many rows give the exact mean of a class; None where more rows give a better one."""
+
     @abstractmethod
     def noise(self, rows: int, random: torch.Generator) -> Tensor:
         """Returns the noise of `rows` rows from public randomness, on the CPU."""
 
-    def set_rows(self, wanted: int) -> int:
-        """Returns over how many rows a mean is taken when `wanted` would do."""
-        return wanted
+    def record_model(self, weights: npt.NDArray[np.float64], layout: Layout) -> RecordModel:
+        """Returns what draws records of `layout`, once it is trained, on the CPU and in evaluation mode.
+
+        Args:
+            weights: Share of each label, (labels,); one 1 without a label.
+            layout: Of the records.
+        """
+        raise NotImplementedError
+
+    def load_fitted(self, tensors: Mapping[str, Array]) -> Self:
+        """Returns itself with the weights of a saved model, frozen; those are named after `PREFIX`."""
+        fitted = {name.removeprefix(PREFIX): torch.from_numpy(value) for name, value in tensors.items()}
+        self.load_state_dict({name: value for name, value in fitted.items() if name != "weights"})
+        return self.requires_grad_(False).eval()

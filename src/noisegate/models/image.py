@@ -1,4 +1,4 @@
-"""Image generators: noise and a label in, one image out, as pixel intensities in [0, 1].
+"""Generators of images, as networks and as record models: noise and a label in, one image out, intensities in [0, 1].
 
 The two networks of DP-MERF and DP-HP (Harder et al. 2021; Vinaroz et al. 2022), with their widths as settings, and one
 that convolves before it enlarges (Shi et al. 2016), which on a CPU costs less than half for as many channels.
@@ -9,16 +9,26 @@ mode gives other images than in evaluation mode, which is the one that is sample
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from itertools import pairwise
+from typing import Any, ClassVar, Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from noisegate.models.generator import Generator
+from noisegate.models.generator import PREFIX, Generator
 from noisegate.models.image_network import ImageKind, ImageNetwork
+from noisegate.models.record_model import Array
+from noisegate.networks.weights import seeded
+from noisegate.schema import EncodedTable, Layout, Schema
+from noisegate.schema.pixels import ImageShape
 
 # Drawings are mostly background: a start at 0.12 saves the steps that darken a grey image. Others soon leave it.
 _START = -2.0
+# Images made at once: enough to keep a core busy, and some hundred megabytes of activations at most.
+_BLOCK = 512
 
 
 class ImageGenerator(Generator):
@@ -36,16 +46,15 @@ class ImageGenerator(Generator):
         self.logits = logits
 
     def noise(self, rows: int, random: torch.Generator) -> Tensor:
-        """Returns standard normal noise from public randomness, (rows, latent), on the CPU."""
+        """Returns standard normal noise, (rows, latent)."""
         return torch.randn(rows, self.network.latent, generator=random)
 
-    def forward(self, noise: Tensor, labels: Tensor) -> Tensor:
-        """Returns intensities, (rows, height · width · channels), in the order of `pixel_schema`.
+    def record_model(self, weights: npt.NDArray[np.float64], layout: Layout) -> NeuralImage:
+        """Returns the images that it draws."""
+        return NeuralImage(generator=self, weights=weights, labelled=layout.label is not None)
 
-        Args:
-            noise: (rows, latent).
-            labels: (rows,) int64.
-        """
+    def forward(self, noise: Tensor, labels: Tensor) -> Tensor:
+        """Returns intensities, (rows, height · width · channels), in the order of `pixel_schema`."""
         one_hot = nn.functional.one_hot(labels, self.classes).to(noise.dtype)
         images: Tensor = self.logits(torch.cat([noise, one_hot], dim=1)).sigmoid()
         return images.permute(0, 2, 3, 1).flatten(1)
@@ -85,8 +94,7 @@ class Doubled(nn.Module):
 def build_image_generator(network: ImageNetwork, classes: int, *, seed: int) -> ImageGenerator:
     """Returns an untrained generator of images with `classes` labels; the same seed gives the same weights."""
     build = _BUILDERS[network.kind]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return ImageGenerator(network, classes, build(network, [network.latent + classes, *network.hidden]))
 
 
@@ -168,3 +176,65 @@ _BUILDERS: Mapping[ImageKind, Callable[[ImageNetwork, Sequence[int]], nn.Sequent
     "sub-pixel": _sub_pixel,
     "residual": _residual,
 }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NeuralImage:
+    """A label, then noise, then an image.
+
+    Attributes:
+        generator: The fitted network, on the CPU, in evaluation mode.
+        weights: Share of each label, (labels,); one 1 without a label.
+        labelled: Whether the schema has a label.
+    """
+
+    generator: ImageGenerator
+    weights: npt.NDArray[np.float64]
+    labelled: bool = True
+
+    kind: ClassVar[str] = "image-generator"
+
+    def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
+        """Returns `rows` records, pixels as numeric columns; `random` is public randomness, on the CPU."""
+        labels = torch.multinomial(torch.from_numpy(self.weights), rows, replacement=True, generator=random)
+        pixels = np.empty((rows, self.generator.network.shape.size))
+        with torch.no_grad():
+            for start in range(0, rows, _BLOCK):
+                block = labels[start : start + _BLOCK]
+                pixels[start : start + _BLOCK] = self.generator(self.generator.noise(len(block), random), block)
+        codes = labels.numpy().astype(np.int32)[:, None]
+        return EncodedTable(pixels, codes if self.labelled else codes[:, :0])
+
+    def tensors(self) -> dict[str, Array]:
+        """Returns the weights of the network and the shares of the labels."""
+        fitted = {f"{PREFIX}{name}": value.numpy() for name, value in self.generator.state_dict().items()}
+        return {**fitted, "weights": self.weights}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the shape of the images and the design of the network."""
+        network = self.generator.network
+        return {
+            "image": list(astuple(network.shape)),
+            "network": network.kind,
+            "latent": network.latent,
+            "hidden": list(network.hidden),
+            "channels": list(network.channels),
+        }
+
+    @classmethod
+    def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+        """Returns the model that `tensors` and `to_json` describe."""
+        height, width, channels = description["image"]
+        network = ImageNetwork(
+            shape=ImageShape(height=height, width=width, channels=channels),
+            kind=description["network"],
+            latent=description["latent"],
+            hidden=tuple(description["hidden"]),
+            channels=tuple(description["channels"]),
+        )
+        layout, weights = schema.layout, tensors["weights"].astype(np.float64)
+        labels = [column.size for column in layout.coded]
+        if network.shape.size != len(layout.numeric) or (labels or [1]) != [len(weights)]:
+            raise ValueError(f"images of {network.shape} with {len(weights)} labels do not fit the schema")
+        generator = build_image_generator(network, len(weights), seed=0).load_fitted(tensors)
+        return cls(generator=generator, weights=weights, labelled=bool(labels))

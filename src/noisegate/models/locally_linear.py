@@ -4,10 +4,19 @@ The score of class k is f_k(x) = Σ_m σ_mk(x)·g_mk(x), with g_mk(x) = w_mk·x 
 ("Interpretable and Differentially Private Predictions", equation 3, with T = 1/β). A second softmax gives
 probabilities (equation 5). Near a record the score is about linear, so the weighed maps explain the prediction, and the
 maps of a class show what it answers to anywhere.
+
+A `Projection` gives each map fewer numbers to train, so less noise in each step: the m-th map of every class sees R_m x
+with R_m fixed, public and Gaussian, entries of variance one over the dimensions, and a constant beside it (section
+3.1). What was trained on R_m x is a linear map of x all the same, and that is what is kept.
+
+`reasons` and `answers` say why: only differences between the scores of classes matter to a prediction, so both are
+given above the mean of the other classes. At a record, with the weights of the maps as they are there, what the columns
+add is the score to the last bit.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,15 +36,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Array = npt.NDArray[np.float32]
+Values = npt.NDArray[np.float64]
 _ROWS = 4096
 
 
 def locally_linear_scores(answers: Tensor, temperature: float) -> Tensor:
-    """Returns the score of each class, (…, classes).
+    """Returns the score of each class, (…, classes), of what its maps answer, (…, maps, classes).
 
-    Args:
-        answers: What each map of each class answers, (…, maps, classes).
-        temperature: T; the higher, the more maps have a say.
+    The higher the temperature T, the more maps have a say.
     """
     import torch
 
@@ -68,11 +76,7 @@ class LocallyLinear:
         return self.release.certificate
 
     def scores(self, records: EncodedTable) -> npt.NDArray[np.float64]:
-        """Returns f, (rows, classes).
-
-        Args:
-            records: Encoded by the schema without its label.
-        """
+        """Returns f, (rows, classes), at records that are encoded by the schema without its label."""
         parts = [locally_linear_scores(answers, self.temperature).numpy() for answers in self._answers(records)]
         return np.concatenate(parts) if parts else np.zeros((0, len(self.classes)))
 
@@ -89,9 +93,7 @@ class LocallyLinear:
     def importance(self, records: EncodedTable, *, of: npt.NDArray[np.int64] | None = None) -> Array:
         """Returns σ: the weight of each map of one class at each record, (rows, maps); each row sums to 1.
 
-        Args:
-            records: Encoded by the schema without its label.
-            of: Position of a class for each record; None for the predicted one.
+        `of` has the position of a class for each record; None for the predicted one.
         """
         import torch
 
@@ -106,11 +108,7 @@ class LocallyLinear:
         """Returns the weighed map Σ_m σ_mk(x)·w_mk of one class k at each record, (rows, inputs): why that class.
 
         An entry says how much the class gains while its column goes from its lower to its upper bound, or while the
-        level comes up, with σ as it is at the record.
-
-        Args:
-            records: Encoded by the schema without its label.
-            of: Position of a class for each record; None for the predicted one.
+        level comes up, with σ as it is at the record. For `of` see `importance`.
         """
         of = self.predictions(records) if of is None else of
         weights = self.importance(records, of=of)
@@ -179,3 +177,120 @@ class LocallyLinear:
             part = records.rows(slice(start, start + _ROWS))
             inputs = self.inputs(torch.from_numpy(part.numeric), torch.from_numpy(part.codes))
             yield (inputs @ weights).reshape(-1, maps, classes) + torch.from_numpy(self.bias)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reasons:
+    """What the score of one class is made of, at some records.
+
+    Attributes:
+        columns: Names of the columns, numeric ones first.
+        adds: What each column adds to the score of the class, less what it adds to those of the others on average,
+            (records, columns).
+        rest: The same of what no column says, (records,).
+    """
+
+    columns: tuple[str, ...]
+    adds: Values
+    rest: Values
+
+
+def reasons(classifier: LocallyLinear, records: EncodedTable, *, of: npt.NDArray[np.int64]) -> Reasons:
+    """Returns what the scores of some records are made of, for the class at position `of` of each.
+
+    `adds` and `rest` of a record sum to the score of the class less the mean score of the others.
+    """
+    import torch
+
+    inputs, layout = classifier.inputs, classifier.release.schema.layout
+    names = [column.name for column in layout.numeric]
+    names += [column.name for j, column in enumerate(layout.coded) if j != layout.label]
+    belongs = np.eye(len(names))[_columns(classifier)]
+    seen = inputs(torch.from_numpy(records.numeric), torch.from_numpy(records.codes)).numpy()
+    classes, rows = len(classifier.classes), len(records)
+    adds, rest = np.zeros((classes, rows, len(names))), np.zeros((classes, rows))
+    for k in range(classes):
+        weights = classifier.importance(records, of=np.full(rows, k)).astype(np.float64)
+        adds[k] = (weights @ classifier.weights[:, k] * seen) @ belongs
+        rest[k] = weights @ classifier.bias[:, k]
+    return Reasons(columns=tuple(names), adds=_above(adds, of), rest=_above(rest, of))
+
+
+def answers(classifier: LocallyLinear, label: str | int | bool) -> tuple[Values, Values]:
+    """Returns what a class answers to anywhere, for each input, in the units of `LocallyLinear.filters`.
+
+    That is the mean weight over the maps of the class, less that of the other classes, and the standard deviation over
+    the maps of the class.
+    """
+    maps = np.stack([classifier.filters(one) for one in classifier.classes]).astype(np.float64)
+    own = classifier.filters(label)
+    means = maps.mean(axis=1)[:, None]
+    return _above(means, np.array([classifier.classes.index(label)]))[0], own.std(axis=0).astype(np.float64)
+
+
+def _columns(classifier: LocallyLinear) -> npt.NDArray[np.int64]:
+    """Returns, for each input, the position of its column."""
+    inputs = classifier.inputs
+    coded = np.repeat(np.arange(len(inputs.coded)), inputs.coded) + inputs.numeric
+    return np.concatenate([np.arange(inputs.numeric), np.asarray(inputs.absent, np.int64), coded]).astype(np.int64)
+
+
+def _above(values: Values, of: npt.NDArray[np.int64]) -> Values:
+    """Returns, of (classes, rows, …), each row of its class less the mean of that row over the other classes."""
+    own = values[of, np.arange(len(of))]
+    return np.asarray(own - (values.sum(axis=0) - own) / (len(values) - 1))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Projection:
+    """Maps the inputs of a record to what the maps are trained on.
+
+    Attributes:
+        matrices: R, (maps, dimensions, inputs); None where every map sees the inputs as they are.
+        maps: How many maps a class has.
+        size: Number of inputs.
+        constant: What stands beside the inputs, so that its weight is the bias.
+    """
+
+    matrices: Array | None
+    maps: int
+    size: int
+    constant: float
+
+    def shape(self, classes: int) -> tuple[int, int, int]:
+        """Returns the shape of what is trained: groups that see the same, maps and classes of a group, dimensions."""
+        if self.matrices is None:
+            return 1, self.maps * classes, self.size + 1
+        return self.maps, classes, self.matrices.shape[1] + 1
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Returns what the maps are trained on, (groups, dimensions), for the inputs of one record, (inputs,)."""
+        import torch
+
+        if self.matrices is None:
+            seen = inputs[None]
+        else:
+            flat = torch.from_numpy(self.matrices.reshape(-1, self.size)).to(inputs.device)
+            seen = (flat @ inputs).reshape(self.maps, -1)
+        return torch.cat([seen, torch.full_like(seen[:, :1], self.constant)], dim=1)
+
+    def unfold(self, trained: Array) -> tuple[Array, Array]:
+        """Returns the maps on the inputs, (maps, classes, inputs), and their biases, of what was trained in `shape`."""
+        parts = trained.reshape(self.maps, -1, trained.shape[-1])
+        weights, bias = parts[:, :, :-1], parts[:, :, -1] * np.float32(self.constant)
+        if self.matrices is not None:
+            weights = weights @ self.matrices
+        return np.ascontiguousarray(weights), bias
+
+
+def draw_projection(*, inputs: int, maps: int, dimensions: int | None, constant: float, seed: int) -> Projection:
+    """Returns a projection drawn from public randomness; each map has a matrix of its own, which all classes share.
+
+    With `dimensions`, the rows of each matrix, None, or as many as there are inputs or more, there is none.
+    """
+    matrices = None
+    if dimensions is not None and dimensions < inputs:
+        random = np.random.Generator(np.random.Philox(seed))
+        matrices = random.standard_normal((maps, dimensions, inputs), dtype=np.float32)
+        matrices /= np.float32(math.sqrt(dimensions))
+    return Projection(matrices=matrices, maps=maps, size=inputs, constant=constant)

@@ -1,6 +1,9 @@
 """A mixture of product distributions: given its component, the cells of a record are independent.
 
-So marginals, the probability of a record and conditional distributions are sums over components, in closed form.
+So the probability of a region and conditional distributions are sums over components, in closed form. Inside its cell,
+a number follows a public histogram of fine cells: intervals whose values are equally likely, or single values (a zero,
+a cap, a round number). In a column of whole steps the values are the steps, so that what is drawn decodes to exactly
+the step that was meant.
 """
 
 from __future__ import annotations
@@ -16,16 +19,132 @@ import numpy.typing as npt
 from noisegate.features.binning import NumericBins
 from noisegate.models.choice import MOST_GROUPS, Choice, stratified_uniforms
 from noisegate.models.record_model import Array
-from noisegate.models.within_cell import WithinCell
-from noisegate.schema import EncodedTable, Layout, Region, Schema
+from noisegate.schema import Continuous, EncodedTable, Layout, NumericColumn, Region, Schema
+from noisegate.schema.positions import numbers_at, positions_of
+from noisegate.schema.regions import Span
 
 if TYPE_CHECKING:
     import torch
 
-_BLOCK = 2**21  # numbers of a block of rows x components
-_MOST_COLUMNS = 4
+    from noisegate.schema.columns import SteppedColumn
 
-Floats = npt.NDArray[np.floating[Any]]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WithinCell:
+    """Fine cells of one numeric column, in ascending order.
+
+    Attributes:
+        column: Says the bounds and whether values are whole steps.
+        bins: The cells that a model knows.
+        low: Lower ends in encoded units, (fine,). In a column of steps, both ends are steps.
+        high: Upper ends, (fine,); a fine cell with equal ends is a single value.
+        shares: Of the bin that a fine cell lies in, (fine,); 1 in all over each bin that holds any.
+    """
+
+    column: NumericColumn
+    bins: NumericBins
+    low: Floats
+    high: Floats
+    shares: Floats
+
+    @classmethod
+    def from_edges(
+        cls,
+        column: NumericColumn,
+        bins: NumericBins,
+        *,
+        edges: Floats,
+        masses: Floats,
+        spikes: npt.NDArray[np.bool_] | None = None,
+    ) -> Self:
+        """Returns the fine cells that a histogram says. A bin in which all masses are zero is filled evenly.
+
+        Args:
+            column: The column.
+            bins: Its bins.
+            edges: Ends of the fine cells from 0 to 1, (fine + 1,), ascending; every cut of the bins is one of them. As
+                in `NumericBins`, a value on an edge belongs to the cell above it.
+            masses: Non-negative, (fine,), for instance noisy counts after clipping.
+            spikes: Which fine cells are single values, (fine,): the value at the lower edge, in the last cell the
+                upper bound. None for none; cells that hold one step need no flag.
+
+        Raises:
+            ValueError: if these do not fit together, or a bin holds no value.
+        """
+        spikes = np.zeros(len(masses), dtype=np.bool_) if spikes is None else spikes
+        if not (len(edges) == len(masses) + 1 == len(spikes) + 1) or not np.isin(bins.cuts, edges).all():
+            raise ValueError(f"column {column.name!r}: edges, masses, spikes and cuts do not fit together")
+        if edges[0] != 0 or edges[-1] != 1 or not (np.diff(edges) > 0).all():
+            raise ValueError(f"column {column.name!r}: fine edges must ascend from 0 to 1")
+        if not (np.isfinite(masses).all() and (masses >= 0).all()):
+            raise ValueError(f"column {column.name!r}: masses must be finite and not negative")
+        low, high, size = _ends(column, edges)
+        at = np.where(np.arange(len(masses)) < len(masses) - 1, low, 1.0)
+        low, high = np.where(spikes, at, low), np.where(spikes, at, high)
+        held = size > 0
+        low, high, masses = low[held], high[held], masses[held]
+        size = np.where(spikes, 0.0, size)[held]
+        bin_of = bins.codes(low)
+        intervals = len(bins.cuts) + 1
+        if len(np.unique(bin_of)) < intervals:
+            raise ValueError(f"column {column.name!r}: a bin holds no value that the column can have")
+        for fallback in (size, np.ones(len(masses))):
+            empty = np.bincount(bin_of, masses, intervals)[bin_of] == 0
+            masses = np.where(empty, fallback, masses)
+        return cls(
+            column=column, bins=bins, low=low, high=high, shares=masses / np.bincount(bin_of, masses, intervals)[bin_of]
+        )
+
+    @cached_property
+    def bin_of(self) -> npt.NDArray[np.int32]:
+        """The bin of each fine cell, (fine,)."""
+        return self.bins.codes(self.low)
+
+    def draw(self, cells: npt.NDArray[np.integer], random: torch.Generator) -> Floats:
+        """Returns a value in each of `cells`, in encoded units, (rows,); NaN for the cell of missing values.
+
+        Each value alone has the distribution of its cell; those of one cell are spread out, see `Mixture.draw`.
+        """
+        values = np.full(len(cells), np.nan)
+        present = np.flatnonzero(cells <= len(self.bins.cuts))
+        held = cells[present]
+        chosen = self._choice.pick(held, stratified_uniforms(held, random))
+        low, high = self.low[chosen], self.high[chosen]
+        uniform = stratified_uniforms(chosen, random)
+        if isinstance(self.column, Continuous):
+            values[present] = low + uniform * (high - low)
+        else:
+            start, stop = numbers_at(self.column, low), numbers_at(self.column, high)
+            steps = start + np.minimum(uniform * (stop - start + 1), stop - start).astype(np.int64)
+            values[present] = positions_of(self.column, steps)
+        return values
+
+    def restricted(self, span: Span) -> tuple[Self, Floats]:
+        """Returns what lies in a closed interval of numbers, and the share of each cell that this is, (bins.size,)."""
+        column = self.column
+        if isinstance(column, Continuous):
+            start, stop = positions_of(column, np.asarray(span))
+            low, high = np.maximum(self.low, start), np.minimum(self.high, stop)
+            width = self.high - self.low
+            part = np.divide(np.maximum(high - low, 0), width, out=np.zeros_like(width), where=width > 0)
+            numbers = numbers_at(column, self.low)
+            single = (width == 0) & (numbers >= span[0]) & (numbers <= span[1])
+            low, high, part = np.where(single, self.low, low), np.where(single, self.high, high), part + single
+        else:
+            first, last = numbers_at(column, self.low), numbers_at(column, self.high)
+            start, stop = np.maximum(first, int(span[0])), np.minimum(last, int(span[1]))
+            part = np.maximum(stop - start + 1, 0) / (last - first + 1)
+            low, high = positions_of(column, start), positions_of(column, stop)
+        held = self.shares * part > 0
+        bin_of, shares = self.bin_of[held], (self.shares * part)[held]
+        kept = np.bincount(bin_of, shares, self.bins.size)
+        return replace(self, low=low[held], high=high[held], shares=shares / kept[bin_of]), np.minimum(kept, 1.0)
+
+    @cached_property
+    def _choice(self) -> Choice:
+        return Choice(self.shares, self.bin_of)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,8 +160,8 @@ class Mixture:
 
     layout: Layout
     within: tuple[WithinCell, ...]
-    weights: Floats
-    probabilities: tuple[Floats, ...]
+    weights: npt.NDArray[np.floating[Any]]
+    probabilities: tuple[npt.NDArray[np.floating[Any]], ...]
 
     kind: ClassVar[str] = "mixture"
 
@@ -68,10 +187,6 @@ class Mixture:
         expected numbers up to one, and so do the cells of each column in the records of a component up to two. What is
         counted over several columns varies at most n / (n - 1) times as much as in independent records of a component,
         n their number, and mostly less (Stein, 1987; Owen, 1997). Records come in random order.
-
-        Args:
-            rows: Number of records.
-            random: Same seed, same records.
         """
         whole = np.zeros(rows, dtype=np.int64)
         component = self._components.pick(whole, stratified_uniforms(whole, random, systematic=True))
@@ -79,59 +194,17 @@ class Mixture:
             choice.pick(component, stratified_uniforms(component, random)) - component * size
             for choice, size in zip(self._choices, self.sizes, strict=True)
         ]
-        numeric = np.empty((rows, len(self.within)))
-        for place, within in enumerate(self.within):
-            numeric[:, place] = within.draw(cells[place], random)
-        codes = np.empty((rows, len(self.layout.coded)), dtype=np.int32)
-        for place, chosen in enumerate(cells[len(self.within) :]):
-            codes[:, place] = chosen
-        return EncodedTable(numeric, codes)
-
-    def cells(self, records: EncodedTable) -> npt.NDArray[np.int32]:
-        """Returns the cell of each record in each column, (rows, columns)."""
-        numeric = [within.bins.codes(records.numeric[:, place]) for place, within in enumerate(self.within)]
-        return np.stack([*numeric, *records.codes.T], axis=1)
-
-    def log_probability(self, cells: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
-        """Returns the natural logarithm of the probability of each row of cells, (rows,); -inf where it is zero.
-
-        Args:
-            cells: As `cells` gives them, (rows, columns).
-        """
-        with np.errstate(divide="ignore"):
-            tables = [np.log(table.T) for table in self._tables]
-            weights = np.log(self._weights)
-        rows = max(_BLOCK // len(weights), 1)
-        parts = [_log_sum(cells[start : start + rows], tables, weights) for start in range(0, len(cells), rows)]
-        return np.concatenate(parts) if parts else np.zeros(0)
-
-    def marginal(self, columns: Sequence[int]) -> npt.NDArray[np.float64]:
-        """Returns the joint distribution of one to four columns, shaped by their numbers of cells.
-
-        Args:
-            columns: Distinct numbers of columns, numeric ones first.
-
-        Raises:
-            ValueError: if there are none, more than four, or one twice.
-        """
-        if not 1 <= len(columns) <= _MOST_COLUMNS or len(set(columns)) < len(columns):
-            raise ValueError(f"a marginal is of one to four distinct columns, found {list(columns)}")
-        chosen = [self._tables[column] for column in columns]
-        half = (len(chosen) + 1) // 2
-        # Two halves, so that most of the work is one matrix product.
-        left = _outer([self._weights[:, None], *chosen[:half]])
-        joint = left.T @ _outer(chosen[half:]) if half < len(chosen) else left.sum(axis=0)
-        return np.asarray(joint.reshape([self.sizes[column] for column in columns]))
+        numeric = [within.draw(cells[place], random) for place, within in enumerate(self.within)]
+        return EncodedTable(_columns(numeric, rows, np.float64), _columns(cells[len(numeric) :], rows, np.int32))
 
     def probability(self, region: Region) -> float:
         """Returns the probability that a record lies in `region`."""
         return float(self._shares(self._factors(region)).sum())
 
     def given(self, region: Region) -> Mixture:
-        """Returns the mixture of the records in `region`: components reweighed, the columns it names cut down to it.
+        """Returns the mixture of the records in `region`, or a ValueError where its probability is zero.
 
-        Raises:
-            ValueError: if the probability of the region is zero.
+        Components are reweighed, and the columns that it names are cut down to it.
         """
         factors = self._factors(region)
         shares = self._shares(factors)
@@ -163,11 +236,7 @@ class Mixture:
 
     @classmethod
     def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
-        """Returns the model that `tensors` and `to_json` describe.
-
-        Raises:
-            KeyError, TypeError, ValueError: if they describe none.
-        """
+        """Returns the model that `tensors` and `to_json` describe."""
         layout = schema.layout
         within = []
         for place, column in enumerate(layout.numeric):
@@ -180,12 +249,12 @@ class Mixture:
         return cls(layout=layout, within=tuple(within), weights=tensors["weights"], probabilities=probabilities)
 
     @cached_property
-    def _weights(self) -> npt.NDArray[np.float64]:
+    def _weights(self) -> Floats:
         weights = self.weights.astype(np.float64)
         return np.asarray(weights / weights.sum())
 
     @cached_property
-    def _tables(self) -> tuple[npt.NDArray[np.float64], ...]:
+    def _tables(self) -> tuple[Floats, ...]:
         """Probabilities whose rows sum to 1 to float64's precision, whatever they were fitted in."""
         tables = (table.astype(np.float64) for table in self.probabilities)
         return tuple(table / table.sum(axis=1, keepdims=True) for table in tables)
@@ -200,7 +269,7 @@ class Mixture:
         groups = np.arange(len(self.weights))
         return tuple(Choice(table.ravel(), np.repeat(groups, table.shape[1])) for table in self._tables)
 
-    def _factors(self, region: Region) -> dict[int, npt.NDArray[np.float64]]:
+    def _factors(self, region: Region) -> dict[int, Floats]:
         """Returns, for each column that the region names, the share of each cell that lies in it, (cells,)."""
         factors = {}
         for place, span in region.spans.items():
@@ -211,7 +280,7 @@ class Mixture:
             factors[len(self.within) + place] = np.eye(self.layout.coded[place].size)[code]
         return factors
 
-    def _shares(self, factors: Mapping[int, npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    def _shares(self, factors: Mapping[int, Floats]) -> Floats:
         """Returns the probability of each component together with the region, (K,)."""
         shares = self._weights
         for column, factor in factors.items():
@@ -219,22 +288,23 @@ class Mixture:
         return shares
 
 
-def _log_sum(
-    cells: npt.NDArray[np.integer[Any]], tables: Sequence[npt.NDArray[np.float64]], weights: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    """Returns log Σ exp over the components for a block of rows, (rows,)."""
-    terms = np.broadcast_to(weights, (len(cells), len(weights))).copy()
-    for column, table in enumerate(tables):
-        terms += table[cells[:, column]]
-    highest = terms.max(axis=1)
-    shift = np.where(np.isfinite(highest), highest, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(shift + np.log(np.exp(terms - shift[:, None]).sum(axis=1)))
+def _columns(columns: Sequence[npt.NDArray[Any]], rows: int, kind: type) -> npt.NDArray[Any]:
+    """Returns columns side by side, (rows, columns), of which there may be none."""
+    return np.stack(columns, axis=1).astype(kind) if columns else np.empty((rows, 0), dtype=kind)
 
 
-def _outer(tables: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
-    """Returns the products of one entry of each table, component by component, (K, product of their widths)."""
-    joint = tables[0]
-    for table in tables[1:]:
-        joint = (joint[:, :, None] * table[:, None, :]).reshape(len(joint), -1)
-    return joint
+def _ends(column: NumericColumn, edges: Floats) -> tuple[Floats, Floats, Floats]:
+    """Returns lowest and highest value of each cell between edges, and how much it holds: its width, or its steps."""
+    if isinstance(column, Continuous):
+        return edges[:-1], edges[1:], np.diff(edges)
+    start = _first_step(column, edges[:-1])
+    stop = np.append(start[1:], column.steps[1] + 1) - 1
+    return positions_of(column, start), positions_of(column, stop), (stop - start + 1).astype(np.float64)
+
+
+def _first_step(column: SteppedColumn, edges: Floats) -> npt.NDArray[np.int64]:
+    """Returns the first step at or above each edge, by the same comparison that puts encoded steps into bins."""
+    step: npt.NDArray[np.int64] = np.maximum(numbers_at(column, edges) - 2, column.steps[0])
+    for _ in range(4):
+        step += positions_of(column, step) < edges
+    return step

@@ -70,15 +70,15 @@ class ConditionalModel(Protocol):
 
 # By name, so that a saved model of one kind is opened without importing what the others need.
 MODELS = {
-    "image-generator": "noisegate.models.neural_image:NeuralImage",
-    "table-generator": "noisegate.models.neural:NeuralTable",
+    "image-generator": "noisegate.models.image:NeuralImage",
+    "table-generator": "noisegate.models.table:NeuralTable",
     "mixture": "noisegate.models.mixture:Mixture",
     "graphical": "noisegate.models.graphical:GraphicalModel",
-    "point-set": "noisegate.models.point_set:PointSet",
-    "weighted-reference": "noisegate.models.weighted_reference:WeightedReference",
-    "decoded-reference": "noisegate.models.decoded_reference:DecodedReference",
-    "decoded-gaussian": "noisegate.models.decoded_gaussian:DecodedGaussian",
-    "decoded-generator": "noisegate.models.decoded_generator:DecodedGenerator",
+    "point-set": "noisegate.models.record_sets:PointSet",
+    "weighted-reference": "noisegate.models.record_sets:WeightedReference",
+    "decoded-reference": "noisegate.models.decoded:DecodedReference",
+    "decoded-gaussian": "noisegate.models.decoded:DecodedGaussian",
+    "decoded-generator": "noisegate.models.decoded:DecodedGenerator",
 }
 """Where the class of each kind is defined, as "module:class"."""
 

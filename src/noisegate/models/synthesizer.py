@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.models.folder import CLASSIFIER, read_model, write_model
 from noisegate.models.output.image_batch import ImageBatch, image_batch
 from noisegate.models.record_model import ConditionalModel, RecordModel, model_class
-from noisegate.models.rejection import BATCH_ROWS, Accept, accepted_batches
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable, Region, Schema, decode
@@ -24,6 +24,14 @@ from noisegate.seeds import check_seed, public_random
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import torch
+
+Accept: TypeAlias = Callable[[EncodedTable], npt.NDArray[np.bool_]]
+
+BATCH_ROWS = 16_384
+LEAST_ACCEPTANCE = 1e-4
+# At the least acceptance this is 13 records on average: few enough to be quick, enough to tell 1e-4 from 1e-5.
+PROBE_ROWS = 8 * BATCH_ROWS
 
 # Of the numbers of a batch of images: 64 MB as float64.
 _BATCH_NUMBERS = 2**23
@@ -110,8 +118,7 @@ class Synthesizer:
 
         batches = self.batches(n, seed=seed, where=where)
         _check_memory(n, len(self.schema.columns))
-        tables = list(batches)
-        table = pa.concat_tables(tables) if tables else decode(_no_record(self.schema), self.schema)
+        table = pa.concat_tables(list(batches) or [decode(_no_record(self.schema), self.schema)])
         return self.convert(table) if self.convert else table
 
     def batches(self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None) -> Iterator[pa.Table]:
@@ -123,13 +130,8 @@ class Synthesizer:
     ) -> Iterator[ImageBatch]:
         """Returns `n` synthetic images with their labels, in batches, in constant memory.
 
-        They are those that `sample` gives as rows of pixels, for the same seed.
+        They are those that `sample` gives as rows of pixels, for the same arguments, as ``where={"label": 3}``.
         `noisegate.models.output.formats` writes them.
-
-        Args:
-            n: Number of images, at least 0.
-            seed: Of the public randomness; None for other images at every call.
-            where: Values that every image shall have, by column, for instance ``{"label": 3}``; see `sample`.
 
         Raises:
             OptionError: if the model was fitted to a table and makes no images, or as `sample` does.
@@ -163,7 +165,7 @@ class Synthesizer:
             public_random(seed),
             accept=self._accept(region),
             asked=asked,
-            batch_rows=BATCH_ROWS if self.schema.images is None else _image_rows(self.schema.images.shape.size),
+            batch_rows=_batch_rows(self.schema),
         )
         return _drawn(batches)
 
@@ -173,7 +175,9 @@ class Synthesizer:
         Raises:
             ModelError: if the folder exists or cannot be written.
         """
-        fit = {**asdict(self.summary), "discrepancy": _finite(self.summary.discrepancy)}
+        fit = asdict(self.summary)
+        if not math.isfinite(self.summary.discrepancy):
+            fit["discrepancy"] = None
         model = {"kind": self.model.kind, **self.model.to_json(), "fit": fit}
         return write_model(_folder(folder), release=self.release, tensors=self.model.tensors(), model=model)
 
@@ -193,18 +197,8 @@ class Synthesizer:
         try:
             model = model_class(description["kind"]).from_saved(release.schema, tensors, description)
             fit = dict(description["fit"])
-            summary = FitSummary(
-                **{**fit, "discrepancy": math.inf if fit["discrepancy"] is None else fit["discrepancy"]}
-            )
-        except (
-            LookupError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            ArithmeticError,
-            RuntimeError,
-            MemoryError,
-        ) as error:
+            summary = FitSummary(**fit | ({"discrepancy": math.inf} if fit["discrepancy"] is None else {}))
+        except (*_UNFIT, AttributeError, RuntimeError, MemoryError) as error:
             raise ModelError(f"{folder}: the model cannot be rebuilt: {error}") from None
         return Synthesizer(release=release, model=model, summary=summary)
 
@@ -230,12 +224,54 @@ def _folder(given: Any) -> Path:
     return Path(given)
 
 
-def _check_memory(n: int, columns: int) -> None:
-    """Finds a table that no memory of this machine could hold, at a byte a cell.
+def accepted_batches(
+    model: RecordModel,
+    rows: int,
+    random: torch.Generator,
+    *,
+    accept: Accept | None,
+    asked: str,
+    batch_rows: int = BATCH_ROWS,
+) -> Iterator[EncodedTable]:
+    """Yields `rows` records of `model` that are accepted, in batches of at most `batch_rows`, in constant memory.
+
+    Args:
+        model: What is drawn from.
+        rows: Number of records in all.
+        random: Public randomness, on the CPU.
+        accept: Says which records may be kept; None for all.
+        asked: What `accept` asks, in words, for the message.
+        batch_rows: Records drawn at once at most.
 
     Raises:
-        OptionError: if it is one.
+        OptionError: if fewer than one in 10,000 records are accepted.
     """
+    drawn = kept = 0
+    for start in range(0, rows, batch_rows):
+        wanted = min(batch_rows, rows - start)
+        if accept is None:
+            yield model.draw(wanted, random)
+            continue
+        parts: list[EncodedTable] = []
+        found = 0
+        while found < wanted:
+            # As many as should do, by what was accepted so far; the surplus is dropped, which favours no record.
+            share = (kept + 1) / (drawn + 1)
+            records = model.draw(min(batch_rows, int((wanted - found) / share) + 1), random)
+            accepted = records.rows(accept(records))
+            drawn, kept = drawn + len(records), kept + len(accepted)
+            if drawn >= PROBE_ROWS and kept < LEAST_ACCEPTANCE * drawn:
+                raise OptionError(
+                    f"{asked}: of {drawn:,} synthetic records only {kept:,} did, a probability of about "
+                    f"{kept / drawn:.1g}; below {LEAST_ACCEPTANCE:g} none are made. Ask for less at once."
+                )
+            parts.append(accepted)
+            found += len(accepted)
+        yield EncodedTable.concatenate(parts).rows(slice(0, wanted))
+
+
+def _check_memory(n: int, columns: int) -> None:
+    """Refuses a table that no memory of this machine could hold, at a byte a cell."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
     if n * columns > memory:
         raise OptionError(
@@ -246,26 +282,18 @@ def _check_memory(n: int, columns: int) -> None:
 
 
 def _drawn(batches: Iterator[EncodedTable]) -> Iterator[EncodedTable]:
-    """Yields batches of a model, whose tensors need not fit its description once somebody edited the folder.
-
-    Raises:
-        ModelError: if the model cannot draw.
-    """
+    """Yields batches of a model, whose tensors need not fit its description once somebody edited the folder."""
     try:
         yield from batches
     except _UNFIT as error:
         raise ModelError(f"the model draws no records, its parts do not fit together: {error}.") from error
 
 
-def _image_rows(size: int) -> int:
-    """Returns how many images of so many numbers make a batch."""
-    return min(max(_BATCH_NUMBERS // size, 1), BATCH_ROWS)
+def _batch_rows(schema: Schema) -> int:
+    """Returns how many records make a batch."""
+    return BATCH_ROWS if schema.images is None else min(max(_BATCH_NUMBERS // schema.images.shape.size, 1), BATCH_ROWS)
 
 
 def _no_record(schema: Schema) -> EncodedTable:
     layout = schema.layout
     return EncodedTable(np.zeros((0, len(layout.numeric))), np.zeros((0, len(layout.coded)), dtype=np.int32))
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

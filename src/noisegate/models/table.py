@@ -1,4 +1,4 @@
-"""Generators of tables: noise and a label in, one distribution over the cells of each column out.
+"""Generators of tables, as networks and as record models: noise and a label in, distributions over cells out.
 
 Given its noise, the columns of a record are independent. So a record's expected features are products of small sums,
 known exactly and differentiable, without drawing a category (`of_cells` of a feature map); columns depend on each other
@@ -7,15 +7,22 @@ through the shared noise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, ClassVar, Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from noisegate.features.cells import numeric_cells
-from noisegate.models.generator import Generator
-from noisegate.schema import Layout
+from noisegate.features.cells import Cells, numeric_cells
+from noisegate.models.generator import PREFIX, Generator
+from noisegate.models.record_model import Array
+from noisegate.networks.weights import seeded
+from noisegate.schema import EncodedTable, Layout, Schema
 
 # Large enough to tell components apart from the first step on, small enough to start near each class's average.
 _INIT_STD = 0.5
@@ -34,6 +41,14 @@ class CellGenerator(Generator):
         self.label, self.classes = label, 1 if label is None else sizes[label]
         self.made = [size for position, size in enumerate(sizes) if position != label]
 
+    def record_model(self, weights: npt.NDArray[np.float64], layout: Layout) -> NeuralTable:
+        """Returns the table that it draws."""
+        return NeuralTable(generator=self, weights=weights, layout=layout)
+
+    @abstractmethod
+    def shape(self) -> dict[str, Any]:
+        """Returns what else it is built from, as a JSON object."""
+
     def _class_bias(self) -> nn.Embedding:
         """Returns logits through which the marginals of each class are learnt at once."""
         bias = nn.Embedding(self.classes, sum(self.made))
@@ -51,14 +66,7 @@ class CellGenerator(Generator):
 
 
 class TableGenerator(CellGenerator):
-    """A network with one softmax head a column.
-
-    Args:
-        sizes: See `CellGenerator`.
-        label: See `CellGenerator`.
-        latent: Length of the noise vector.
-        hidden: Widths of the hidden layers.
-    """
+    """A network with one softmax head a column; `latent` is the length of its noise, `hidden` the widths of layers."""
 
     def __init__(self, sizes: Sequence[int], label: int | None, *, latent: int, hidden: Sequence[int]) -> None:
         super().__init__(sizes, label)
@@ -72,16 +80,15 @@ class TableGenerator(CellGenerator):
         self.bias = self._class_bias()
 
     def noise(self, rows: int, random: torch.Generator) -> Tensor:
-        """Returns standard normal noise from public randomness, (rows, latent), on the CPU."""
+        """Returns standard normal noise, (rows, latent)."""
         return torch.randn(rows, self.latent, generator=random)
 
-    def forward(self, noise: Tensor, labels: Tensor) -> list[Tensor]:
-        """Returns the cell probabilities of each column, (cells, rows).
+    def shape(self) -> dict[str, Any]:
+        """Returns the length of the noise and the widths."""
+        return {"latent": self.latent, "hidden": list(self.hidden)}
 
-        Args:
-            noise: (rows, latent).
-            labels: (rows,) int64; zeros without a label.
-        """
+    def forward(self, noise: Tensor, labels: Tensor) -> list[Tensor]:
+        """Returns the cell probabilities of each column, (cells, rows); labels, (rows,) int64, are 0 without one."""
         one_hot = nn.functional.one_hot(labels, self.classes).to(noise.dtype)
         return self._columns(self.head(self.body(torch.cat([noise, one_hot], dim=1))) + self.bias(labels), labels)
 
@@ -90,14 +97,11 @@ class ComponentGenerator(CellGenerator):
     """A mixture of products: its noise is the number of a component, and nothing lies between two.
 
     A network turns near noise vectors into near distributions, so it fills the space between the modes of a class. Here
-    each component has a distribution over the cells of every column of its own, and all components of a class have the
-    same weight. The mean over all of them is the expected embedding exactly: nothing is sampled in the fit.
-
-    Args:
-        sizes: See `CellGenerator`.
-        label: See `CellGenerator`.
-        components: Of each label value.
+    each of the `components` of a label value has a distribution over the cells of every column of its own, and all have
+    the same weight. The mean over all of them is the expected embedding exactly: nothing is sampled in the fit.
     """
+
+    components: int
 
     def __init__(self, sizes: Sequence[int], label: int | None, *, components: int) -> None:
         super().__init__(sizes, label)
@@ -111,9 +115,9 @@ class ComponentGenerator(CellGenerator):
         start = torch.randint(self.components, (), generator=random)
         return ((torch.arange(rows) + start) % self.components)[:, None]
 
-    def set_rows(self, wanted: int) -> int:
-        """Returns how many rows a mean is taken over: every component once."""
-        return self.components
+    def shape(self) -> dict[str, Any]:
+        """Returns the number of components."""
+        return {"components": self.components}
 
     def forward(self, noise: Tensor, labels: Tensor) -> list[Tensor]:
         """Returns the cell probabilities of each column, (cells, rows); see `TableGenerator`."""
@@ -122,15 +126,13 @@ class ComponentGenerator(CellGenerator):
 
 def build_table_generator(layout: Layout, *, latent: int, hidden: Sequence[int], seed: int) -> TableGenerator:
     """Returns an untrained generator for the columns of `layout`; the same seed gives the same weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return TableGenerator(*_cells_of(layout), latent=latent, hidden=hidden)
 
 
 def build_component_generator(layout: Layout, *, components: int, seed: int) -> ComponentGenerator:
     """Returns an untrained generator for the columns of `layout`; the same seed gives the same start."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return ComponentGenerator(*_cells_of(layout), components=components)
 
 
@@ -138,3 +140,69 @@ def _cells_of(layout: Layout) -> tuple[list[int], int | None]:
     """Returns the number of cells of each column, numeric ones first, and the position of the label."""
     sizes = [numeric_cells(column).size for column in layout.numeric] + [column.size for column in layout.coded]
     return sizes, None if layout.label is None else len(layout.numeric) + layout.label
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NeuralTable:
+    """A label, then noise, then one cell of each column.
+
+    Attributes:
+        generator: The fitted network, on the CPU, in evaluation mode; columns as in the layout, numeric ones first.
+        weights: Share of each label, (labels,); one 1 without a label.
+        layout: The columns.
+    """
+
+    generator: CellGenerator
+    weights: npt.NDArray[np.float64]
+    layout: Layout
+
+    kind: ClassVar[str] = "table-generator"
+
+    def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
+        """Returns `rows` records; `random` is public randomness, on the CPU."""
+        labels = torch.multinomial(torch.from_numpy(self.weights), rows, replacement=True, generator=random)
+        with torch.no_grad():
+            columns = self.generator(self.generator.noise(rows, random), labels)
+        chosen = [_draw(column, random).numpy() for column in columns]
+        cells = [numeric_cells(column) for column in self.layout.numeric]
+        numeric = np.empty((rows, len(cells)))
+        for place, cell in enumerate(cells):
+            numeric[:, place] = _place(cell, chosen[place], torch.rand(rows, generator=random).numpy())
+        codes = np.empty((rows, len(self.layout.coded)), dtype=np.int32)
+        for place, found in enumerate(chosen[len(cells) :]):
+            codes[:, place] = found
+        return EncodedTable(numeric, codes)
+
+    def tensors(self) -> dict[str, Array]:
+        """Returns the weights of the network and the shares of the labels."""
+        fitted = {f"{PREFIX}{name}": value.numpy() for name, value in self.generator.state_dict().items()}
+        return {**fitted, "weights": self.weights}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the shape of the network."""
+        return self.generator.shape()
+
+    @classmethod
+    def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+        """Returns the model that `tensors` and `to_json` describe."""
+        layout, weights = schema.layout, tensors["weights"].astype(np.float64)
+        generator: CellGenerator
+        if "components" in description:
+            generator = build_component_generator(layout, components=description["components"], seed=0)
+        else:
+            latent, hidden = description["latent"], description["hidden"]
+            generator = build_table_generator(layout, latent=latent, hidden=hidden, seed=0)
+        return cls(generator=generator.load_fitted(tensors), weights=weights, layout=layout)
+
+
+def _draw(probabilities: Tensor, random: torch.Generator) -> Tensor:
+    """Returns one cell for each row by inverting the cumulative distribution, (rows,)."""
+    cumulative = probabilities.double().cumsum(dim=0)
+    level = torch.rand(probabilities.shape[1], generator=random, dtype=torch.float64) * cumulative[-1]
+    return (cumulative <= level).sum(dim=0).clamp_(max=len(probabilities) - 1)
+
+
+def _place(cells: Cells, chosen: npt.NDArray[np.int64], uniform: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    low, high = np.append(cells.low, np.nan)[chosen], np.append(cells.high, np.nan)[chosen]
+    placed: npt.NDArray[np.float64] = low + uniform * (high - low)
+    return placed

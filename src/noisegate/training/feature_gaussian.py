@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.features.outer import matrices_of
-from noisegate.models.feature_gaussians import FeatureGaussians
+from noisegate.models.decoded import FeatureGaussians
 
 Array = npt.NDArray[np.float64]
 

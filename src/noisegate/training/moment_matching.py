@@ -221,7 +221,7 @@ class HalvesMatching(MomentMatching):
         self.discrepancy, self.at_noise = measured.value, measured.value + measured.error <= 1
 
     def _batch(self, generator: Generator) -> tuple[Tensor, Tensor]:
-        rows = generator.set_rows(max(math.ceil(self.settings.batch / len(self._classes) / 2), 8))
+        rows = generator.components or max(math.ceil(self.settings.batch / len(self._classes) / 2), 8)
         labels = self._classes.repeat_interleave(2 * rows)
         return generator.noise(len(labels), self.random).to(self._device), labels.to(self._device)
 

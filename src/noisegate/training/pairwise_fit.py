@@ -6,8 +6,7 @@ import numpy as np
 import torch
 
 from noisegate.features.binning import NumericBins
-from noisegate.models.mixture import Mixture
-from noisegate.models.within_cell import WithinCell
+from noisegate.models.mixture import Mixture, WithinCell
 from noisegate.privacy.release import Release
 from noisegate.schema import Continuous, NumericColumn
 from noisegate.training.fit import MixtureSettings
