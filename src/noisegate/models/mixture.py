@@ -20,7 +20,7 @@ from noisegate.features.binning import NumericBins
 from noisegate.models.choice import MOST_GROUPS, Choice, stratified_uniforms
 from noisegate.models.record_model import Array
 from noisegate.schema import Continuous, EncodedTable, Layout, NumericColumn, Region, Schema
-from noisegate.schema.positions import numbers_at, positions_of
+from noisegate.schema.columns import numbers_at, positions_of
 from noisegate.schema.regions import Span
 
 if TYPE_CHECKING:
