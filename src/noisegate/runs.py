@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -234,8 +233,7 @@ class _Work:
     def _stepped(self, state: FitState, kept: Checkpoint, progress: Callable[[int, str], None]) -> None:
         self.may_stop()
         with kept.step():
-            close = f"distance / noise {state.discrepancy:.2f}" if math.isfinite(state.discrepancy) else ""
-            progress(state.step, close)
+            progress(state.step, state.closeness)
 
 
 class _Spent:

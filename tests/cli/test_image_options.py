@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisegate.cli.image_options import described_schema
+from noisegate.cli.options import RunOptions
 from noisegate.errors import OptionError
 from noisegate.schema import Schema, pixel_schema
 
@@ -23,10 +23,7 @@ GIVEN = {
 @pytest.mark.parametrize("case", GIVEN)
 def test_options_say_what_a_schema_says(case):
     options, expected = GIVEN[case]
-    none = dict.fromkeys(("size", "classes", "channels", "label", "resize"), None)
-    assert (
-        described_schema(None, {**none, "unlabelled": False, "convert": False, "epsilon": 1.0, **options}) == expected
-    )
+    assert RunOptions(**options).known() == expected
 
 
 WRONG = {
@@ -97,7 +94,7 @@ def test_schema_init_of_images_refuses_what_it_cannot_write(gallery, cli, option
 
 def test_an_error_before_the_command_line_has_a_name():
     with pytest.raises(OptionError, match="--schema is required"):
-        described_schema(None, {})
+        RunOptions().known()
 
 
 @pytest.mark.parametrize("method", ["auto", "dp-merf", "dp-hp"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisegate.cli.plan import bound_text, describe_bound, show_plan
+from noisegate.cli.fit import bound_text, describe_bound, show_plan
 from noisegate.features.error_bounds import ErrorBound, ErrorTerms
 from noisegate.privacy.plan import Budget, Plan, Query
 

@@ -124,18 +124,18 @@ def test_the_demo(shelf, cli):
 def test_the_demo_of_images(shelf, cli, monkeypatch):
     from PIL import Image
 
-    from noisegate.cli import demo_images
+    from noisegate.cli import demo
 
     few = {"pixels": 20, "orientations": 20, "channels": (4, 2), "fit_options": {"steps": 3, "batch": 20}}
-    monkeypatch.setattr(demo_images, "SETTINGS", few)
-    monkeypatch.setattr(demo_images, "COUNT", 120)
+    monkeypatch.setattr(demo, "SETTINGS", few)
+    monkeypatch.setattr(demo, "COUNT", 120)
     ended = cli("demo", "--images", "--epsilon", "2")
     assert ended.code == 0, ended.err
     told = " ".join(ended.out.split())
     for words in ("synthetic.png", "drawn.png", "epsilon = 2, delta = 1e-05", "noisegate verify noisegate-demo-images"):
         assert words in told
     made = shelf / "noisegate-demo-images"
-    assert {path.name for path in made.iterdir()} == demo_images.MADE
+    assert {path.name for path in made.iterdir()} == demo.MADE_OF_IMAGES
     assert cli("verify", made / "model").code == 0
     with Image.open(made / "synthetic.png") as shown, Image.open(made / "drawn.png") as drawn:
         assert shown.size == drawn.size
@@ -155,7 +155,7 @@ def test_the_demo_of_images(shelf, cli, monkeypatch):
 def test_drawn_digits_follow_from_the_seed_and_show_every_digit():
     import numpy as np
 
-    from noisegate.cli.demo_images import drawn_digits
+    from noisegate.cli.digits import drawn_digits
 
     first, again, other = (
         [*drawn_digits(1200, seed=0)],

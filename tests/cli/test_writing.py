@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 import numpy as np
 import pytest
 
-from noisegate.cli.writing import table_writer
+from noisegate.cli.console import table_writer
 from noisegate.data.tables.tables import TableSource
 from noisegate.schema import (
     Boolean,

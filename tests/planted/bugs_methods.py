@@ -158,7 +158,7 @@ def classes_read_off_the_labels(plant: Plant) -> None:
 @bug("test_explain::test_cells_are_shown_only_when_asked_for")
 def explained_cells_told_unasked(plant: Plant) -> None:
     """The cells of a record are told with the reasons for its class."""
-    plant.wrap("explaining.record_reasons")(lambda reasons, *asked: reasons(*asked[:-1], True))
+    plant.wrap("explain.record_reasons")(lambda reasons, *asked: reasons(*asked[:-1], True))
 
 
 @bug("test_a_run_keeps_no_address_of_a_database")

@@ -58,7 +58,7 @@ SEAMS = {
     "design": "noisegate.training.pairwise",
     "error_bounds": "noisegate.features.error_bounds",
     "estimators": "noisegate.estimators",
-    "explaining": "noisegate.cli.explaining",
+    "explain": "noisegate.cli.explain",
     "layers": "noisegate.networks.layers",
     "perceptual": "noisegate.features.perceptual",
     "run_folder": "noisegate.run_folder",

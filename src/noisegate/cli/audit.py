@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noisegate.cli.arguments import Json, Public, Settings, public_setting, read_settings
 from noisegate.cli.console import OUT, print_json, steps
+from noisegate.cli.options import Json, Public, Settings, method_settings
 
 if TYPE_CHECKING:
     from noisegate.auditing.report import AuditReport
@@ -27,28 +27,23 @@ def audit_command(
             help="Folder of a model, or the name of a method, or discover for `schema discover`.",
         ),
     ],
-    epsilon: Annotated[
-        float | None, typer.Option("--epsilon", help="ε to claim. Default: that of the model, or 1.")
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option("--delta", help="δ to claim. Default: that of the model, or 1e-5.")
-    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="ε to claim. Default: that of the model, or 1.")] = None,
+    delta: Annotated[float | None, typer.Option(help="δ to claim. Default: that of the model, or 1e-5.")] = None,
     adjacency: Annotated[
         str | None,
-        typer.Option("--adjacency", help="add-remove or replace-one. Default: that of the model, or add-remove."),
+        typer.Option(help="add-remove or replace-one. Default: that of the model, or add-remove."),
     ] = None,
     schema: Annotated[
         Path | None,
-        typer.Option("--schema", help="Columns, a TOML file. Default: those of the model, or built-in ones."),
+        typer.Option(help="Columns, a TOML file. Default: those of the model, or built-in ones."),
     ] = None,
     runs: Annotated[
         int | None,
-        typer.Option("--runs", help="Runs over both data sets. Default: enough to show the noise within 15 %."),
+        typer.Option(help="Runs over both data sets. Default: enough to show the noise within 15 %."),
     ] = None,
     by: Annotated[
         str,
         typer.Option(
-            "--by",
             help="What the attacker sees: projection (all that is released), one-run (the same, of one run with many "
             "canaries) or samples (synthetic records alone; fits a model in each run).",
         ),
@@ -82,8 +77,7 @@ def audit_command(
             runs=runs,
             by=by,
             progress=lambda done, total: update(done, note(done, total)),
-            **public_setting(public),
-            **read_settings(settings),
+            **method_settings(settings, public),
         )
     if as_json:
         print_json(report.to_json())

@@ -1,4 +1,4 @@
-"""What every verb shares: where to print, how to print JSON, progress, and warnings."""
+"""What every verb shares: where to print, how to print JSON, progress and warnings, and how tables are written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,12 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from noisegate.atomic import new_file
+from noisegate.errors import OptionError
+
 if TYPE_CHECKING:
-    from noisegate.gate.gate import Gate
-    from noisegate.methods.method import Method
-    from noisegate.models.synthesizer import Synthesizer
+    import pyarrow as pa
+
     from noisegate.schema import Schema
 
 _MOST_FILES = 20
@@ -33,9 +35,28 @@ def print_json(data: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(_finite(data), indent=2, allow_nan=False, default=str) + "\n")
 
 
+def _finite(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {str(name): _finite(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
 def say(text: str) -> None:
     """Prints a line for people to standard error, so that standard output stays for results."""
     ERR.print(escape(text))
+
+
+def warn(text: str) -> None:
+    """Prints a warning to standard error."""
+    ERR.print(f"[yellow]warning:[/yellow] {escape(text)}")
+
+
+def warn_about_constraints(schema: Schema) -> None:
+    """Warns where the constraints leave so few records that sampling may be refused."""
+    if schema.hardly_satisfiable is not None:
+        warn(schema.hardly_satisfiable)
 
 
 def say_files(data: str | Path) -> None:
@@ -53,18 +74,6 @@ def say_files(data: str | Path) -> None:
         say(f"{path} is read as one table of {len(names):,} files: {', '.join([*names[:_MOST_FILES], *more])}")
 
 
-def warn(text: str) -> None:
-    """Prints a warning to standard error."""
-    ERR.print(f"[yellow]warning:[/yellow] {escape(text)}")
-
-
-def warn_about_constraints(schema: Schema) -> None:
-    """Warns where the constraints leave so few records that sampling may be refused."""
-    why = schema.hardly_satisfiable
-    if why is not None:
-        warn(why)
-
-
 def table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -> Table:
     """Returns a table that stays legible at 80 columns and in a file; `columns` maps headings to "left" or "right"."""
     result = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=box.SIMPLE_HEAD)
@@ -76,61 +85,53 @@ def table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -> Tabl
     return result
 
 
-def closeness(discrepancy: float) -> str:
-    """Returns how close a fit is to its release, for a progress line; nothing before it was measured."""
-    return f"distance / noise {discrepancy:.2f}" if math.isfinite(discrepancy) else ""
-
-
 @contextmanager
 def steps(title: str, total: int | None) -> Iterator[Callable[[int, str], None]]:
     """Shows progress; yields a function that takes how many are done and a note. Without `total`, the note says all."""
     counted = [] if total is None else [MofNCompleteColumn(), TimeRemainingColumn()]
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        *counted,
-        TextColumn("{task.fields[note]}"),
-        console=ERR,
-        transient=True,
-        disable=not ERR.is_terminal,
-    ) as bar:
+    texts = TextColumn("{task.description}"), BarColumn(), *counted, TextColumn("{task.fields[note]}")
+    with Progress(SpinnerColumn(), *texts, console=ERR, transient=True, disable=not ERR.is_terminal) as bar:
         task = bar.add_task(title, total=total, note="")
-
-        def update(done: int, note: str) -> None:
-            bar.update(task, completed=done, note=note)
-
-        yield update
+        yield lambda done, note: bar.update(task, completed=done, note=note)
 
 
-def fit_aloud(method: Method, gate: Gate, *, records: str, sums: str, model: str) -> Synthesizer:
-    """Returns the synthesizer of the records behind a gate, and says on the way what happens to them."""
-    release = method.query(gate)
-    numbers = sum(values.size for values in release.values.values())
-    epsilon = release.certificate.epsilon
-    say(f"2. The gate: {numbers:,} noisy {sums} left it, epsilon = {epsilon:g}. The {records} are not used again.")
-    fitting = method.fitting(release)
-    with steps(f"3. Fitting a {model} to the {sums}", fitting.steps) as progress:
-        fitting.run(lambda state: progress(state.step, closeness(state.discrepancy)))
-    say(f"3. A {model}, fitted to the {sums} in {fitting.step} steps.")
-    return method.synthesizer(release, fitting)
+@contextmanager
+def table_writer(out: Path, schema: Schema) -> Iterator[Callable[[pa.Table], None]]:
+    """Yields a function that appends a table to the file `out`, which appears only when all is written.
+
+    In a CSV file, missing cells are empty where the schema reads these as missing, else its first missing value.
+
+    Raises:
+        OptionError: if the ending is neither .csv nor .parquet, the file exists, or it cannot be written.
+    """
+    if out.suffix not in (".csv", ".parquet"):
+        raise OptionError(f"--out {out}: the ending must be .csv or .parquet, not {out.suffix!r}.")
+    with new_file(out) as path, ExitStack() as opened:
+        writer: Any = None
+
+        def write(rows: pa.Table) -> None:
+            import pyarrow.csv as csv
+            import pyarrow.parquet as parquet
+
+            nonlocal writer
+            if out.suffix == ".csv":
+                rows = _spelled(rows, schema)
+            make = csv.CSVWriter if out.suffix == ".csv" else parquet.ParquetWriter
+            writer = writer or opened.enter_context(make(str(path), rows.schema))
+            writer.write_table(rows)
+
+        yield write
 
 
-def show_files(
-    out: Path, files: Mapping[str, str], figures: Mapping[str, Any], text: Any, lines: tuple[str, ...]
-) -> None:
-    """Prints the figures of a demo and where its files are: as JSON where there is no text for people."""
-    if text is None:
-        print_json({name: str(out / file) for name, file in files.items()} | dict(figures))
-        return
-    OUT.print(text, soft_wrap=isinstance(text, str), markup=not isinstance(text, str))
-    for line in lines:
-        OUT.print(line, soft_wrap=True, markup=False)
+def _spelled(rows: pa.Table, schema: Schema) -> pa.Table:
+    """Returns the table with its missing cells as text, where an empty cell would not be read as missing."""
+    import pyarrow as pa
 
-
-def _finite(data: Any) -> Any:
-    if isinstance(data, Mapping):
-        return {str(name): _finite(value) for name, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data
+    if not schema.missing_values or "" in schema.missing_values:
+        return rows
+    for column in schema.columns:
+        if column.missing:
+            # The text that the CSV writer would make of the cells.
+            cells = rows[column.name].cast(pa.string()).fill_null(schema.missing_values[0])
+            rows = rows.set_column(rows.column_names.index(column.name), column.name, cells)
+    return rows

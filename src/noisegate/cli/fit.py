@@ -1,4 +1,4 @@
-"""`noisegate fit`: spend the budget once, then fit as long as it takes.
+"""`noisegate plan`: see the price before paying. `noisegate fit`: spend it once, then fit as long as it takes.
 
 A method that trains on gradients spends it step by step, with the records at hand; see `noisegate.runs`.
 """
@@ -8,61 +8,70 @@ from __future__ import annotations
 import math
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisegate.cli.arguments import (
-    AdjacencyOption,
-    Contributions,
-    Delta,
-    Json,
-    LedgerOption,
-    Method,
-    Public,
-    Records,
-    SchemaOption,
-    Seed,
-    Settings,
-    UnitColumn,
-    public_setting,
-    read_settings,
-)
-from noisegate.cli.console import ERR, OUT, print_json, say, say_files, steps, warn, warn_about_constraints
-from noisegate.cli.image_options import (
-    Channels,
-    Classes,
-    Convert,
-    Label,
-    OnError,
-    Resize,
-    Size,
-    Unlabelled,
-    described_schema,
-    given_options,
-)
-from noisegate.cli.plan import reason_of, show_plan, warn_about_delta
+from noisegate.cli.console import ERR, OUT, print_json, say, say_files, steps, table, warn, warn_about_constraints
+from noisegate.cli.options import Epsilon, FitOptions, Json, RunOptions, method_settings, one_by_one, required
 from noisegate.errors import OptionError
+from noisegate.privacy.events import RECORD, Adjacency, unit_text, used
 
 if TYPE_CHECKING:
+    from noisegate.features.error_bounds import ErrorBound
     from noisegate.gate.gate import Gate
-    from noisegate.models.synthesizer import FitSummary
     from noisegate.privacy.plan import MethodPlan
-    from noisegate.privacy.release import Release
     from noisegate.run_folder import Observer, Run, RunFolder
+    from noisegate.runs import Model
 
-_KEPT = (
-    *("method", "epsilon", "delta", "adjacency", "records", "unit", "unit_column", "contributions", "dataset"),
-    "on_error",
-)
+BOUNDED = "the expected absolute error of the noisy squared MMD by features against that by their kernel without noise"
 _DATA = "DATA, the private records,"
-_T = TypeVar("_T")
 
 
+@one_by_one
+def plan_command(epsilon: Epsilon, options: RunOptions, as_json: Json = False) -> None:
+    """Show what a run would ask, with what noise, and how much signal would be left. Reads no data, spends nothing.
+
+    Example: `noisegate plan --schema schema.toml --epsilon 1 --records 30000`
+
+    Images: `noisegate plan --size 28 --channels 1 --classes 10 --epsilon 1 --records 60000`
+    """
+    from noisegate.methods.registry import AUTO, make_for
+    from noisegate.privacy.plan import Budget
+
+    records, contributions = options.records, options.contributions
+    if records is not None and records < 1:
+        raise OptionError(f"--records {records} must be a positive whole number.")
+    budget = Budget(
+        epsilon=epsilon,
+        delta=options.delta,
+        adjacency=Adjacency.parse(options.adjacency),
+        unit=unit_text(RECORD, options.unit_column, contributions),
+        contributions=contributions,
+    )
+    schema = options.known()
+    method = make_for(options.method, schema, method_settings(options.settings, options.public))
+    plan = method.plan(schema, budget)
+    warn_about_delta(options.delta, records)
+    warn_about_constraints(schema)
+    why = method.why(schema, epsilon) if options.method == AUTO else None
+    bounds = method.error_bounds(schema, budget, records) if records else ()
+    if as_json:
+        data = {"method": method.name, "reason": why, **plan.describe(records)}
+        print_json(data | {"error_bounds": [describe_bound(bound) for bound in bounds]})
+        return
+    if why:
+        OUT.print(why)
+    show_plan(plan, records)
+    for bound in bounds:
+        OUT.print(bound_text(bound))
+
+
+@one_by_one
 def fit_command(
     context: typer.Context,
     out: Annotated[Path, typer.Option("--out", "-o", help="Model folder to make.")],
@@ -73,31 +82,10 @@ def fit_command(
             "folders or with labels.csv, Parquet with an image column, an .npz file, or a torchvision data set on disk."
         ),
     ] = None,
-    schema: SchemaOption = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="ε of the guarantee, 0.01 to 1000.")] = None,
-    delta: Delta = 1e-5,
-    method: Method = "auto",
-    public: Public = None,
-    adjacency: AdjacencyOption = "add-remove",
-    records: Records = None,
-    unit: Annotated[str, typer.Option("--unit", help="What one record stands for.")] = "record",
-    unit_column: UnitColumn = None,
-    contributions: Contributions = None,
-    dataset: Annotated[
-        str | None, typer.Option("--dataset", help="Book the cost on this data set of the ledger.")
-    ] = None,
-    ledger: LedgerOption = None,
-    seed: Seed = 0,
-    device: Annotated[str, typer.Option("--device", help="Where to fit: auto, cpu, cuda or mps.")] = "auto",
-    settings: Settings = None,
-    size: Size = None,
-    channels: Channels = None,
-    classes: Classes = None,
-    label: Label = None,
-    unlabelled: Unlabelled = False,
-    resize: Resize = None,
-    convert: Convert = False,
-    on_error: OnError = "refuse",
+    epsilon: Annotated[float | None, typer.Option(help="ε of the guarantee, 0.01 to 1000.")] = None,
+    *,
+    options: FitOptions,
+    device: Annotated[str, typer.Option(help="Where to fit: auto, cpu, cuda or mps.")] = "auto",
     resume: Annotated[
         bool,
         typer.Option(
@@ -120,53 +108,14 @@ def fit_command(
     from noisegate.runs import resume_run, start_run
 
     started = time.monotonic()
-    folder, observer = RunFolder(out), _console_observer(method, as_json)
+    folder, observer = RunFolder(out), _console_observer(options.method, as_json)
     told: dict[str, Any] = {"device": device, "observer": observer, "show_values": show_values}
     if resume:
-        model = resume_run(folder, data, given=_typed(context), ledger=ledger, **told)
+        model = resume_run(folder, data, given=options.typed(context), ledger=options.ledger, **told)
     else:
-        model = start_run(_new_run(context.params), _required(data, _DATA), folder, **told)
-    _report(model.release, getattr(model, "summary", None), out, time.monotonic() - started, as_json)
-
-
-def _new_run(options: Mapping[str, Any]) -> Run:
-    """Returns what the options ask for."""
-    from noisegate.ledger.ledger import Ledger
-    from noisegate.run_folder import Run
-
-    _required(options["data"], _DATA)
-    schema, _ = described_schema(options["schema"], options), _required(options["epsilon"], "--epsilon")
-    asked = {name: options[name] for name in _KEPT}
-    asked["ledger"] = None if options["dataset"] is None else Ledger(options["ledger"])
-    settings = {"seed": options["seed"], **public_setting(options["public"]), **read_settings(options["settings"])}
-    return Run.of(schema=options["schema"] or schema, settings=settings, **asked)
-
-
-def _typed(context: typer.Context) -> dict[str, Any]:
-    """Returns the options that stand on the command line, and not those that have their defaults.
-
-    Those that describe images are the schema that they describe.
-    """
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    images = given_options(context.params)
-    typed: dict[str, Any] = {
-        name: value
-        for name, value in context.params.items()
-        if getattr(sources[name], "name", None) == "COMMANDLINE" and name not in images
-    }
-    settings = read_settings(typed.pop("settings", None))
-    settings |= {name: typed.pop(name) for name in ("seed", "public") if name in typed}
-    return (
-        typed | {"settings": settings} | ({"schema": described_schema(typed.get("schema"), images)} if images else {})
-    )
-
-
-def _required(value: _T | None, what: str) -> _T:
-    if value is None:
-        raise OptionError(
-            f"{what} is missing; for instance: noisegate fit data.csv --schema schema.toml --epsilon 1 --out model"
-        )
-    return value
+        records = required(data, _DATA)  # before a schema is read
+        model = start_run(options.run(epsilon), records, folder, **told)
+    _report(model, out, time.monotonic() - started, as_json)
 
 
 def _console_observer(asked: str, as_json: bool) -> Observer:
@@ -174,6 +123,7 @@ def _console_observer(asked: str, as_json: bool) -> Observer:
 
     With JSON, the plan is not shown, nor why the method is this one.
     """
+    from noisegate.methods.registry import AUTO
     from noisegate.run_folder import Observer
 
     class ConsoleObserver(Observer):
@@ -181,7 +131,7 @@ def _console_observer(asked: str, as_json: bool) -> Observer:
 
         def option(self, name: str, *value: Any) -> str:
             if name == "data":
-                return _DATA.rstrip(",") + ","
+                return _DATA
             if name == "schema" and value and not isinstance(value[0], str | Path):
                 return "What --size, --classes and the like describe"
             return " ".join([f"--{name.replace('_', '-')}", *map(str, value)])
@@ -197,8 +147,7 @@ def _console_observer(asked: str, as_json: bool) -> Observer:
             if gate.schema.images is None:
                 say_files(data)
             if not as_json:
-                why = reason_of(asked, run.method, gate.schema, gate.budget.epsilon)
-                if why:
+                if asked == AUTO and (why := run.method.why(gate.schema, gate.budget.epsilon)):
                     say(why)
                 show_plan(plan, gate.records)
             warn_about_delta(gate.budget.delta, gate.records)
@@ -227,41 +176,25 @@ def _console_observer(asked: str, as_json: bool) -> Observer:
     return ConsoleObserver()
 
 
-def _report(release: Release, summary: FitSummary | None, out: Path, seconds: float, as_json: bool) -> None:
+def _report(model: Model, out: Path, seconds: float, as_json: bool) -> None:
+    release, summary = model.release, getattr(model, "summary", None)
     certificate, counts = release.certificate, release.values.get("counts")
     records = certificate.public.get("records") or (None if counts is None else max(float(counts.sum()), 1.0))
     if certificate.public.get("records") is None:
         warn_about_delta(certificate.delta, records)
     discrepancy = summary.discrepancy if summary is not None and math.isfinite(summary.discrepancy) else None
     if as_json:
-        print_json(
-            {
-                "model": str(out),
-                "seconds": seconds,
-                "fit": None if summary is None else {**asdict(summary), "discrepancy": discrepancy},
-                "noisy_records": records,
-                "certificate": certificate.to_json(),
-            }
-        )
+        fit = None if summary is None else {**asdict(summary), "discrepancy": discrepancy}
+        told = {"model": str(out), "seconds": seconds, "fit": fit, "noisy_records": records}
+        print_json(told | {"certificate": certificate.to_json()})
         return
-    OUT.print(
-        f"[green]Done[/green] in {seconds:.0f} s: epsilon = {certificate.epsilon:g}, delta = {certificate.delta:g}, "
-        f"{certificate.adjacency.value}."
-        + (
-            f" The distance to the release is {discrepancy:.2f} times what its noise explains, after "
-            f"{summary.step} steps."
-            if summary is not None and discrepancy is not None
-            else ""
-        )
-    )
-    _say_notes({} if summary is None else summary.notes)
-    ending = "csv" if release.schema.images is None else "parquet"
-    following = f"explain {out}" if summary is None else f"sample {out} -n 10000 -o synthetic.{ending}"
-    OUT.print(f"Model and certificate: {out}, {out / 'certificate.md'}. Next: noisegate {following}")
-
-
-def _say_notes(notes: Mapping[str, Any]) -> None:
-    """Says what else the method reports: on how many public records weights rest, and what is to be warned of."""
+    done = f"[green]Done[/green] in {seconds:.0f} s: epsilon = {certificate.epsilon:g}, delta = {certificate.delta:g}, "
+    close = ""
+    if summary is not None and discrepancy is not None:
+        close = f" The distance to the release is {discrepancy:.2f} times what its noise explains, after "
+        close += f"{summary.step} steps."
+    OUT.print(f"{done}{certificate.adjacency.value}.{close}")
+    notes = {} if summary is None else summary.notes
     if "warning" in notes:
         warn(notes["warning"])
     if "effective_references" in notes:
@@ -269,3 +202,112 @@ def _say_notes(notes: Mapping[str, Any]) -> None:
             f"Of {notes['references']:,} public records, {notes['effective_references']:,.0f} count (effective sample "
             f"size); the heaviest has {notes['largest_share']:.2%} of the weight."
         )
+    ending = "csv" if release.schema.images is None else "parquet"
+    following = f"explain {out}" if summary is None else f"sample {out} -n 10000 -o synthetic.{ending}"
+    OUT.print(f"Model and certificate: {out}, {out / 'certificate.md'}. Next: noisegate {following}")
+
+
+def warn_about_delta(delta: float, records: float | None) -> None:
+    """Warns when δ is no longer small against one record."""
+    if records is not None and delta >= 1 / records:
+        warn(
+            f"delta={delta:g} is at least 1/(number of records) = {1 / records:.3g}: publishing one record outright "
+            "would satisfy such a guarantee. Choose a smaller --delta."
+        )
+
+
+def show_plan(plan: MethodPlan, records: int | None) -> None:
+    """Prints a plan for people."""
+    data, budget = plan.describe(records), plan.budget
+    if "rho" in data:
+        _show_marginals(data)
+        return
+    title = f"ε = {budget.epsilon:g}, δ = {budget.delta:g}, {budget.adjacency.value}"
+    if budget.contributions is not None:
+        title += f", one unit = {used(budget.unit, budget.contributions)}"
+    if "steps" in data:
+        _show_steps(title, data)
+        return
+    _show_queries(title, data["releases"])
+    if records is not None:
+        OUT.print(
+            f"About {data['seconds_at_the_gate']:.0f} s and {data['megabytes_at_the_gate']:.0f} MB at the gate for "
+            f"{records:,} records; fitting comes on top and costs no privacy."
+        )
+
+
+def _show_queries(title: str, releases: list[dict[str, Any]]) -> None:
+    rows = [
+        [
+            release["name"],
+            f"{'≤ ' * release['adaptive']}{release['dim']} x {release['columns']}",
+            *(f"{release[name]:.4g}" for name in ("sensitivity", "noise_std", "noise_multiplier")),
+            "-" if release["signal_to_noise"] is None else f"{release['signal_to_noise']:.3g}",
+            release["sampler"],
+        ]
+        for release in releases
+    ]
+    numbers = dict.fromkeys(("numbers", "sensitivity", "noise", "multiple", "signal"), "right")
+    OUT.print(table(title, {"question": "left", **numbers, "sampler": "left"}, rows))
+    OUT.print(
+        "noise: standard deviation of each number; multiple: noise / sensitivity; "
+        "signal: norm of the sum / norm of its noise, at most."
+    )
+
+
+def _show_steps(title: str, data: dict[str, Any]) -> None:
+    """Prints a plan of gradients."""
+    sampled, ratio = data["records_a_step"], data["noise_norm_over_clipping_norm"]
+    rows = [
+        ["steps", f"{data['steps']:,}", "noisy sums of gradients, one after the other"],
+        ["rate", f"{data['rate']:.4g}", "chance of a record to be in the sample of a step"],
+    ]
+    if sampled is not None:
+        rows.append(["records a step", f"{sampled:,.0f}", "expected; how many they are stays private"])
+    rows += [
+        ["clipping norm", f"{data['clipping_norm']:.4g}", "the gradient of a record is shortened to it"],
+        ["numbers", f"{data['parameters']:,}", "in a gradient"],
+        ["noise multiplier", f"{data['noise_multiplier']:.4g}", "noise on each number of a sum / clipping norm"],
+    ]
+    if ratio is not None:
+        rows.append(["noise / gradient", f"{ratio:.3g}", "norms, of the mean of a step's gradients, at least"])
+    OUT.print(table(title, {"training": "left", "": "right", "what it is": "left"}, rows))
+    if data["releases"]:
+        _show_queries("Asked beside it, within the same ε", data["releases"])
+    if sampled is None:
+        OUT.print("A fit needs --records: sums are divided by the expected number of records of a step.")
+    goes_on = "cannot be taken up again" if data["releases"] else "can go on"
+    OUT.print(f"Every step uses the records, which are read once and kept in memory. A stopped training {goes_on}.")
+
+
+def _show_marginals(data: dict[str, Any]) -> None:
+    """Prints a plan whose queries are chosen on the way."""
+    tables, whole = data["megabytes_of_tables_at_the_gate"], data["megabytes_at_the_gate"]
+    OUT.print(
+        f"ε = {data['epsilon']:g}, δ = {data['delta']:g}, {data['adjacency']}: {data['mechanism']} spends rho = "
+        f"{data['rho']:.4g} (zCDP) on counts of tables of columns, which it chooses on the way. The columns have "
+        f"{', '.join(map(str, data['cells']))} cells.\n"
+        f"It holds all records in memory, {data['bytes_per_record_at_the_gate']} bytes each, beside {tables:.0f} MB of "
+        f"exact tables{'' if whole is None else f': about {whole:.0f} MB'}."
+    )
+
+
+def describe_bound(bound: ErrorBound) -> dict[str, Any]:
+    """Returns an error bound as a JSON object."""
+    terms = {name: asdict(getattr(bound, name)) | {"total": getattr(bound, name).total} for name in ("chosen", "least")}
+    return {**asdict(bound), **terms, "bounds": BOUNDED}
+
+
+def bound_text(bound: ErrorBound) -> str:
+    """Returns an error bound in words."""
+    chosen, least = bound.chosen, bound.least
+    text = (
+        f"Error bound of {bound.question!r} with {bound.setting}={chosen.value} ({chosen.dim:,} features): "
+        f"{chosen.approximation:.3g} from the features + {chosen.noise:.3g} from the noise = {chosen.total:.3g}. "
+        f"Least at {bound.setting}={least.value} ({least.dim:,}): "
+        f"{least.approximation:.3g} + {least.noise:.3g} = {least.total:.3g}.\n"
+        f"It bounds {BOUNDED} ({bound.source}): a worst case over all tables. In practice the default may do better."
+    )
+    if chosen.total >= bound.largest:
+        text += f"\nNo squared MMD exceeds {bound.largest:g}: with {bound.setting}={chosen.value} it says nothing."
+    return text

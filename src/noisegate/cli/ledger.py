@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from noisegate.cli.arguments import AdjacencyOption, Delta, Json, LedgerOption, Verbs
 from noisegate.cli.console import OUT, print_json, say, table, warn
+from noisegate.cli.options import Adjacency, Delta, Json, LedgerOption, Unit, Verbs
 from noisegate.errors import LedgerWarning
 from noisegate.ledger.ledger import Entry, Ledger
 from noisegate.privacy.events import event_to_json
@@ -23,10 +23,10 @@ Dataset = Annotated[str, typer.Argument(help="Name of the data set.")]
 @app.command("register")
 def register_command(
     dataset: Dataset,
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Cap on ε over all runs, for good.")],
+    epsilon: Annotated[float, typer.Option(help="Cap on ε over all runs, for good.")],
     delta: Delta = 1e-5,
-    adjacency: AdjacencyOption = "add-remove",
-    unit: Annotated[str, typer.Option("--unit", help="What one record stands for.")] = "record",
+    adjacency: Adjacency = "add-remove",
+    unit: Unit = "record",
     ledger: LedgerOption = None,
 ) -> None:
     """Register a data set with a cap that no sequence of runs can exceed.

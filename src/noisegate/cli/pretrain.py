@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisegate.cli.arguments import Json, Verbs
 from noisegate.cli.console import OUT, print_json, say, warn
 from noisegate.cli.console import steps as progress_of
+from noisegate.cli.options import Json, Verbs
 from noisegate.errors import OptionError
 from noisegate.seeds import MOST_EVALUATION_SEED
 
@@ -44,15 +44,13 @@ def encoder(
         typer.Argument(help="Public images: class folders, a folder with labels.csv, Parquet, .npz, or torchvision's."),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to make, .safetensors.")],
-    label: Annotated[str, typer.Option("--label", help="Column of the labels in Parquet and labels.csv.")] = "label",
+    label: Annotated[str, typer.Option(help="Column of the labels in Parquet and labels.csv.")] = "label",
     on_error: Annotated[
         str,
-        typer.Option("--on-error", metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them."),
+        typer.Option(metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them."),
     ] = "refuse",
-    epochs: Annotated[int, typer.Option("--epochs", help="Times that every image is seen.")] = 5,
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, max=MOST_EVALUATION_SEED, help="Of weights, order and augmentation.")
-    ] = 0,
+    epochs: Annotated[int, typer.Option(help="Times that every image is seen.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_EVALUATION_SEED, help="Of weights, order and augmentation.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Train a small encoder to tell the labels of public images apart.
@@ -88,23 +86,21 @@ def decoder(
         typer.Argument(help="Public images: any folder of them, Parquet, .npz, or a data set of torchvision."),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to make, .safetensors.")],
-    size: Annotated[int, typer.Option("--size", help="Height and width of the images that it makes.")] = 32,
-    channels: Annotated[int, typer.Option("--channels", help="1 for grey images, 3 for colour.")] = 3,
+    size: Annotated[int, typer.Option(help="Height and width of the images that it makes.")] = 32,
+    channels: Annotated[int, typer.Option(help="1 for grey images, 3 for colour.")] = 3,
     grid: Annotated[
-        Path | None, typer.Option("--grid", help="PNG to draw every half minute and at the end: images, and draws.")
+        Path | None, typer.Option(help="PNG to draw every half minute and at the end: images, and draws.")
     ] = None,
     encoder: Annotated[
-        Path | None, typer.Option("--encoder", help="File of `pretrain encoder`; the one in the package by default.")
+        Path | None, typer.Option(help="File of `pretrain encoder`; the one in the package by default.")
     ] = None,
     on_error: Annotated[
         str,
-        typer.Option("--on-error", metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them."),
+        typer.Option(metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them."),
     ] = "refuse",
-    steps: Annotated[int, typer.Option("--steps", help="Of the training.")] = 3000,
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, max=MOST_EVALUATION_SEED, help="Of weights, order and noise.")
-    ] = 0,
-    device: Annotated[str, typer.Option("--device", help="Where to train: auto, cpu, cuda or mps.")] = "auto",
+    steps: Annotated[int, typer.Option(help="Of the training.")] = 3000,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_EVALUATION_SEED, help="Of weights, order and noise.")] = 0,
+    device: Annotated[str, typer.Option(help="Where to train: auto, cpu, cuda or mps.")] = "auto",
     as_json: Json = False,
 ) -> None:
     """Train a small decoder to draw public images from their features. Labels are not looked at.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisegate.cli.arguments import Json
-from noisegate.cli.console import print_json, say, steps
+from noisegate.cli.console import print_json, say, steps, table_writer
+from noisegate.cli.options import Json
 from noisegate.errors import OptionError
 from noisegate.seeds import MOST_SEED
 
@@ -38,20 +38,15 @@ def sample_command(
             "`labels`), .csv (a column for each pixel), or no ending for PNG files in class folders.",
         ),
     ],
-    seed: Annotated[
-        int | None, typer.Option("--seed", min=0, max=MOST_SEED, help="For the same records again.")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="For the same records again.")] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
-            "--where",
             metavar="CONDITION",
             help="Only records with this value: --where sex=Female, --where 'age>=18', --where age=18..30. Repeatable.",
         ),
     ] = None,
-    grid: Annotated[
-        Path | None, typer.Option("--grid", help="Images: also draw some of each class into this PNG file.")
-    ] = None,
+    grid: Annotated[Path | None, typer.Option(help="Images: also draw some of each class into this PNG file.")] = None,
     as_json: Json = False,
 ) -> None:
     """Make synthetic records; costs no privacy, as often as you like.
@@ -108,8 +103,6 @@ def _check_room(synthesizer: Synthesizer, n: int, out: Path) -> None:
 
 
 def _write_table(synthesizer: Synthesizer, n: int, out: Path, seed: int | None, where: Mapping[str, Any]) -> None:
-    from noisegate.cli.writing import table_writer
-
     batches = synthesizer.batches(n, seed=seed, where=where)
     with table_writer(out, synthesizer.schema) as write, steps("Sampling", n) as progress:
         done = 0
@@ -153,7 +146,6 @@ def _write_images(
 @contextmanager
 def _writer(schema: Schema, n: int, out: Path) -> Iterator[Callable[[ImageBatch], None]]:
     """Yields a function that writes images in the form that the ending of `out` asks for."""
-    from noisegate.cli.writing import table_writer
     from noisegate.models.output.formats import image_writer
     from noisegate.models.output.image_batch import pixel_table
 

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noisegate.cli.arguments import AdjacencyOption, Delta, Epsilon, Json, LedgerOption, Verbs
+from noisegate.atomic import new_file
 from noisegate.cli.console import OUT, print_json, say, say_files, steps, table, warn, warn_about_constraints
-from noisegate.cli.image_options import (
-    Channels,
-    Classes,
-    Convert,
-    Resize,
-    Size,
-    Unlabelled,
-    given_options,
-    image_schema,
-    written,
-)
-from noisegate.cli.writing import new_file
+from noisegate.cli.options import Adjacency, Delta, Epsilon, ImageOptions, Json, LedgerOption, Unit, Verbs, one_by_one
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
@@ -37,25 +27,26 @@ app = typer.Typer(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class InitOptions(ImageOptions):
+    """What images are described by, or which column of a table is the label."""
+
+    label: Annotated[
+        str | None, typer.Option(help="Column to be predicted from the others; of images the label's name.")
+    ] = None
+
+
 @app.command("init")
+@one_by_one
 def init(
-    context: typer.Context,
     out: Annotated[Path, typer.Option("--out", "-o", help="Schema file to write.")],
+    options: InitOptions,
     public: Annotated[
         Path | None, typer.Argument(help="CSV or Parquet file that is PUBLIC: its bounds and levels are copied.")
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option("--label", help="Column to be predicted from the others; of images the label's name.")
     ] = None,
     images: Annotated[
         bool, typer.Option("--images", help="Describe images by the options below, instead of a table by a file.")
     ] = False,
-    size: Size = None,
-    channels: Channels = None,
-    classes: Classes = None,
-    unlabelled: Unlabelled = False,
-    resize: Resize = None,
-    convert: Convert = False,
 ) -> None:
     """Draft a schema from a file that you declare public. Never use it on private records: bounds and levels leak.
 
@@ -63,12 +54,17 @@ def init(
 
     Images: `noisegate schema init --images --size 28 --channels 1 --classes 10 -o images.toml`
     """
-    described = {name: value for name, value in given_options(context.params).items() if name != "label"}
     if images:
-        _init_images(public, out, described | ({} if label is None else {"label": label}))
+        if public is not None:
+            raise OptionError(f"--images describes images by options and reads no file; leave {public} out.")
+        described = options.described()
+        with new_file(out) as path:
+            path.write_bytes(described.dumps().encode())
+        say(f"Wrote {out}: {_pictured(described)}. Keep it with the data.")
         return
-    if described:
-        raise OptionError(f"{written(described)} describes images; add --images, or leave it out.")
+    of_images = replace(options, label=None)
+    if of_images.given():
+        raise OptionError(f"{of_images.written()} describes images; add --images, or leave it out.")
     if public is None:
         raise OptionError(
             "PUBLIC is missing: a CSV or Parquet file that is public, whose bounds and levels are copied. For images "
@@ -78,20 +74,10 @@ def init(
 
     with new_file(out) as path:
         say_files(public)
-        schema = draft_schema(public, label=label)
+        schema = draft_schema(public, label=options.label)
         path.write_bytes(schema.dumps().encode())
     warn(f"this schema copies bounds and levels from {public}; it is safe only because you declare that file public.")
     say(f"Wrote {out}: {len(schema.columns)} columns. Read it, widen what is too narrow, and keep it with the data.")
-
-
-def _init_images(public: Path | None, out: Path, described: dict[str, Any]) -> None:
-    """Writes the schema of images that the options describe; nothing is read."""
-    if public is not None:
-        raise OptionError(f"--images describes images by options and reads no file; leave {public} out.")
-    schema = image_schema(described)
-    with new_file(out) as path:
-        path.write_bytes(schema.dumps().encode())
-    say(f"Wrote {out}: {_pictured(schema)}. Keep it with the data.")
 
 
 def _pictured(schema: Schema) -> str:
@@ -115,23 +101,21 @@ def discover(
     delta: Delta = 1e-5,
     kinds: Annotated[
         list[str] | None,
-        typer.Option("--kinds", metavar="NAME=KIND,...", help="Kinds of columns, public knowledge; may be repeated."),
+        typer.Option(metavar="NAME=KIND,...", help="Kinds of columns, public knowledge; may be repeated."),
     ] = None,
     columns: Annotated[
         Path | None,
-        typer.Option("--columns", help="Schema file, TOML, with what is public; bounds and levels may be left out."),
+        typer.Option(help="Schema file, TOML, with what is public; bounds and levels may be left out."),
     ] = None,
-    label: Annotated[str | None, typer.Option("--label", help="Column to be predicted from the others.")] = None,
-    adjacency: AdjacencyOption = "add-remove",
+    label: Annotated[str | None, typer.Option(help="Column to be predicted from the others.")] = None,
+    adjacency: Adjacency = "add-remove",
     records: Annotated[
         int | None,
-        typer.Option(
-            "--records", help="Number of records if publicly known, about; exact, and needed, for replace-one."
-        ),
+        typer.Option(help="Number of records if publicly known, about; exact, and needed, for replace-one."),
     ] = None,
-    unit: Annotated[str, typer.Option("--unit", help="What one record stands for.")] = "record",
+    unit: Unit = "record",
     ledger: LedgerOption = None,
-    dataset: Annotated[str | None, typer.Option("--dataset", help="Name of the data set in the ledger.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Name of the data set in the ledger.")] = None,
     show_values: Annotated[
         bool, typer.Option("--show-values", help="Let error messages quote private values.")
     ] = False,
@@ -150,24 +134,25 @@ def discover(
     from noisegate.runs import held
     from noisegate.schema_certificate import certificate_path
 
-    asked: dict[str, Any] = {
-        "data": data,
-        "epsilon": epsilon,
-        "delta": delta,
-        "kinds": _kinds(kinds or []),
-        "columns": columns,
-        "label": label,
-        "adjacency": adjacency,
-        "records": records,
-        "unit": unit,
-        "ledger": Ledger(ledger) if dataset is not None else None,
-        "dataset": dataset,
-        "show_values": show_values,
-    }
-    beside = certificate_path(out)
+    beside, named = certificate_path(out), _kinds(kinds or [])
+    book = Ledger(ledger) if dataset is not None else None
     say_files(data)
     with held() as may_stop:
-        gate = SchemaGate(progress=lambda _: may_stop(), **asked)
+        gate = SchemaGate(
+            data,
+            epsilon=epsilon,
+            delta=delta,
+            kinds=named,
+            columns=columns,
+            label=label,
+            adjacency=adjacency,
+            records=records,
+            unit=unit,
+            ledger=book,
+            dataset=dataset,
+            show_values=show_values,
+            progress=lambda _: may_stop(),
+        )
         found = _bought(gate, out, beside, force=force)
     described = found.toml.count("\n[columns.")
     if as_json:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from noisegate.cli.arguments import Json
 from noisegate.cli.console import OUT, print_json
+from noisegate.cli.options import Json
 from noisegate.privacy.events import used
 
 

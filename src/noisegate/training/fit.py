@@ -28,6 +28,11 @@ class FitState:
     steps: int
     discrepancy: float
 
+    @property
+    def closeness(self) -> str:
+        """How close the fit is to its release, for a progress line; nothing before it was measured."""
+        return f"distance / noise {self.discrepancy:.2f}" if math.isfinite(self.discrepancy) else ""
+
 
 class Fit(Resumable, Protocol):
     """One fit of a model to a release; post-processing, which may be stopped and resumed."""
