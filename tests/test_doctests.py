@@ -34,8 +34,7 @@ WITH_TORCH = {
 }
 """Modules with an example that computes with torch."""
 EXTENSION_POINTS = {
-    "noisegate.features.feature_map": "FeatureMap",
-    "noisegate.features.labels": "Counts",
+    "noisegate.features.feature_map": "FeatureMap Counts",
     "noisegate.gate.per_example.losses": "module_loss",
     "noisegate.methods.embedding": "MeanEmbeddingMethod Embedding",
     "noisegate.methods.gradient": "GradientMethod",

@@ -26,10 +26,9 @@ from rich.table import Table
 from table import COLUMNS, SCHEMA, records
 from threadpoolctl import threadpool_limits
 
-from noisegate.features.column_tables import column_tables
 from noisegate.features.feature_map import FeatureMap
 from noisegate.features.fourier import RandomFourier, draw
-from noisegate.features.hermite import Series
+from noisegate.features.hermite import Series, column_tables
 from noisegate.features.products import Products
 
 COORDINATES = 1000

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from noisegate.models.locally_linear import locally_linear_scores
-from noisegate.networks.convnet import build_convnet
+from noisegate.networks.classifiers import build_convnet
 from noisegate.schema.pixels import ImageShape
 
 PIXELS, CLASSES, MAPS, TEMPERATURE = 784, 10, 10, 10.0

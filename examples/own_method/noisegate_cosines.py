@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.features.categorical import Levels
-from noisegate.features.cells import numeric_cells
-from noisegate.features.torch_form import RowForm
+from noisegate.features.feature_map import Levels, RowForm
 from noisegate.methods.embedding import Embedding
 from noisegate.methods.matched import MatchedMethod
 from noisegate.methods.registry import register
 from noisegate.records import Rows
 from noisegate.schema import Layout, Schema
+from noisegate.schema.layout import numeric_cells
 from noisegate.settings import Count, Share, settings
 
 if TYPE_CHECKING:

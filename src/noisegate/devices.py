@@ -1,4 +1,4 @@
-"""Where to compute, and on how many threads."""
+"""Where to compute, on how many threads, and from which seed weights are drawn."""
 
 from __future__ import annotations
 
@@ -66,3 +66,21 @@ def one_thread(device: torch.device) -> Iterator[None]:
             _inside -= 1
             if not _inside:
                 torch.set_num_threads(_before)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Lets torch draw weights from `seed` on the CPU within the block, and puts its random state back afterwards.
+
+    Args:
+        seed: Public, from 0 to 2⁶³ − 1.
+    """
+    import torch
+
+    before = torch.default_generator.get_state()
+    # Not torch.manual_seed, which would seed every GPU too and leave it so.
+    torch.default_generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        torch.default_generator.set_state(before)

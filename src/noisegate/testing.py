@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.features.cells import numeric_cells
 from noisegate.features.feature_map import CellMap, FeatureMap, PointMap, SharingMap
 from noisegate.gate.execution import made_up_records, map_execution
 from noisegate.gate.gate import Gate
@@ -22,6 +21,7 @@ from noisegate.methods.method import Method
 from noisegate.privacy.plan import Budget
 from noisegate.schema import EncodedTable, Layout, Schema
 from noisegate.schema.decode import decode
+from noisegate.schema.layout import numeric_cells
 
 _ROUNDING = 2.0**-15
 
@@ -103,7 +103,7 @@ def check_feature_map(feature_map: FeatureMap, layout: Layout, *, tolerance: flo
 
     Examples:
         >>> from noisegate import Schema
-        >>> from noisegate.features.labels import Counts
+        >>> from noisegate.features.feature_map import Counts
         >>> from noisegate.schema import Boolean
         >>> from noisegate.testing import check_feature_map
         >>> check_feature_map(Counts(), Schema([Boolean(name="ill")]).layout)

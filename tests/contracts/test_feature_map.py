@@ -13,22 +13,15 @@ from torch import nn
 
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
-from noisegate.features.categorical import Levels
-from noisegate.features.column_tables import column_tables, numeric_table
-from noisegate.features.compression import Compression, random_axes
 from noisegate.features.contingency import Contingency
-from noisegate.features.feature_map import CellMap, PointMap
+from noisegate.features.feature_map import CellMap, Counts, Levels, PointMap, RowForm
 from noisegate.features.fourier import draw, draw_points
-from noisegate.features.hermite import Series
-from noisegate.features.labels import Counts
+from noisegate.features.hermite import Series, column_tables, numeric_table
+from noisegate.features.hermite_products import PooledProducts
 from noisegate.features.orientation import Orientations, OrientedFourier
-from noisegate.features.outer import OuterProducts
 from noisegate.features.perceptual import Activations, Perceptual
-from noisegate.features.pooled import PooledProducts
 from noisegate.features.products import Products
-from noisegate.features.squares import Squares
-from noisegate.features.torch_form import RowForm
-from noisegate.features.whitening import whitened
+from noisegate.features.transforms import Compression, OuterProducts, Squares, random_axes, whitened
 from noisegate.networks.layers import ChosenLayers
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Layout, Schema, pixel_schema
 from noisegate.schema.pixels import ImageShape

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from noisegate.auditing.examples import SMALL, example
-from noisegate.features.labels import Counts
+from noisegate.features.feature_map import Counts
 from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
 from noisegate.methods.registry import METHODS
 from noisegate.privacy.plan import Budget

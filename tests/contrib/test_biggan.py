@@ -6,8 +6,7 @@ The numbers were compared once with a transcription of the public code, for 32 t
 import pytest
 import torch
 
-from noisegate.contrib.biggan import BigGAN, BigGANDesign
-from noisegate.contrib.biggan_layers import SpectralLinear
+from noisegate.contrib.biggan import BigGAN, BigGANDesign, SpectralLinear
 
 DESIGN = BigGANDesign(
     widths=((16, 16), (16, 8)),

@@ -12,8 +12,8 @@ from noisegate.errors import MissingExtraError, ModelError, OptionError
 from noisegate.features.perceptual import Perceptual
 from noisegate.methods.encoders import chosen_activations
 from noisegate.models.decoder import LoadedDecoder, load_decoder
-from noisegate.networks.digests import folder_digest
 from noisegate.networks.named import load_network
+from noisegate.networks.weights import folder_digest
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
 

@@ -10,7 +10,7 @@ from PIL import Image
 from noisegate.data.images import decode as image_origins
 from noisegate.data.images.images import ImageSource
 from noisegate.errors import DataError, OptionError, SchemaError
-from noisegate.features.labels import Counts
+from noisegate.features.feature_map import Counts
 from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy.plan import Plan, Query

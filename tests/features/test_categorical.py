@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisegate.features.categorical import Levels
+from noisegate.features.feature_map import Levels
 from noisegate.schema import EncodedTable
 
 

@@ -3,8 +3,8 @@ from datetime import date, datetime
 import numpy as np
 import pytest
 
-from noisegate.features.cells import INTERVALS, numeric_cells
 from noisegate.schema import Continuous, Date, Datetime, Integer
+from noisegate.schema.layout import INTERVALS, numeric_cells
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from noisegate.errors import OptionError
-from noisegate.features.column_groups import MOST_GROUPS, check_groups
+from noisegate.features.contingency import MOST_GROUPS, check_groups
 from noisegate.methods.registry import make_method
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Continuous, Schema

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from noisegate.errors import OptionError
-from noisegate.features.compression import Compression, axes_digest, principal_axes, random_axes
+from noisegate.features.transforms import Compression, axes_digest, principal_axes, random_axes
 from noisegate.gate.execution import Execution, block_rows, map_execution
 from noisegate.methods.mge import DPMGE
 from noisegate.schema import EncodedTable, pixel_schema

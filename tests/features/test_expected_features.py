@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.features.categorical import Levels
-from noisegate.features.cells import numeric_cells
+from noisegate.features.feature_map import Levels
 from noisegate.features.fourier import draw
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema
+from noisegate.schema.layout import numeric_cells
 
 COLUMNS = (
     Integer(name="count", lower=0, upper=5, missing=True),

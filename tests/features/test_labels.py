@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisegate.features.labels import Counts
+from noisegate.features.feature_map import Counts
 from noisegate.schema import EncodedTable
 
 

@@ -2,12 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.features.cells import numeric_cells
-from noisegate.features.column_tables import column_tables, numeric_table
-from noisegate.features.hermite import Series
-from noisegate.features.pooled import PooledProducts
+from noisegate.features.hermite import Series, column_tables, numeric_table
+from noisegate.features.hermite_products import PooledProducts
 from noisegate.features.products import Products
 from noisegate.schema import Categorical, Continuous, EncodedTable, Integer, Schema
+from noisegate.schema.layout import numeric_cells
 from noisegate.schema.pixels import ImageShape
 
 SERIES = Series(length_scale=0.2, order=3, stretch=2.0)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from noisegate.features.outer import OuterProducts, matrices_of
+from noisegate.features.transforms import OuterProducts, matrices_of
 from noisegate.schema import EncodedTable
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 
-from noisegate.features.column_tables import level_table
-from noisegate.features.pooled import PooledProducts, pooled
+from noisegate.features.hermite import level_table
+from noisegate.features.hermite_products import PooledProducts, pooled
 from noisegate.features.products import Products
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from noisegate.errors import OptionError
-from noisegate.features.column_tables import column_tables, level_table, numeric_table
-from noisegate.features.hermite import Series
+from noisegate.features.hermite import Series, column_tables, level_table, numeric_table
 from noisegate.features.products import Products
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.grid import UNITS, Grid

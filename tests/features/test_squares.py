@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from noisegate.features.perceptual import Perceptual
-from noisegate.features.squares import Squares
+from noisegate.features.transforms import Squares
 from noisegate.gate.execution import Execution, block_rows, made_up_records, map_execution
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.methods.mge import DPMGE

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from noisegate.errors import OptionError
-from noisegate.features.whitening import whitened
+from noisegate.features.transforms import whitened
 from noisegate.gate.execution import map_execution
 from noisegate.schema import Continuous, EncodedTable, Layout
 

@@ -11,7 +11,7 @@ import pytest
 
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import BudgetRefusedError, DataError, LedgerError, LedgerWarning, OptionError
-from noisegate.features.labels import Counts
+from noisegate.features.feature_map import Counts
 from noisegate.gate import session as door
 from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Kind, Ledger

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from noisegate.errors import OptionError
-from noisegate.features.labels import Counts
+from noisegate.features.feature_map import Counts
 from noisegate.gate.gate import Gate
 from noisegate.gate.journal import Journal
 from noisegate.gate.queries import gradients

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from noisegate.errors import BudgetRefusedError, DataError, OptionError
-from noisegate.features.labels import Counts
+from noisegate.features.feature_map import Counts
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.losses import FactoredLoss, module_loss
 from noisegate.gate.queries import gradients

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from noisegate.errors import OptionError, SlowKernelsWarning
-from noisegate.features.categorical import Levels
+from noisegate.features.feature_map import Counts, Levels
 from noisegate.features.fourier import draw
-from noisegate.features.labels import Counts
 from noisegate.gate.execution import BLOCK_ROWS, Execution, made_up_records, map_execution
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Layout
 

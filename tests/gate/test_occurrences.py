@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from noisegate.features import value_counts
-from noisegate.features.column_tables import numeric_table
-from noisegate.features.hermite import Series
+from noisegate.features import products
+from noisegate.features.hermite import Series, numeric_table
 from noisegate.features.products import Products
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.grid import Grid
@@ -33,8 +32,8 @@ def test_more_records_than_the_products_are_exact_for_are_refused(monkeypatch):
     found = Products(**MAP)
     exact, sums = found.exact_sum(Grid(norm=found.norm)), np.zeros(found.dim, dtype=np.int64)
     records = EncodedTable(np.zeros((5, 4)), np.zeros((5, 0), dtype=np.int32))
-    monkeypatch.setattr(value_counts, "MOST_ROWS", 6)
+    monkeypatch.setattr(products, "MOST_ROWS", 6)
     exact.add(sums, records)
-    monkeypatch.setattr(value_counts, "MOST_ROWS", 5)
+    monkeypatch.setattr(products, "MOST_ROWS", 5)
     with pytest.raises(OverflowError, match="5 records at once"):
         exact.add(sums, records)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
+from noisegate.devices import seeded
 from noisegate.errors import DataError, OptionError
 from noisegate.features.perceptual import Activations, Perceptual
 from noisegate.gate.execution import BLOCK_ROWS, block_rows, embedded_records
@@ -13,7 +14,6 @@ from noisegate.gate.queries import gradients
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.networks.layers import ChosenLayers
-from noisegate.networks.weights import seeded
 from noisegate.privacy import noise
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS

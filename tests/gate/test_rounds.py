@@ -10,7 +10,7 @@ from noisegate.data.tables.tables import TableSource
 from noisegate.errors import BudgetRefusedError, DataError, OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import Contingency
-from noisegate.features.labels import Counts
+from noisegate.features.feature_map import Counts
 from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise

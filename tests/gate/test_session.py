@@ -9,7 +9,7 @@ import torch
 
 from noisegate.errors import BudgetRefusedError, LedgerError, OptionError
 from noisegate.features.binning import NumericBins
-from noisegate.features.labels import Counts
+from noisegate.features.feature_map import Counts
 from noisegate.gate.gate import Gate
 from noisegate.gate.queries import marginals
 from noisegate.gate.queries.discovery import SchemaGate

@@ -7,7 +7,7 @@ import pytest
 from noisegate.errors import DataError, OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import Contingency
-from noisegate.features.labels import Counts
+from noisegate.features.feature_map import Counts
 from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.grid import UNITS

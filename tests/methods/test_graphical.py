@@ -12,7 +12,7 @@ import pytest
 from noisegate import Gate, Synthesizer
 from noisegate.errors import MissingExtraError, ModelError, OptionError
 from noisegate.features.binning import equal_bins
-from noisegate.features.column_groups import tables_up_to
+from noisegate.features.contingency import tables_up_to
 from noisegate.methods.graphical import AIM, MST
 from noisegate.methods.registry import make_method, method_of
 from noisegate.models.folder import verify_model

@@ -12,7 +12,7 @@ import torch
 
 from noisegate import Gate, Synthesizer
 from noisegate.errors import DataError, ModelError, OptionError, UserError
-from noisegate.features.outer import matrices_of
+from noisegate.features.transforms import matrices_of
 from noisegate.methods.mge import DPMGE, MEAN, SECOND
 from noisegate.methods.registry import method_of
 from noisegate.models.decoded import DecodedGaussian

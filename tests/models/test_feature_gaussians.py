@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.features.compression import random_axes
+from noisegate.features.transforms import random_axes
 from noisegate.models.decoded import FeatureGaussians, unit_rows
 
 FAR = FeatureGaussians(means=np.array([[3.0, 0.0], [0.0, 4.0]]), roots=np.array([[0.3, 0.1], [0.2, 0.4]]))

@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from noisegate.errors import ModelError
-from noisegate.networks.digests import folder_digest
+from noisegate.networks.weights import folder_digest
 
 
 def test_it_is_that_of_what_sha256sum_prints(tmp_path):

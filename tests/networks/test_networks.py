@@ -8,10 +8,14 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from noisegate.errors import OptionError
-from noisegate.networks.convnet import build_convnet
-from noisegate.networks.perceptron import build_perceptron
-from noisegate.networks.residual import build_resnet18
-from noisegate.networks.stacked import build_alexnet, build_lenet, build_vgg11
+from noisegate.networks.classifiers import (
+    build_alexnet,
+    build_convnet,
+    build_lenet,
+    build_perceptron,
+    build_resnet18,
+    build_vgg11,
+)
 from noisegate.schema.pixels import ImageShape
 
 GREY, COLOUR = ImageShape(height=28, width=28), ImageShape(height=32, width=32, channels=3)

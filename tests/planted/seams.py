@@ -51,10 +51,10 @@ SEAMS = {
     "session": "noisegate.gate.session",
     "sums": "noisegate.gate.sums",
     "sums_query": "noisegate.gate.queries.sums",
-    "value_counts": "noisegate.features.value_counts",
+    "value_counts": "noisegate.features.products",
     # Features, methods and what a user is told.
     "checkpoint": "noisegate.training.checkpoint",
-    "column_tables": "noisegate.features.column_tables",
+    "column_tables": "noisegate.features.hermite",
     "design": "noisegate.training.pairwise",
     "error_bounds": "noisegate.features.error_bounds",
     "estimators": "noisegate.estimators",

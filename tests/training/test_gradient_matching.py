@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from noisegate.networks.convnet import build_convnet
+from noisegate.networks.classifiers import build_convnet
 from noisegate.schema.pixels import ImageShape
 from noisegate.training import synthetic_set
 from noisegate.training.synthetic_set import matching_gradient, row_distance

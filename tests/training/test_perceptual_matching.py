@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from noisegate.errors import OptionError
-from noisegate.features.torch_form import RowForm
+from noisegate.features.feature_map import RowForm
 from noisegate.models.generator import Generator
 from noisegate.training.fit import PerceptualFitSettings
 from noisegate.training.perceptual_matching import MovingAverage, PerceptualMatching, Validation

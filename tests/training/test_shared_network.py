@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from noisegate import DPHP, DPMERF
-from noisegate.features.torch_form import RowForm
+from noisegate.features.feature_map import RowForm
 from noisegate.methods.joint import JointEmbedding
 from noisegate.methods.mepf import DPMEPF
 from noisegate.models.generator import Generator

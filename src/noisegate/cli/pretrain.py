@@ -109,8 +109,7 @@ def decoder(
     one, else on one thread of the processor, where the same command makes the same file on a machine of the same kind.
     """
     from noisegate.atomic import new_file
-    from noisegate.contrib.pretraining.decoder import DecoderFitting, DecoderTraining
-    from noisegate.contrib.pretraining.decoder_grid import write_grid
+    from noisegate.contrib.pretraining.decoder import DecoderFitting, DecoderTraining, write_grid
     from noisegate.contrib.pretraining.training import partial_of
     from noisegate.devices import choose_device
     from noisegate.networks.decoder import decoder_bytes, default_channels
@@ -162,8 +161,8 @@ def _encoder_of(file: Path | None) -> FrozenNetwork:
 def _public(images: Path, size: int, channels: int, *, label: str | None, on_error: str) -> PublicImages:
     from dataclasses import replace
 
+    from noisegate.contrib.pretraining.decoder import grey
     from noisegate.contrib.pretraining.images import read_public_images
-    from noisegate.contrib.pretraining.instances import grey
 
     say(f"Reading {images}.")
     public = read_public_images(images, size=size, label=label, on_error=on_error)

@@ -79,7 +79,7 @@ def load_diffusers(description: Mapping[str, Any], sha256: str | None = None) ->
     Args:
         description: "path", the folder; "image", height, width and 3; and, if not the pipeline's defaults, "steps" of
             the denoising and "guidance".
-        sha256: What the folder must hash to, see `noisegate.networks.digests.folder_digest`. Required.
+        sha256: What the folder must hash to, see `noisegate.networks.weights.folder_digest`. Required.
 
     Raises:
         OptionError: if something is missing.
@@ -89,7 +89,7 @@ def load_diffusers(description: Mapping[str, Any], sha256: str | None = None) ->
     import torch
 
     from noisegate.contrib.encoders import FOLDER, LAYER
-    from noisegate.networks.digests import folder_digest
+    from noisegate.networks.weights import folder_digest
 
     shape, steps, guidance = _read(description)
     folder = Path(description["path"])

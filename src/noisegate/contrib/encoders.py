@@ -14,10 +14,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from noisegate.devices import seeded
 from noisegate.errors import ModelError, OptionError, require
-from noisegate.networks.digests import check_digest, file_digest, folder_digest
 from noisegate.networks.named import IMAGENET, Channels, FrozenNetwork, load_state
-from noisegate.networks.weights import seeded
+from noisegate.networks.weights import check_digest, file_digest, folder_digest
 
 FOLDER = "image_encoder"
 """Where a pipeline keeps its encoder."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import ModelError, OptionError
 from noisegate.models.decoder import LoadedDecoder
-from noisegate.networks.digests import check_digest, file_digest
+from noisegate.networks.weights import check_digest, file_digest
 from noisegate.schema.pixels import ImageShape
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _network(path: Path) -> BigGAN:
     import torch
 
     from noisegate.contrib.biggan import BigGAN, BigGANDesign
-    from noisegate.networks.weights import seeded
+    from noisegate.devices import seeded
 
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)

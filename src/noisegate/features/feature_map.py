@@ -2,16 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.features.torch_form import TorchForm
 from noisegate.privacy.grid import Grid
 from noisegate.schema import EncodedTable, Layout
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+
+Made: TypeAlias = "Tensor | Sequence[Tensor]"
+"""What a generator gave: points, (rows, columns), or cell probabilities of each column, (cells, rows)."""
+
+Constants: TypeAlias = Mapping[str, Any]
+"""Tensors, modules or other forms by name, on the form's device."""
+
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class TorchForm:
+    """Mean features, as a function of constants and of what a generator gave.
+
+    Args:
+        means_fn: From the constants, what the generator gave, and a number of sets, to mean features, (dim, sets).
+        constants: Arrays, taken in float32 if they are of floats; tensors; or anything else that has `to`.
+    """
+
+    def __init__(self, means_fn: Callable[[Constants, Made, int], Tensor], constants: Mapping[str, Any]) -> None:
+        self._means_fn = means_fn
+        self.constants = {name: _tensor(value) for name, value in constants.items()}
+
+    def means(self, made: Made, sets: int) -> Tensor:
+        """Returns mean features, (dim, sets), in the order of the feature map.
+
+        Args:
+            made: What the generator gave.
+            sets: The rows stand in this many sets of equal size, one after the other; each has a mean of its own.
+        """
+        return self._means_fn(self.constants, made, sets)
+
+    def to(self, device: torch.device) -> Self:
+        """Moves the constants, and returns the form itself."""
+        self.constants = {name: value.to(device) for name, value in self.constants.items()}
+        return self
+
+
+class RowForm(TorchForm):
+    """The features of every row, and their means.
+
+    Args:
+        rows_fn: From the constants and what the generator gave to features, (dim, rows).
+        constants: See `TorchForm`.
+    """
+
+    def __init__(self, rows_fn: Callable[[Constants, Made], Tensor], constants: Mapping[str, Any] = _NONE) -> None:
+        super().__init__(self._mean_rows, constants)
+        self._rows_fn = rows_fn
+
+    def __call__(self, made: Made) -> Tensor:
+        """Returns features, (dim, rows)."""
+        return self._rows_fn(self.constants, made)
+
+    def _mean_rows(self, constants: Constants, made: Made, sets: int) -> Tensor:
+        features = self._rows_fn(constants, made)
+        return features.reshape(len(features), sets, -1).mean(dim=2)
+
+
+def _tensor(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    import torch
+
+    copied = np.ascontiguousarray(value, dtype=np.float32 if value.dtype.kind == "f" else None)
+    return torch.from_numpy(copied.copy() if not copied.flags.writeable else copied)
+
 
 Vectors = npt.NDArray[np.float32]
 """Features, (rows, dim)."""
@@ -89,7 +161,7 @@ class ExactMap(FeatureMap, Protocol):
 
 @runtime_checkable
 class CellMap(FeatureMap, Protocol):
-    """A map that is known in expectation over the cells of each column (`features.cells`)."""
+    """A map that is known in expectation over the cells of each column (`schema.layout.Cells`)."""
 
     def of_cells(self, layout: Layout) -> TorchForm:
         """Returns the torch form whose input is the cell probabilities of each column, numeric ones first."""
@@ -153,3 +225,75 @@ def torch_forms(maps: Mapping[str, FeatureMap], layout: Layout | None = None) ->
     if layout is None:
         return {name: each.of_points() for name, each in maps.items() if isinstance(each, PointMap)}
     return {name: each.of_cells(layout) for name, each in maps.items() if isinstance(each, CellMap)}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Maps every record to the number 1.
+
+    Examples:
+        >>> from noisegate import Schema
+        >>> from noisegate.features.feature_map import Counts
+        >>> from noisegate.schema import Boolean
+        >>> from noisegate.testing import made_up
+        >>> Counts()(made_up(Schema([Boolean(name="ill")]).layout, rows=2)).tolist()
+        [[1.0], [1.0]]
+    """
+
+    dim: int = 1
+    norm: float = 1.0
+    nonnegative: bool = True
+
+    def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
+        """Returns ones, (rows, 1)."""
+        return np.ones((len(records), 1), dtype=np.float32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Levels:
+    """One-hot codes of all coded columns, scaled so that the block's norm is exactly bounded; missing is a level.
+
+    The polynomial kernel of order 1 of DP-MERF, Harder, Adamczewski and Park (AISTATS 2021),
+    https://arxiv.org/abs/2002.11603, section 4.3. Its code feeds integer codes divided by √(number of columns), whose
+    norm has no bound. Here a record has exactly one level in each of the q columns, so its one-hot vector has norm √q;
+    divided by √q it has norm 1.
+
+    Attributes:
+        columns: Positions of the columns among the coded columns of the layout.
+        sizes: Number of codes of each, missing included.
+    """
+
+    columns: tuple[int, ...]
+    sizes: tuple[int, ...]
+    norm: float = 1.0
+    nonnegative: bool = True
+
+    @property
+    def dim(self) -> int:
+        """Total number of levels."""
+        return sum(self.sizes)
+
+    @property
+    def amplitude(self) -> float:
+        """Value of a hot coordinate, 1/√q."""
+        return float(len(self.columns) ** -0.5)
+
+    def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
+        """Returns scaled one-hot codes, (rows, dim)."""
+        result = np.zeros((len(records), self.dim), dtype=np.float32)
+        rows = np.arange(len(records))
+        offset = 0
+        for column, size in zip(self.columns, self.sizes, strict=True):
+            result[rows, offset + records.codes[:, column]] = self.amplitude
+            offset += size
+        return result
+
+    def of_cells(self, layout: Layout) -> RowForm:
+        """Returns the expected features over the levels of each column."""
+        import torch
+
+        def features(constants: Constants, probabilities: Made) -> Tensor:
+            chosen = [probabilities[len(layout.numeric) + column] for column in self.columns]
+            return torch.cat(chosen) * self.amplitude
+
+        return RowForm(features)

@@ -36,11 +36,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.features.cells import Cells, numeric_cells
-from noisegate.features.feature_map import ExactSum
-from noisegate.features.torch_form import Constants, Made, RowForm
+from noisegate.features.feature_map import Constants, ExactSum, Made, RowForm
 from noisegate.privacy.grid import BLOCK_LIMIT, Grid
 from noisegate.schema import EncodedTable, Layout
+from noisegate.schema.layout import Cells, numeric_cells
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
+from noisegate.features.feature_map import Constants, Made, RowForm
 from noisegate.features.fourier import RandomFourier
-from noisegate.features.torch_form import Constants, Made, RowForm
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
 

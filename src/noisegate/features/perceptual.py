@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.features.torch_form import Constants, Made, RowForm
+from noisegate.features.feature_map import Constants, Made, RowForm
 from noisegate.privacy.grid import squared_norms
 from noisegate.schema import EncodedTable
 

@@ -67,7 +67,7 @@ class Gate:
     Examples:
         >>> import pyarrow as pa
         >>> from noisegate import Gate, Schema
-        >>> from noisegate.features.labels import Counts
+        >>> from noisegate.features.feature_map import Counts
         >>> from noisegate.privacy.plan import Plan, Query
         >>> from noisegate.schema import Boolean
         >>> schema = Schema([Boolean(name="ill")], label="ill")

@@ -9,8 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from noisegate.features.feature_map import FeatureMap
-from noisegate.features.labels import Counts
+from noisegate.features.feature_map import Counts, FeatureMap
 from noisegate.methods.encoders import PublicNetwork, chosen_activations
 from noisegate.methods.method import Method
 from noisegate.privacy.events import Adjacency
@@ -32,7 +31,7 @@ class Embedding(NamedTuple):
     """One query of a method.
 
     Examples:
-        >>> from noisegate.features.labels import Counts
+        >>> from noisegate.features.feature_map import Counts
         >>> from noisegate.methods.embedding import Embedding
         >>> Embedding(Counts(), share=0.03).per_class
         True
@@ -54,7 +53,7 @@ class MeanEmbeddingMethod(Method):
 
     Examples:
         >>> from noisegate import Budget, Schema
-        >>> from noisegate.features.categorical import Levels
+        >>> from noisegate.features.feature_map import Levels
         >>> from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
         >>> from noisegate.schema import Boolean
         >>> class Shares(MeanEmbeddingMethod):

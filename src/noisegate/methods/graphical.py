@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from noisegate.features.binning import NumericBins, equal_bins
-from noisegate.features.column_groups import Tables, check_groups, tables_up_to
+from noisegate.features.contingency import Tables, check_groups, tables_up_to
 from noisegate.methods.method import Method
 from noisegate.methods.registry import register
 from noisegate.privacy.marginal_plan import MarginalPlan

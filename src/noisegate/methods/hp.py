@@ -21,12 +21,11 @@ from pydantic import Field
 
 from noisegate.errors import OptionError
 from noisegate.features import hermite_products as design
-from noisegate.features.column_groups import check_groups
+from noisegate.features.contingency import check_groups
 from noisegate.features.error_bounds import ErrorBound, error_bound, truncation_error
-from noisegate.features.feature_map import FeatureMap
+from noisegate.features.feature_map import Counts, FeatureMap
 from noisegate.features.hermite import MOST_ORDER
-from noisegate.features.labels import Counts
-from noisegate.features.pooled import PooledProducts
+from noisegate.features.hermite_products import PooledProducts
 from noisegate.features.products import Group, Products
 from noisegate.methods.embedding import COUNTS, Embedding
 from noisegate.methods.matched import IMAGE_FIT, TABLES, Generator, MatchedMethod, by_generator

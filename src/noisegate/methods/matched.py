@@ -38,7 +38,7 @@ class MatchedMethod(MeanEmbeddingMethod):
 
     Examples:
         >>> from noisegate import Schema
-        >>> from noisegate.features.categorical import Levels
+        >>> from noisegate.features.feature_map import Levels
         >>> from noisegate.methods.embedding import Embedding
         >>> from noisegate.methods.matched import MatchedMethod
         >>> from noisegate.schema import Boolean

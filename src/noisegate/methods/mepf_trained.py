@@ -6,8 +6,8 @@ Here both are one plan: noisy gradients first, then the queries, whose maps hold
 earlier answers alone, and their vectors have norm 1 whatever the weights are, so nothing but the events of the plan is
 paid for.
 
-The classifier is the ConvNet of `networks.convnet`, whose features are the activations after each ReLU. It is released
-with the embedding, which only it can read.
+The classifier is the ConvNet of `networks.classifiers`, whose features are the activations after each ReLU. It is
+released with the embedding, which only it can read.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
 
     def _fresh(self, schema: Schema) -> nn.Module:
         """Returns the encoder with its weights at the start."""
-        from noisegate.networks.convnet import build_convnet
+        from noisegate.networks.classifiers import build_convnet
 
         if schema.layout.label is None:
             raise SchemaError(f"{self.name} trains its encoder to tell labels apart; name a label, or take dp-mepf.")
@@ -135,7 +135,7 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
 
     def _with(self, module: nn.Module) -> DPMEPFTrained:
         """Returns the same method with an encoder."""
-        from noisegate.networks.convnet import frozen_convnet
+        from noisegate.networks.classifiers import frozen_convnet
 
         result = copy.copy(self)
         object.__setattr__(result, "_encoder", frozen_convnet(module, mean=_MEAN, std=_STD))

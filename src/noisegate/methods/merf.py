@@ -1,7 +1,7 @@
 """DP-MERF: mean embeddings with random features.
 
 Harder, Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603. One pass over the records releases three
-class-wise sums in one plan: random Fourier features (`features.fourier`), scaled one-hot codes (`features.categorical`)
+class-wise sums in one plan: random Fourier features (`features.fourier`), scaled one-hot codes (`Levels`)
 and counts. A generator is then fitted so that its expected embedding matches.
 
 The paper's four variants follow from the schema: without a coded label the table is unlabelled (a numeric label is one
@@ -18,9 +18,9 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from noisegate.errors import OptionError
-from noisegate.features.categorical import Levels
-from noisegate.features.column_groups import check_groups
+from noisegate.features.contingency import check_groups
 from noisegate.features.error_bounds import ErrorBound, error_bound, random_feature_error
+from noisegate.features.feature_map import Levels
 from noisegate.features.fourier import Kernel, draw
 from noisegate.methods.embedding import Embedding
 from noisegate.methods.matched import IMAGE_FIT, TABLES, MatchedMethod, by_generator

@@ -7,8 +7,8 @@ rules of `noisegate.training.feature_gaussian`; features are drawn from it, brou
 
 Both moments are one Gaussian mechanism, with about half of the noise of the paper's Claim 1 (docs/mge.md).
 Sensitivities are exact: 1 for both moments under add/remove-one, and √2 under replace-one for squares, and for features
-that are not negative (`features.squares`). Under add/remove-one the number of images is private, and noisy counts are
-bought. Beyond the paper: a Gaussian for each label, and full covariances along public axes.
+that are not negative (`features.transforms`). Under add/remove-one the number of images is private, and noisy counts
+are bought. Beyond the paper: a Gaussian for each label, and full covariances along public axes.
 """
 
 from __future__ import annotations
@@ -94,9 +94,7 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sums of features and of their second moments. Reads the public images, if any."""
-        from noisegate.features.compression import Compression
-        from noisegate.features.outer import OuterProducts
-        from noisegate.features.squares import Squares
+        from noisegate.features.transforms import Compression, OuterProducts, Squares
 
         check_image_schema(schema, self.shape, labelled=False)
         encoding = self.encoding()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from noisegate.features.column_groups import check_groups
+from noisegate.features.contingency import check_groups
 from noisegate.methods.method import Method
 from noisegate.methods.registry import register
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan

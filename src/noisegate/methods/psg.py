@@ -135,8 +135,7 @@ class PrivateSetGeneration(GenerativeMethod):
 
     def network(self, schema: Schema, seed: int) -> nn.Module:
         """Returns the classifier with fresh weights, from rows of inputs to logits, in float32 on the CPU."""
-        from noisegate.networks.convnet import build_row_convnet
-        from noisegate.networks.perceptron import build_perceptron
+        from noisegate.networks.classifiers import build_perceptron, build_row_convnet
 
         classes = _label(schema).size
         if self.image is not None:

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field
 
 from noisegate.errors import ModelError, OptionError
 from noisegate.features.feature_map import FeatureMap
-from noisegate.features.whitening import Whitened, whitened
+from noisegate.features.transforms import Whitened, whitened
 from noisegate.methods.encoders import EncodedImages
 from noisegate.methods.public_reference import PublicReference, features_of, read_reference
 from noisegate.models.classifier_inputs import input_features

@@ -113,7 +113,7 @@ def public_axes(source: Any, schema: Schema, feature_map: FeatureMap, count: int
     Raises:
         UserError: if the public records cannot be read, do not fit, or are fewer than axes.
     """
-    from noisegate.features.compression import axes_digest, principal_axes, random_axes
+    from noisegate.features.transforms import axes_digest, principal_axes, random_axes
 
     if source is None:
         values = random_axes(feature_map.dim, count, seed=seed)

@@ -15,11 +15,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from noisegate.devices import seeded
 from noisegate.models.decoder import LoadedDecoder
 from noisegate.models.generator import Generator
 from noisegate.models.record_model import Array
 from noisegate.models.record_sets import systematic_sample, weight_summary
-from noisegate.networks.weights import check_sizes, seeded
+from noisegate.networks.weights import check_sizes
 from noisegate.schema import EncodedTable, Schema
 
 _LEAST = 1e-12

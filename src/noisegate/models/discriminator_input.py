@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from noisegate.features.cells import Cells, numeric_cells
 from noisegate.models.generator import Generator
 from noisegate.schema import Layout
+from noisegate.schema.layout import Cells, numeric_cells
 
 # Of the softened draw. At 1 it is as soft as the probabilities.
 _TEMPERATURE = 1.0

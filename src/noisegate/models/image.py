@@ -18,10 +18,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from noisegate.devices import seeded
 from noisegate.models.generator import PREFIX, Generator
 from noisegate.models.image_network import ImageKind, ImageNetwork
 from noisegate.models.record_model import Array
-from noisegate.networks.weights import seeded
 from noisegate.schema import EncodedTable, Layout, Schema
 from noisegate.schema.pixels import ImageShape
 

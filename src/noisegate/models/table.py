@@ -18,11 +18,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from noisegate.features.cells import Cells, numeric_cells
+from noisegate.devices import seeded
 from noisegate.models.generator import PREFIX, Generator
 from noisegate.models.record_model import Array
-from noisegate.networks.weights import seeded
 from noisegate.schema import EncodedTable, Layout, Schema
+from noisegate.schema.layout import Cells, numeric_cells
 
 # Large enough to tell components apart from the first step on, small enough to start near each class's average.
 _INIT_STD = 0.5

@@ -28,9 +28,9 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from noisegate.devices import seeded
 from noisegate.errors import ModelError, OptionError
-from noisegate.networks.digests import check_digest
-from noisegate.networks.weights import check_sizes, seeded
+from noisegate.networks.weights import check_digest, check_sizes
 from noisegate.schema.pixels import ImageShape
 
 FORMAT = "noisegate-decoder-1"

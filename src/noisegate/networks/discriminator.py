@@ -12,9 +12,10 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
+from noisegate.devices import seeded
 from noisegate.errors import OptionError
-from noisegate.networks.rows import RowsToImages
-from noisegate.networks.weights import check_sizes, seeded
+from noisegate.networks.classifiers import RowsToImages
+from noisegate.networks.weights import check_sizes
 from noisegate.schema.pixels import ImageShape
 
 _SLOPE = 0.2

@@ -21,9 +21,9 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from noisegate.devices import seeded
 from noisegate.errors import ModelError
-from noisegate.networks.digests import check_digest
-from noisegate.networks.weights import seeded
+from noisegate.networks.weights import check_digest
 
 FORMAT = "noisegate-encoder-1"
 """Stands in the file of an encoder; another number for another architecture."""

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 import torch
 from torch import nn
 
+from noisegate.devices import seeded
 from noisegate.errors import ModelError, OptionError, require
-from noisegate.networks.digests import check_digest, file_digest
 from noisegate.networks.encoder import LAYERS, SHIPPED_SHA256, load_encoder
-from noisegate.networks.weights import seeded
+from noisegate.networks.weights import check_digest, file_digest
 
 ENCODER = "encoder"
 

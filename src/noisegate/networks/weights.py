@@ -2,28 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import hashlib
+from pathlib import Path
 
-import torch
-
-from noisegate.errors import OptionError
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Lets torch draw weights from `seed` on the CPU within the block, and puts its random state back afterwards.
-
-    Args:
-        seed: Public, from 0 to 2⁶³ − 1.
-    """
-    before = torch.default_generator.get_state()
-    # Not torch.manual_seed, which would seed every GPU too and leave it so.
-    torch.default_generator.manual_seed(seed)
-    try:
-        yield
-    finally:
-        torch.default_generator.set_state(before)
+from noisegate.errors import ModelError, OptionError
 
 
 def check_sizes(network: str, **sizes: int) -> None:
@@ -39,3 +21,58 @@ def check_sizes(network: str, **sizes: int) -> None:
     for name, value in sizes.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise OptionError(f"{name}={value!r} of {network} must be a positive whole number.")
+
+
+def file_digest(path: Path, what: str) -> str:
+    """Returns the digest of a file.
+
+    Raises:
+        ModelError: if it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ModelError(f"{what}: the file cannot be read ({error.strerror}).") from None
+
+
+def check_digest(found: str, sha256: str | None, what: str, *, required: bool = True) -> str:
+    """Returns a digest, which must be the one that was given.
+
+    Args:
+        found: Of what lies there.
+        sha256: The one that was given.
+        what: What messages call the file.
+        required: Whether one must be given.
+
+    Raises:
+        OptionError: if none was given.
+        ModelError: if it is another one.
+    """
+    if sha256 is None and required:
+        raise OptionError(
+            f"{what} need sha256=DIGEST, so that a certificate says which ones they were; that of this file is {found}."
+        )
+    if sha256 not in (None, found):
+        raise ModelError(
+            f"{what}: SHA-256 {found} is not {sha256}, the one that was given; take the file that it belongs to, or "
+            "correct the digest."
+        )
+    return found
+
+
+def folder_digest(folder: Path) -> str:
+    """Returns the SHA-256 of the names and contents of all files in a folder and the folders in it.
+
+    It is that of the lines ``DIGEST  NAME``, in order of the names, as ``sha256sum`` prints them.
+
+    Raises:
+        ModelError: if there is no such folder, it is empty, or a file cannot be read.
+    """
+    files = sorted((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.as_posix())
+    if not files:
+        raise ModelError(f"{folder}: there is no such folder, or it is empty.")
+    whole = hashlib.sha256()
+    for path in files:
+        whole.update(f"{file_digest(path, str(path))}  {path.relative_to(folder).as_posix()}\n".encode())
+    return whole.hexdigest()

@@ -6,10 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from noisegate.errors import SchemaError
 from noisegate.records import Rows
-from noisegate.schema.columns import CodedColumn, Column, NumericColumn
+from noisegate.schema.columns import CodedColumn, Column, Date, Integer, NumericColumn
 from noisegate.schema.pixels import ImageColumns
+
+INTERVALS = 100
+MOST_ATOMS = 128
 
 EncodedTable = Rows
 """The name of `noisegate.records.Rows` before there were images of bytes."""
@@ -77,6 +83,42 @@ class Layout:
     def coded_places(self) -> dict[str, int]:
         """The place of each coded column, by name."""
         return {column.name: place for place, column in enumerate(self.coded)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cells:
+    """How a generator writes down a numeric column: cells that it gives probabilities to.
+
+    Its public bounds are cut into atoms, single values, and intervals; missing is one more cell:
+
+    * a column of at most 128 whole values gets one atom each;
+    * any other gets an atom at each bound, where clamped and censored values pile up, and equal intervals between them.
+
+    Attributes:
+        low: Lower ends in the unit interval, (cells,).
+        high: Upper ends, (cells,); an atom's are equal.
+        missing: Whether one more cell stands for a missing value.
+    """
+
+    low: npt.NDArray[np.float64]
+    high: npt.NDArray[np.float64]
+    missing: bool
+
+    @property
+    def size(self) -> int:
+        """Number of cells, missing included."""
+        return len(self.low) + self.missing
+
+
+def numeric_cells(column: NumericColumn) -> Cells:
+    """Returns the cells of a numeric column, from its schema alone."""
+    if isinstance(column, Integer | Date):
+        first, last = column.steps
+        if last - first < MOST_ATOMS:
+            atoms = np.arange(last - first + 1) / (last - first)
+            return Cells(low=atoms, high=atoms, missing=column.missing)
+    edges = np.linspace(0, 1, INTERVALS + 1)
+    return Cells(low=np.r_[0, edges[:-1], 1], high=np.r_[0, edges[1:], 1], missing=column.missing)
 
 
 def listed(names: Sequence[str], most: int = 100) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.features.outer import matrices_of
+from noisegate.features.transforms import matrices_of
 from noisegate.models.decoded import FeatureGaussians
 
 Array = npt.NDArray[np.float64]

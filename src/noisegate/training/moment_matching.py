@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from noisegate.devices import one_thread
-from noisegate.features.torch_form import TorchForm
+from noisegate.features.feature_map import TorchForm
 from noisegate.models.generator import Generator
 from noisegate.training.adam import Adam
 from noisegate.training.checkpoint import joined, under

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from noisegate.features.torch_form import TorchForm
+from noisegate.features.feature_map import TorchForm
 from noisegate.models.generator import Generator
 from noisegate.training.adam import Adam
 from noisegate.training.checkpoint import joined, under

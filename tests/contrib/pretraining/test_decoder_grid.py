@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from noisegate.contrib.pretraining import decoder_grid
-from noisegate.contrib.pretraining.decoder_grid import draw_grid, write_grid
+from noisegate.contrib.pretraining import decoder as decoder_grid
+from noisegate.contrib.pretraining.decoder import draw_grid, write_grid
 
 
 class Fitting:

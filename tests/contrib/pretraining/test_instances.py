@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.contrib.pretraining import instances
-from noisegate.contrib.pretraining.instances import grey, instances_of
+from noisegate.contrib.pretraining import decoder
+from noisegate.contrib.pretraining.decoder import grey, instances_of
 from noisegate.errors import OptionError
 
 
@@ -21,7 +21,7 @@ class Directions:
 
 
 def test_neighbours_are_the_nearest_features_and_the_image_itself_the_first(monkeypatch):
-    monkeypatch.setattr(instances, "_BLOCK", 3)
+    monkeypatch.setattr(decoder, "_BLOCK", 3)
     angles = np.deg2rad([0, 40, 5, 90, 80])
     pixels = np.zeros((5, 4, 4, 3))
     pixels[..., 0], pixels[..., 1] = 255 * np.cos(angles)[:, None, None], 255 * np.sin(angles)[:, None, None]

@@ -12,28 +12,93 @@ networks are: a GPU sees the same images and noise, rounds otherwise, and ends a
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Annotated
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from noisegate.atomic import new_file
 from noisegate.contrib.pretraining.images import PublicImages
-from noisegate.contrib.pretraining.instances import instances_of
 from noisegate.contrib.pretraining.projected import SEEN, ProjectedDiscriminator, activations_of
 from noisegate.contrib.pretraining.training import Part, Pretraining, Steps, Whole
 from noisegate.devices import choose_device
+from noisegate.errors import OptionError
+from noisegate.features.feature_map import FeatureMap
 from noisegate.features.perceptual import Perceptual
 from noisegate.methods.encoders import chosen_activations
 from noisegate.networks.decoder import DecoderDesign, DecoderNetwork, build_decoder, decoder_from, default_channels
 from noisegate.networks.layers import ChosenLayers
 from noisegate.networks.named import FrozenNetwork
+from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Settings, settings
 from noisegate.training.adam import Adam
 from noisegate.training.checkpoint import joined, under
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+_BLOCK = 256
+# Red, green and blue in a grey intensity (ITU-R BT.601).
+_LUMA = (0.299, 0.587, 0.114)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Instances:
+    """Public images as a decoder is trained on them.
+
+    Attributes:
+        pixels: (images, height, width, channels), uint8.
+        features: Of length 1, (images, features).
+        neighbours: Places of the images nearest to each, itself the first, int32 (images, neighbours).
+    """
+
+    pixels: Tensor
+    features: Tensor
+    neighbours: Tensor
+
+
+def instances_of(pixels: npt.NDArray[np.uint8], encoding: FeatureMap, *, neighbours: int) -> Instances:
+    """Returns public images with their features and neighbours.
+
+    Args:
+        pixels: (images, height, width, channels).
+        encoding: From images to unit vectors, as `noisegate.methods.images.image_encoding` gives.
+        neighbours: How many images count as one instance, at most all of them.
+
+    Raises:
+        OptionError: if there are fewer images than that.
+    """
+    if len(pixels) < neighbours:
+        raise OptionError(f"neighbours={neighbours} of {len(pixels)} images; give more images, or fewer neighbours.")
+    features = torch.from_numpy(np.concatenate([encoding(_rows(pixels, at)) for at in range(0, len(pixels), _BLOCK)]))
+    found = []
+    for block in torch.split(features, _BLOCK):
+        # Features have length 1: the largest product is the smallest distance.
+        found.append((block @ features.T).topk(neighbours, dim=1).indices.to(torch.int32))
+    return Instances(pixels=torch.from_numpy(pixels), features=features, neighbours=torch.cat(found))
+
+
+def grey(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Returns colour images as grey ones, (images, height, width, 1)."""
+    result = np.empty((*pixels.shape[:3], 1), dtype=np.uint8)
+    for one, image in zip(result, pixels, strict=True):  # one by one: no copy of all in float64
+        one[..., 0] = np.rint(image @ np.asarray(_LUMA))
+    return result
+
+
+def _rows(pixels: npt.NDArray[np.uint8], at: int) -> EncodedTable:
+    block = pixels[at : at + _BLOCK]
+    return EncodedTable(block.reshape(len(block), -1) / 255, np.zeros((len(block), 0), dtype=np.int32))
+
 
 LAYER = "last"
 """The encoder's layer that features are of."""
@@ -229,3 +294,36 @@ def _falling(progress: float) -> float:
 def _weights(network: DecoderNetwork) -> dict[str, Tensor]:
     """Returns what a decoder is made of: all but the counters of batches."""
     return {name: value for name, value in network.state_dict().items() if not name.endswith("num_batches_tracked")}
+
+
+ROWS, DRAWS = 16, 7
+_LEAST_SIDE, _GAP, _PAPER = 56, 4, 255  # pixels of the picture, and their grey
+
+
+def draw_grid(fitting: DecoderFitting) -> Image:
+    """Returns the picture of a training so far."""
+    from PIL import Image
+
+    images, draws = fitting.samples(ROWS, DRAWS)
+    cells = torch.cat([images[:, None], draws], dim=1).numpy()
+    rows, across, height, width, channels = cells.shape
+    scale = max(math.ceil(_LEAST_SIDE / max(height, width)), 1)
+    high, wide = scale * height + _GAP, scale * width + _GAP
+    # The image itself stands apart from what was drawn for it.
+    paper = np.full((rows * high + _GAP, across * wide + 3 * _GAP, channels), _PAPER, dtype=np.uint8)
+    for row in range(rows):
+        for column in range(across):
+            left = _GAP + column * wide + (2 * _GAP if column else 0)
+            cell = cells[row, column].repeat(scale, axis=0).repeat(scale, axis=1)
+            paper[_GAP + row * high : (row + 1) * high, left : left + wide - _GAP] = cell
+    return Image.fromarray(paper[:, :, 0] if channels == 1 else paper)
+
+
+def write_grid(fitting: DecoderFitting, path: Path) -> None:
+    """Writes the picture to `path`, a PNG file, in place of an earlier one.
+
+    Raises:
+        OptionError: if it cannot be written.
+    """
+    with new_file(path, "--grid", force=True) as file:
+        draw_grid(fitting).save(file, format="png")

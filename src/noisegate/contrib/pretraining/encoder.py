@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from noisegate.contrib.pretraining.images import PublicImages
 from noisegate.contrib.pretraining.training import Part, Pretraining, Rows, Steps, Whole
+from noisegate.devices import seeded
 from noisegate.errors import OptionError
 from noisegate.networks.encoder import SIDE, WIDTH, build_encoder, classify, folded
 from noisegate.networks.encoder import Encoder as Network
-from noisegate.networks.weights import seeded
 from noisegate.settings import Settings, settings
 from noisegate.training.checkpoint import under
 

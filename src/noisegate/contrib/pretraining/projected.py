@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm
 
+from noisegate.devices import seeded
 from noisegate.networks.encoder import LAYERS
 from noisegate.networks.layers import ChosenLayers
-from noisegate.networks.weights import seeded
 
 SEEN = ("early", "late", "last")
 """Layers of the encoder that have a head; "middle" has the size of "late", and cost more than it brought."""

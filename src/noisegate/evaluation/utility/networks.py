@@ -67,10 +67,14 @@ def build_network(name: str, shape: ImageShape, classes: int, *, seed: int) -> n
     Raises:
         OptionError: there is no such network, or ``classes`` is below 1.
     """
-    from noisegate.networks.convnet import build_convnet
-    from noisegate.networks.perceptron import build_perceptron
-    from noisegate.networks.residual import build_resnet18
-    from noisegate.networks.stacked import build_alexnet, build_lenet, build_vgg11
+    from noisegate.networks.classifiers import (
+        build_alexnet,
+        build_convnet,
+        build_lenet,
+        build_perceptron,
+        build_resnet18,
+        build_vgg11,
+    )
 
     (known,) = read_networks(name)
     builders: tuple[Callable[..., nn.Module], ...]

@@ -9,8 +9,8 @@ mixtures fitted to them, never on a data set that results are reported on.
 The networks have batch normalisation, which mixes the images of a batch: nothing private is trained with them. The
 small one takes a few million multiplications for an image of 28 x 28, so that 60,000 images are learnt from in minutes
 on one core. The wide one is WRN-16-2 ([Zagoruyko and Komodakis, 2016](https://arxiv.org/abs/1605.07146)), which wants a
-GPU at that size, as does the ResNet18 of :mod:`noisegate.networks.residual`. All take (rows, channels, height, width)
-of any size and give logits, (rows, classes). torch is loaded when this module is.
+GPU at that size, as does the ResNet18 of :mod:`noisegate.networks.classifiers`. All take (rows, channels, height,
+width) of any size and give logits, (rows, classes). torch is loaded when this module is.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from noisegate.devices import choose_device, one_thread
+from noisegate.devices import choose_device, one_thread, seeded
 from noisegate.errors import OptionError
 from noisegate.evaluation.utility.network_settings import SelectionRecipe
 from noisegate.evaluation.utility.psg import finite_odds
 from noisegate.evaluation.utility.recipe import Answer, EpochDone, LabelledRows, NetworkChoice
-from noisegate.networks.residual import build_resnet18
-from noisegate.networks.weights import check_sizes, seeded
+from noisegate.networks.classifiers import build_resnet18
+from noisegate.networks.weights import check_sizes
 from noisegate.schema.pixels import ImageShape
 
 RISE = 0.25

@@ -1,0 +1,202 @@
+"""Classifiers of images that PSG matches gradients on and is evaluated with: ConvNet, perceptron, LeNet, ….
+
+The sizes are those of the public code of PSG (Chen, Kerkouche and Fritz, NeurIPS 2022), which is that of dataset
+condensation (Zhao, Mopuri and Bilen, ICLR 2021): no dropout, and one normalisation group for each channel of an image,
+without running statistics. Every image is treated on its own, so gradients are per example, and the modules work under
+``torch.func``.
+
+Each takes images of any shape, (rows, channels, height, width), and gives logits, (rows, classes). Its fresh weights,
+in float32 on the CPU, follow from a public seed. What is no positive whole number is refused with `OptionError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from noisegate.devices import seeded
+from noisegate.networks.named import FrozenNetwork
+from noisegate.networks.weights import check_sizes
+from noisegate.schema.pixels import ImageShape
+
+# Pixels that the first convolution sees at least: smaller images are padded with zeros, 28 to 32.
+_SIDE = 32
+_RESNET_SIDE = 16  # one pixel of a channel alone would be normalised to zero
+_POOL = 0
+# Channels of each convolution, and where a pooling stands.
+_VGG11 = (64, _POOL, 128, _POOL, 256, 256, _POOL, 512, 512, _POOL, 512, 512, _POOL)
+_STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # channels and stride of each stage of ResNet18
+
+
+class RowsToImages(nn.Module):
+    """From rows in the order of `pixel_schema`, (rows, pixels), to (rows, channels, height, width)."""
+
+    def __init__(self, shape: ImageShape) -> None:
+        super().__init__()
+        self.shape = shape
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Returns the images; channels of a pixel stand side by side in a row."""
+        shape = self.shape
+        return rows.reshape(-1, shape.height, shape.width, shape.channels).permute(0, 3, 1, 2)
+
+
+def build_convnet(shape: ImageShape, classes: int, *, width: int = 128, depth: int = 3, seed: int) -> nn.Sequential:
+    """Returns the ConvNet of dataset condensation: `depth` blocks of `width` channels, then one linear layer.
+
+    A block is a 3 x 3 convolution, a normalisation, ReLU and 2 x 2 average pooling. The first one pads the image with
+    zeros to the next multiple of 2^depth, 28 to 32 pixels, so that no pooling drops a row or a column.
+    """
+    check_sizes("ConvNet", classes=classes, width=width, depth=depth)
+    height, breadth = ((-side % (1 << depth) + 1) // 2 for side in (shape.height, shape.width))
+    layers: list[nn.Module] = []
+    with seeded(seed):
+        for block in range(depth):
+            entering, padding = (width, (1, 1)) if block else (shape.channels, (1 + height, 1 + breadth))
+            layers += [nn.Conv2d(entering, width, kernel_size=3, padding=padding), nn.GroupNorm(width, width)]
+            layers += [nn.ReLU(), nn.AvgPool2d(2)]
+        left = ((shape.height + 2 * height) >> depth) * ((shape.width + 2 * breadth) >> depth)
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(width * left, classes))
+
+
+def build_row_convnet(shape: ImageShape, classes: int, *, width: int, depth: int, seed: int) -> nn.Sequential:
+    """Returns `build_convnet` behind rows of pixels, (rows, pixels)."""
+    return nn.Sequential(RowsToImages(shape), build_convnet(shape, classes, width=width, depth=depth, seed=seed))
+
+
+def frozen_convnet(
+    module: nn.Module, *, mean: tuple[float, float, float], std: tuple[float, float, float]
+) -> FrozenNetwork:
+    """Returns a trained ConvNet of colour images as a frozen network, whose layers are what comes after each ReLU."""
+    names = tuple(name for name, part in module.named_modules() if isinstance(part, nn.ReLU))
+    module = module.requires_grad_(False).eval()
+    return FrozenNetwork(module=module, layers=names, nonnegative=frozenset(names), mean=mean, std=std, sha256="")
+
+
+def build_perceptron(
+    shape: ImageShape, classes: int, *, hidden: tuple[int, ...] = (128, 128), seed: int
+) -> nn.Sequential:
+    """Returns a perceptron with ReLU between its layers; `hidden` are the widths of those in between, maybe none."""
+    check_sizes("a perceptron", classes=classes, **{f"hidden[{place}]": width for place, width in enumerate(hidden)})
+    with seeded(seed):
+        return nn.Sequential(nn.Flatten(), *_dense((shape.size, *hidden, classes)))
+
+
+def build_lenet(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
+    """Returns a LeNet with ReLU and max pooling."""
+    check_sizes("LeNet", classes=classes)
+    # A convolution of 5 without padding loses 4 pixels, a pooling half of what is left: 32, 28, 14, 10, 5.
+    height, width = (((side - 4) // 2 - 4) // 2 for side in _sides(shape))
+    with seeded(seed):
+        return nn.Sequential(
+            nn.Conv2d(shape.channels, 6, kernel_size=5, padding=_padding(shape)),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(6, 16, kernel_size=5),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            *_dense((16 * height * width, 120, 84, classes)),
+        )
+
+
+def build_alexnet(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
+    """Returns an AlexNet for small images."""
+    check_sizes("AlexNet", classes=classes)
+    height, width = (side // 8 for side in _sides(shape))
+    with seeded(seed):
+        return nn.Sequential(
+            nn.Conv2d(shape.channels, 128, kernel_size=5, padding=_padding(shape, 2)),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(128, 192, kernel_size=5, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(192, 256, kernel_size=3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(256, 192, kernel_size=3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(192, 192, kernel_size=3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(192 * height * width, classes),
+        )
+
+
+def build_vgg11(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
+    """Returns a VGG11 with one linear layer, normalised per channel."""
+    check_sizes("VGG11", classes=classes)
+    height, width = (side >> _VGG11.count(_POOL) for side in _sides(shape))
+    layers: list[nn.Module] = []
+    entering = shape.channels
+    with seeded(seed):
+        for channels in _VGG11:
+            if channels == _POOL:
+                layers.append(nn.MaxPool2d(2))
+                continue
+            padding = (1, 1) if layers else _padding(shape, 1)
+            layers.append(nn.Conv2d(entering, channels, kernel_size=3, padding=padding))
+            layers += [nn.GroupNorm(channels, channels), nn.ReLU()]
+            entering = channels
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(entering * height * width, classes))
+
+
+class Block(nn.Module):
+    """Two convolutions around which the input is led past; the first one and the way past have the `stride`."""
+
+    def __init__(self, entering: int, channels: int, stride: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(entering, channels, kernel_size=3, stride=stride, padding=1, bias=False),
+            nn.GroupNorm(channels, channels),
+            nn.ReLU(),
+            nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False),
+            nn.GroupNorm(channels, channels),
+        )
+        self.past: nn.Module = nn.Identity()
+        if entering != channels or stride != 1:
+            narrow = nn.Conv2d(entering, channels, kernel_size=1, stride=stride, bias=False)
+            self.past = nn.Sequential(narrow, nn.GroupNorm(channels, channels))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Returns activations, (rows, channels, height / stride, width / stride)."""
+        return torch.relu(self.body(images) + self.past(images))
+
+
+def build_resnet18(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
+    """Returns a ResNet18 for small images, normalised per channel.
+
+    A first convolution of 3 x 3 without pooling, four stages of two residual blocks, and the mean over what is left of
+    the image. Images smaller than 16 pixels are padded with zeros.
+    """
+    check_sizes("ResNet18", classes=classes)
+    entering = _STAGES[0][0]
+    with seeded(seed):
+        first = nn.Conv2d(shape.channels, entering, kernel_size=3, padding=_padding(shape, 1, _RESNET_SIDE), bias=False)
+        layers: list[nn.Module] = [first, nn.GroupNorm(entering, entering), nn.ReLU()]
+        for channels, stride in _STAGES:
+            layers += [Block(entering, channels, stride), Block(channels, channels, 1)]
+            entering = channels
+        return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(entering, classes))
+
+
+def _padding(shape: ImageShape, own: int = 0, least: int = _SIDE) -> tuple[int, int]:
+    """Padding of a first convolution that has `own` anyway: zeros that bring a side to `least`, or one above."""
+    height, width = (own + max(0, (least - side + 1) // 2) for side in (shape.height, shape.width))
+    return height, width
+
+
+def _sides(shape: ImageShape) -> Iterable[int]:
+    """Height and width with the zeros."""
+    return (side + 2 * zeros for side, zeros in zip((shape.height, shape.width), _padding(shape), strict=True))
+
+
+def _dense(widths: Sequence[int]) -> list[nn.Module]:
+    layers: list[nn.Module] = []
+    for entering, leaving in pairwise(widths):
+        layers += [nn.Linear(entering, leaving), nn.ReLU()]
+    return layers[:-1]
