@@ -68,11 +68,7 @@ def schema_hash(text: bytes) -> str:
 
 
 def check_discovery(certificate: Certificate) -> None:
-    """Checks that the events of a certificate are those of the discovery of its columns.
-
-    Raises:
-        ModelError: if they are not, or it is of something else than a discovery.
-    """
+    """Checks that the events of a certificate are those of the discovery of its columns."""
     if SCHEMA_HASH not in certificate.hashes:
         raise ModelError(f"the certificate of {certificate.method!r} is not that of a discovered schema.")
     if certificate.contributions is not None:
@@ -110,11 +106,7 @@ def verify_schema(path: Path) -> SchemaVerification:
 
 
 def discovery_beside(path: Path) -> Certificate | None:
-    """Returns the certificate beside a schema file, or None if it was not discovered.
-
-    Raises:
-        ModelError: if the file says that it was discovered and its certificate is not there, or does not hold.
-    """
+    """Returns the certificate beside a schema file, or None if it was not discovered."""
     beside = certificate_path(path)
     if beside.exists():
         return verify_schema(beside).certificate
@@ -132,11 +124,7 @@ def discovery_beside(path: Path) -> Certificate | None:
 
 
 def check_fits(discovery: Certificate, schema: Schema) -> None:
-    """Checks that a certificate of a discovery may be that of `schema`, which public knowledge may have corrected.
-
-    Raises:
-        ModelError: if it is of no discovery, or of other columns.
-    """
+    """Checks that a certificate of a discovery may be that of `schema`, which public knowledge may have corrected."""
     check_discovery(discovery)
     kinds = discovery.public.get("kinds")
     missing = [name for name in schema.names if not isinstance(kinds, Mapping) or name not in kinds]
@@ -165,11 +153,7 @@ def stated(discovery: Certificate, fit: Budget | Certificate, events: tuple[Even
 
 
 def check_stated(fit: Certificate) -> None:
-    """Checks what the certificate of a fit says of a discovery before it, if it says anything.
-
-    Raises:
-        ModelError: if it is not what the certificate in it gives.
-    """
+    """Checks what the certificate of a fit says of a discovery before it, if it says anything."""
     if KEY not in fit.public:
         return
     claim = fit.public[KEY]

@@ -66,11 +66,7 @@ class NativeForm:
     categories: Mapping[str, bool]
 
     def __call__(self, table: pa.Table) -> Any:
-        """Return ``table``, which has the columns of the schema, in this form.
-
-        Raises:
-            DataError: if it is no such Arrow table.
-        """
+        """Return ``table``, which has the columns of the schema, in this form."""
         if not isinstance(table, pa.Table) or tuple(table.column_names) != self.schema.names:
             raise DataError(
                 f"expected a PyArrow table with the columns of the schema, found {type(table).__name__}; give what "
@@ -171,9 +167,6 @@ def records_table(records: Any, names: Sequence[str], *, where: str = "X") -> pa
         records: a pandas, Polars or PyArrow table, or an array with one column for each of ``names``.
         names: what the columns of an array are called; of a table, which columns are taken.
         where: what messages call the records.
-
-    Raises:
-        DataError: if there is no such column, or an array has another number of columns.
     """
     if isinstance(records, np.ndarray | list | tuple):
         array = np.asarray(records)
@@ -194,11 +187,7 @@ def records_table(records: Any, names: Sequence[str], *, where: str = "X") -> pa
 
 
 def with_labels(records: pa.Table, labels: Any, name: str) -> pa.Table:
-    """Return ``records`` with one column more, called ``name``: the label of each, any sequence of plain values.
-
-    Raises:
-        DataError: if there is not one label for each record, or they mix types.
-    """
+    """Return ``records`` with one column more, called ``name``: the label of each, any sequence of plain values."""
     cells = np.asarray(labels).tolist() if not isinstance(labels, list) else labels
     if len(cells) != records.num_rows or np.ndim(labels) != 1:
         raise DataError(f"y has {len(cells)} labels for {records.num_rows} records in X; expected one for each")

@@ -56,9 +56,6 @@ def check_header(found: Sequence[str], schema: Schema, name: str, *, show_names:
 
     Without ``show_names``, unknown names are quoted only if some column is known: the first line of a text file
     without a header is a private record.
-
-    Raises:
-        DataError: naming the columns that are missing, repeated or unknown.
     """
     # Sets and counts: a table of pixels has thousands of columns.
     known, seen = set(schema.names) | set(schema.ignore), Counter(found)
@@ -89,11 +86,7 @@ def check_header(found: Sequence[str], schema: Schema, name: str, *, show_names:
 
 
 def check_titles(found: Sequence[str], name: str) -> None:
-    """Require that every column has a name.
-
-    Raises:
-        DataError: by the number of the first that has none.
-    """
+    """Require that every column has a name."""
     if "" in found:
         raise DataError(
             f"{name}: column {list(found).index('') + 1} has no name; remove it (pandas: write with index=False)"
@@ -106,9 +99,6 @@ def check_alike(headers: Sequence[tuple[str, Sequence[str]]], *, show_names: boo
     Args:
         headers: name and columns of each file.
         show_names: whether names of columns may be quoted; the first line of a text without a header is a record.
-
-    Raises:
-        DataError: naming the file and the column that another one has not.
     """
     first, expected = headers[0]
     for name, found in headers[1:]:

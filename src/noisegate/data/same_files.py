@@ -36,11 +36,7 @@ _CURE = "What is public is handed out as it is, so it must hold no private recor
 
 
 def digest_of(path: Path) -> str:
-    """Returns the SHA-256 of a file, or of the names and contents of the files in a folder.
-
-    Raises:
-        DataError: if a file cannot be read.
-    """
+    """Returns the SHA-256 of a file, or of the names and contents of the files in a folder."""
     if not path.is_dir():
         return _digest(path)
     whole = hashlib.sha256()

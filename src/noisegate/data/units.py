@@ -57,11 +57,7 @@ class UnitLimit:
 
 
 def check_unit_column(column: str, found: Sequence[tuple[str, pa.DataType]], name: str) -> None:
-    """Require the column once in the header of the data called ``name``, and of a type that tells units apart.
-
-    Raises:
-        DataError: if it is not so.
-    """
+    """Require the column once in the header of the data called ``name``, and of a type that tells units apart."""
     kinds = [kind for title, kind in found if title == column]
     if len(kinds) != 1:
         what = "is not in the data" if not kinds else "is in the data more than once"

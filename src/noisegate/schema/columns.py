@@ -432,11 +432,7 @@ def column_form(column: Column) -> dict[str, Any]:
 
 
 def column_from_form(name: str, form: Any) -> Column:
-    """Return the column that ``form`` describes.
-
-    Raises:
-        SchemaError: if a key is missing or unknown, or a value is wrong.
-    """
+    """Return the column that ``form`` describes."""
     if not isinstance(form, Mapping):
         raise SchemaError(f"column {name!r}: expected a table with a kind, found {form!r}; write kind = ... under it")
     kind = form.get("kind")

@@ -65,11 +65,7 @@ class Comparison:
         return {"rule": str(self)}
 
     def check(self, layout: Layout, missing_values: Collection[str]) -> None:
-        """Require that the columns can be compared and that the rule can hold within their bounds.
-
-        Raises:
-            SchemaError: if not.
-        """
+        """Require that the columns can be compared and that the rule can hold within their bounds."""
         if self.relation not in get_args(Relation):
             raise SchemaError(f"constraint {self!s}: unknown relation {self.relation!r}; use <=, >=, < or >")
         _comparison(str(self), [*layout.numeric_places, *layout.coded_places])
@@ -126,11 +122,7 @@ class Impossible:
         return {"impossible": dict(self.values)}
 
     def check(self, layout: Layout, missing_values: Collection[str]) -> None:
-        """Require that the schema knows every column and value.
-
-        Raises:
-            SchemaError: if not.
-        """
+        """Require that the schema knows every column and value."""
         try:
             read_region(self.values, layout, missing_values)
         except SchemaError as error:
@@ -151,9 +143,6 @@ def constraint_from_form(form: Any, names: Collection[str]) -> Constraint:
     Args:
         form: One key: "rule", such as "start <= end", or "impossible", values by column.
         names: The columns of the schema.
-
-    Raises:
-        SchemaError: if it is something else.
     """
     match form:
         case {"rule": str(rule), **rest} if not rest:
@@ -167,11 +156,7 @@ def constraint_from_form(form: Any, names: Collection[str]) -> Constraint:
 
 
 def _comparison(rule: str, names: Collection[str]) -> Comparison:
-    """Returns the rule; columns are looked up, so that names with blanks or signs in them need no quotes.
-
-    Raises:
-        SchemaError: if there is no way to read it, or more than one.
-    """
+    """Returns the rule; columns are looked up, so that names with blanks or signs in them need no quotes."""
     readings = []
     for relation in get_args(Relation):
         parts = rule.split(relation)

@@ -49,11 +49,7 @@ def decode(encoded: Rows, schema: Schema) -> pa.Table:
 
 
 def as_images(records: Rows, form: ImageForm) -> Images:
-    """Return records as images of ``form``, intensities in [0, 1] rounded to the nearest whole one from 0 to 255.
-
-    Raises:
-        ValueError: if they are no such images: other shape or labels, a code of no label, an intensity missing.
-    """
+    """Return records as images of ``form``, intensities in [0, 1] rounded to the nearest whole one from 0 to 255."""
     labels = records.codes[:, 0] if records.codes.shape[1] else None
     if isinstance(records, Images):
         images = records

@@ -121,10 +121,6 @@ def read_partial(
         path: the file, TOML, or None.
         kinds: kinds of further columns by name; they overrule the file.
         label: name of the label; overrules the file.
-
-    Raises:
-        SchemaError: if the file cannot be read or something in it is wrong.
-        OptionError: if a kind is not known.
     """
     form: dict[str, Any] = {} if path is None else parse_toml(read_text(path, "file"), f"file {path}")
     try:
@@ -142,11 +138,7 @@ def read_partial(
 
 
 def column_of_kind(name: str, kind: str, *, missing: bool = True) -> Column | Gap | None:
-    """Return a column of which only the kind is known.
-
-    Raises:
-        OptionError: if there is no such kind, or it cannot be discovered.
-    """
+    """Return a column of which only the kind is known."""
     if kind == "ordinal":
         raise OptionError(
             f"column {name!r}: the order of ordinal levels cannot be discovered; give its levels in order with "

@@ -190,11 +190,7 @@ def fit_bytes(shape: ImageShape) -> int:
 
 
 def require_memory(shape: ImageShape, needed: int, what: str) -> None:
-    """Require that this machine has the memory ``needed`` for ``what`` is done with images.
-
-    Raises:
-        SchemaError: if not.
-    """
+    """Require that this machine has the memory ``needed`` for ``what`` is done with images."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
     if needed > memory:
         raise SchemaError(

@@ -89,11 +89,7 @@ def bounds_of(column: NumericColumn) -> Span:
 
 
 def read_region(values: Mapping[str, Any], layout: Layout, missing_values: Collection[str]) -> Region:
-    """Return the region in which each named column has the given value.
-
-    Raises:
-        SchemaError: for the first column that is unknown, or whose value it can never have.
-    """
+    """Return the region in which each named column has the given value."""
     spans: dict[int, Span | None] = {}
     codes: dict[int, int] = {}
     for name, value in values.items():

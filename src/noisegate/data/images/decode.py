@@ -90,12 +90,7 @@ class PictureFile:
     root: str
 
     def read(self) -> bytes:
-        """Return the content of the file.
-
-        Raises:
-            PictureProblem: if it is no plain file, too large, or a link that leads out of the folder.
-            OSError: if it cannot be read.
-        """
+        """Return the content of the file."""
         real = os.path.realpath(self.path)
         if os.path.commonpath([real, self.root]) != self.root:
             raise PictureProblem("is a link to a file outside of the folder, which is not followed; copy the file")
@@ -254,19 +249,11 @@ class ImageOrigin(Placed, Protocol):
         ...
 
     def check(self) -> None:
-        """Check all that can be checked without reading an image.
-
-        Raises:
-            DataError: if it does not fit what is asked.
-        """
+        """Check all that can be checked without reading an image."""
         ...
 
     def batches(self, rows: int) -> Iterator[Pictures]:
-        """Yield the images, at most ``rows`` at a time.
-
-        Raises:
-            DataError: if the data cannot be read.
-        """
+        """Yield the images, at most ``rows`` at a time."""
         ...
 
 
@@ -275,9 +262,6 @@ def check_labels(kind: pa.DataType, names: tuple[str, ...] | None, form: ImageFo
 
     Whole numbers are the declared ones by value; where text is declared, they are positions among the ``names`` that
     the data gives its classes. Text is compared as text.
-
-    Raises:
-        DataError: if not.
     """
     kind = kind.value_type if pt.is_dictionary(kind) else kind
     place, declared = f"{name}, label {form.label!r}", form.labels
@@ -300,11 +284,7 @@ def check_labels(kind: pa.DataType, names: tuple[str, ...] | None, form: ImageFo
 
 
 def label_codes(labels: pa.Array, names: tuple[str, ...] | None, form: ImageForm) -> npt.NDArray[np.int32]:
-    """Return the position of each label, of a type that `check_labels` let pass, among the declared ones, (images,).
-
-    Raises:
-        Problem: for the first label that is not declared.
-    """
+    """Return the position of each label, of a type that `check_labels` let pass, among the declared ones, (images,)."""
     found = labels.dictionary_decode() if pt.is_dictionary(labels.type) else labels
     if pt.is_integer(found.type) and isinstance(form.labels[0], str):
         places = pc.index_in(found.cast(pa.int64()), value_set=pa.array(range(len(names or ())), pa.int64()))

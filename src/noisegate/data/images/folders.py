@@ -41,11 +41,7 @@ class Listing:
 
 
 def list_folder(path: Path) -> Listing:
-    """Return the files and folders directly in ``path``.
-
-    Raises:
-        DataError: if it cannot be read.
-    """
+    """Return the files and folders directly in ``path``."""
     files: list[str] = []
     folders: list[str] = []
     try:
@@ -163,9 +159,6 @@ def find_list(path: Path, options: ImageReadOptions) -> str | None:
 
     ``metadata.csv`` may hold anything, captions for instance, beside class folders: it is a table of images if it has
     the column ``file_name``, and the label where one is asked for.
-
-    Raises:
-        DataError: if there are two tables, or one cannot be read.
     """
     listed, described = (path / LIST).is_file(), (path / METADATA).is_file()
     if described:

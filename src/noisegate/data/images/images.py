@@ -179,11 +179,7 @@ class ImageSource(Source[ImageOrigin]):
 
 
 def check_on_error(on_error: str) -> None:
-    """Check what is to be done with images that cannot be used.
-
-    Raises:
-        OptionError: if it is neither "refuse" nor "skip".
-    """
+    """Check what is to be done with images that cannot be used."""
     if on_error not in get_args(OnError):
         raise OptionError(f"on_error={on_error!r}: choose one of {', '.join(get_args(OnError))}")
 
@@ -192,9 +188,6 @@ def find_images(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | No
     """Return the images at ``path``, or None if it may be a table, such as one with a column for each pixel.
 
     A folder of torchvision stands for its training set, as in torchvision; another part is chosen by giving its file.
-
-    Raises:
-        DataError: if there are images that cannot be told apart, or a folder is empty.
     """
     try:
         return _folder(path, options) if is_folder(path) else _file(path, options)

@@ -49,9 +49,6 @@ class RawTable:
 
     Attributes:
         name: what messages call the source.
-
-    Raises:
-        DataError: if there is no such file, its header cannot be read, or files have different columns.
     """
 
     def __init__(self, source: str | Path | Any, *, show_values: bool = False) -> None:
@@ -90,12 +87,7 @@ class RawTable:
         return {name: kind for name, kind in found.items() if kind is not None}
 
     def described(self, kinds: Mapping[str, str], path: Path | None, label: str | None) -> PartialSchema:
-        """Return what is public about every column, in the order of the table; a column without a kind is asked for.
-
-        Raises:
-            SchemaError: if a described column is not in the data.
-            OptionError: naming the columns without a kind.
-        """
+        """Return what is public about every column, in the order of the table; a column without a kind is asked for."""
         columns, label, missing_values = read_partial(path, kinds, label=label)
         absent = [name for name in columns if name not in self.names]
         known: dict[str, Column | Gap | None] = {
@@ -125,11 +117,7 @@ class RawTable:
         )
 
     def batches(self, gaps: tuple[Gap, ...], missing_values: tuple[str, ...]) -> Iterator[Mapping[str, RawCells]]:
-        """Yield the cells of the columns ``gaps`` by name, some thousand records at a time, in constant memory.
-
-        Raises:
-            DataError: if a cell is not of its kind, or the data cannot be read or has no records.
-        """
+        """Yield the cells of the columns ``gaps`` by name, some thousand records at a time, in constant memory."""
         tokens = pa.array(missing_values, pa.string())
         seen = 0
         for origin in self._origins:

@@ -43,11 +43,7 @@ class Placed(Protocol):
 
 
 def told(read: Callable[[], _T], origin: Placed, done: int = 0, *, show_values: bool) -> _T:
-    """Return what ``read`` does; ``done`` records of the origin stand before its batch.
-
-    Raises:
-        DataError: in place of a problem, with the place of the record.
-    """
+    """Return what ``read`` does; ``done`` records of the origin stand before its batch."""
     try:
         return read()
     except (CellProblem, TypeProblem, Problem) as problem:
@@ -95,11 +91,7 @@ class Source(ABC, Generic[_Origin]):
         """Return the records of a piece that are used; ``done`` records of the origin stand before it."""
 
     def batches(self) -> Iterator[Rows]:
-        """Yield the records in order, ``batch_rows`` at a time, in constant memory.
-
-        Raises:
-            DataError: if a record does not fit the schema, the data cannot be read, or there are no records.
-        """
+        """Yield the records in order, ``batch_rows`` at a time, in constant memory."""
         waiting: list[Rows] = []
         for read in self.unread():
             waiting.append(read())
@@ -113,12 +105,7 @@ class Source(ABC, Generic[_Origin]):
             yield Rows.concatenate(waiting)
 
     def unread(self) -> Iterator[Callable[[], Rows]]:
-        """Yield functions that encode at most ``batch_rows`` records each, to be called in any thread.
-
-        Raises:
-            DataError: by a function, if a record does not fit the schema; here, if the data cannot be read or there are
-                no records.
-        """
+        """Yield functions that encode at most ``batch_rows`` records each, to be called in any thread."""
         self.check()
         counter = None if self._units is None else UnitCounter(self._units, self.schema.missing_values)
         seen = 0
@@ -214,11 +201,7 @@ def open_origins(source: str | Path | Any) -> tuple[str, list[Origin]]:
 
 
 def find_files(path: Path) -> list[Origin]:
-    """Return the file at ``path``, or the CSV or Parquet files directly in the folder there, sorted by name.
-
-    Raises:
-        DataError: if there is none, a file cannot be opened, or a folder holds both kinds or another folder.
-    """
+    """Return the file at ``path``, or the CSV or Parquet files directly in the folder there, sorted by name."""
     try:
         return _folder(path) if is_folder(path) else [_file(path)]
     except OSError as error:
@@ -226,12 +209,7 @@ def find_files(path: Path) -> list[Origin]:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether data at ``path`` is a folder, and not a plain file.
-
-    Raises:
-        DataError: if the path is empty or the current folder, or what is there is neither.
-        OSError: if there is nothing, or it cannot be looked at.
-    """
+    """Return whether data at ``path`` is a folder, and not a plain file."""
     if not str(path).strip() or path == Path():  # Path("") is Path(".")
         raise DataError(
             f"{str(path)!r}: an empty path, or the current folder, whose tables may be of many kinds; give the name of "
