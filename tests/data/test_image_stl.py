@@ -5,8 +5,8 @@ import pytest
 from image_files import pixels
 
 from noisegate.data import open_source
-from noisegate.data.images.arrays import StlImages
 from noisegate.data.images.images import ImageSource
+from noisegate.data.images.torchvision import StlImages
 from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError
 from noisegate.schema import EncodedTable, pixel_schema

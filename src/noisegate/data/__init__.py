@@ -2,7 +2,7 @@
 
 from noisegate.data.draft import draft_schema
 from noisegate.data.frames import native_form, read_table
-from noisegate.data.sources import RecordSource, open_source
-from noisegate.data.tables.tables import TableSource
+from noisegate.data.sources import open_source
+from noisegate.data.tables.tables import Source, TableSource
 
-__all__ = ["RecordSource", "TableSource", "draft_schema", "native_form", "open_source", "read_table"]
+__all__ = ["Source", "TableSource", "draft_schema", "native_form", "open_source", "read_table"]

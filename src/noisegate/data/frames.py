@@ -55,15 +55,11 @@ class NativeForm:
     makes decimals of whole numbers when one is missing), so copying them would tell of records at no cost. Only whether
     a column with levels is kept as categories is copied; the categories are the schema's.
 
-    Attributes:
-        kind: "pandas", "polars" or "arrow".
-        schema: The schema.
-        categories: The columns with levels that are kept as categories, and whether they are ordered (pandas only).
     """
 
-    kind: str
+    kind: str  # "pandas", "polars" or "arrow"
     schema: Schema
-    categories: Mapping[str, bool]
+    categories: Mapping[str, bool]  # columns with levels kept as categories, and whether they are ordered (pandas only)
 
     def __call__(self, table: pa.Table) -> Any:
         """Return ``table``, which has the columns of the schema, in this form."""
@@ -161,12 +157,9 @@ def _to_polars(table: pa.Table, form: NativeForm) -> Any:
 
 
 def records_table(records: Any, names: Sequence[str], *, where: str = "X") -> pa.Table:
-    """Return records, as they come apart from labels in scikit-learn, as an Arrow table.
+    """Return records, as they come apart from labels in scikit-learn, as an Arrow table; messages call them ``where``.
 
-    Args:
-        records: a pandas, Polars or PyArrow table, or an array with one column for each of ``names``.
-        names: what the columns of an array are called; of a table, which columns are taken.
-        where: what messages call the records.
+    They are a pandas, Polars or PyArrow table with the columns ``names``, or an array with one column for each.
     """
     if isinstance(records, np.ndarray | list | tuple):
         array = np.asarray(records)

@@ -22,12 +22,9 @@ _EXPECTED: dict[type[Column], str] = {
 
 
 class Problem(Exception):  # noqa: N818 - not an error for users; `tables.told` adds the place, and makes it one
-    """What is wrong with one record of a batch, or with all of a column.
+    """What is wrong with the record at ``row`` of a batch, or with all of a column.
 
-    Attributes:
-        row: position in the batch; None for the whole column.
-        says: column and reason; ``{found}`` in it stands for the value.
-        value: what was found; private.
+    ``{found}`` in what it ``says`` stands for the value, which is private.
     """
 
     def __init__(self, row: int | None, says: str, value: Any = None) -> None:
@@ -94,11 +91,9 @@ def check_titles(found: Sequence[str], name: str) -> None:
 
 
 def check_alike(headers: Sequence[tuple[str, Sequence[str]]], *, show_names: bool) -> None:
-    """Require the same columns in all files of a folder, in any order.
+    """Require the same columns in all files, given by their names and columns, in any order.
 
-    Args:
-        headers: name and columns of each file.
-        show_names: whether names of columns may be quoted; the first line of a text without a header is a record.
+    Without ``show_names`` no column is quoted: the first line of a text without a header is a record.
     """
     first, expected = headers[0]
     for name, found in headers[1:]:

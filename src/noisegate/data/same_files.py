@@ -19,10 +19,6 @@ def check_apart(private: Any, public: Any) -> None:
     Files are told apart by what they hold, so copies and links are found too; those of different sizes are not read. A
     file that holds the same records in another format, or some of them, is not found.
 
-    Args:
-        private: Path of a file or folder, or a table in memory.
-        public: Likewise.
-
     Raises:
         DataError: if they share a file, or are the same table; it names the public one only.
     """

@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from noisegate.data.tables.tables import TableSource
+from noisegate.data.tables.tables import Source, TableSource
 from noisegate.data.units import UnitLimit
 from noisegate.errors import OptionError
-from noisegate.records import Rows
 from noisegate.schema import Schema
-
-
-class RecordSource(Protocol):
-    """Private records that the gate reads, as often as it has rounds; `tables.Source` says what each method does.
-
-    Attributes:
-        schema: the schema that the records must fit.
-        name: what messages call the source.
-    """
-
-    schema: Schema
-    name: str
-
-    def check(self) -> None:
-        """Check all that can be checked without reading a record."""
-        ...
-
-    def batches(self) -> Iterator[Rows]:
-        """Yield the records in order, in batches, in constant memory."""
-        ...
-
-    def unread(self) -> Iterator[Callable[[], Rows]]:
-        """Yield functions that encode some records each, to be called in any thread."""
-        ...
 
 
 def open_source(
@@ -44,7 +18,7 @@ def open_source(
     show_values: bool = False,
     units: UnitLimit | None = None,
     on_error: str = "refuse",
-) -> RecordSource:
+) -> Source[Any]:
     """Return the private records in ``data``; nothing is read yet.
 
     Args:
@@ -54,10 +28,6 @@ def open_source(
         show_values: whether messages may quote private values.
         units: whose record each one is, and how many of each are used; None to use all.
         on_error: "refuse", or "skip" to leave out images that cannot be used; see `ImageSource`.
-
-    Raises:
-        DataError: if there is nothing at the path, or it is of no known kind.
-        OptionError: if ``on_error`` is unusable, or skips records of a table.
     """
     if schema.images is not None and isinstance(data, str | Path):
         from noisegate.data.images.decode import ImageReadOptions

@@ -43,17 +43,12 @@ class UnitProblem(Problem):
 
 @dataclass(frozen=True, kw_only=True)
 class UnitLimit:
-    """At most so many records of each unit.
-
-    Attributes:
-        column: Name of the column that says whose record each one is.
-        contributions: How many records of a unit are used.
-        key: Secret of this run; the same in all its passes over the records.
-    """
+    """At most so many records of each unit, whose name stands in a column."""
 
     column: str
     contributions: int
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    """Secret of this run; the same in all its passes over the records."""
 
 
 def check_unit_column(column: str, found: Sequence[tuple[str, pa.DataType]], name: str) -> None:
@@ -71,12 +66,7 @@ def check_unit_column(column: str, found: Sequence[tuple[str, pa.DataType]], nam
 
 
 class UnitCounter:
-    """How many records of each unit were met, in one pass over the data.
-
-    Args:
-        limit: What is used of a unit.
-        missing_values: Text that stands for a missing unit.
-    """
+    """How many records of each unit were met, in one pass over the data."""
 
     def __init__(self, limit: UnitLimit, missing_values: tuple[str, ...]) -> None:
         self._limit, self._missing = limit, pa.array(missing_values, pa.string())

@@ -1,9 +1,9 @@
 """Whether any record keeps to all constraints, found before anything is spent on a model that could draw none.
 
 What each column may still say is a *domain*: closed intervals of numbers or of codes, and whether it may be missing.
-An impossible combination is a choice: one of its columns must say something else. The choices are searched, and after
-each one the comparisons are decided: x <= y and x < y hold for the least values of all domains once these have been
-raised as far as the rules demand, or for none.
+An impossible combination is a choice: one of its columns must say something else. The choices are searched, those of
+the fewest columns first, and wherever there is one the comparisons are decided: x <= y and x < y hold for the least
+values of all domains once these have been raised as far as the rules demand, or for none.
 
 "No record" is exact: real numbers count as all float64 values within the bounds, of which synthetic records hold some.
 The search gives up after `MOST_LOOKS`, and then refuses nothing; `rarely_kept` and sampling still say what is rare.
@@ -61,7 +61,7 @@ class _Domain:
         return next((max(low, at_least) for low, high in self.spans if high >= at_least), None)
 
 
-_State: TypeAlias = Mapping[str, _Domain]
+_State: TypeAlias = dict[str, _Domain]
 _Clause: TypeAlias = Mapping[str, "Span | None"]
 _Rule: TypeAlias = tuple[str, str, bool]
 """The lesser column, the greater one, and whether they are never equal."""
@@ -122,51 +122,29 @@ def _contradicts(
     columns = {name: layout.column(name) for constraint in constraints for name in constraint.names}
     rules = [_rule(one) for one in constraints if isinstance(one, Comparison)]
     clauses = [_clause(one, layout, missing_values) for one in constraints if isinstance(one, Impossible)]
-    state: _State = {name: _domain(column, missing=not present) for name, column in columns.items()}
-    stack: list[tuple[_State, list[_Clause]]] = [(state, clauses)]
+    stack = [({name: _domain(column, missing=not present) for name, column in columns.items()}, clauses)]
     while stack:
-        found = _propagated(*stack.pop(), columns, looks)
-        if found is None:
-            continue
-        if sum(1 for _ in islice(looks, 1 + len(rules))) <= len(rules):
-            return False  # given up
-        state, clauses = found
-        if not _ordered(state, rules, columns):
-            continue
-        if not clauses:
-            return False
-        first = min(clauses, key=len)
-        stack += [
-            ({**state, name: state[name].without(region, columns[name])}, clauses) for name, region in first.items()
-        ]
-    return True
-
-
-def _propagated(
-    state: _State, clauses: list[_Clause], columns: Mapping[str, Column], looks: Iterator[int]
-) -> tuple[_State, list[_Clause]] | None:
-    """Return the state after all choices that are none, and the clauses still open; None if one cannot be met."""
-    if any(domain.empty for domain in state.values()):
-        return None
-    state, changed = dict(state), True
-    still: list[_Clause]
-    while changed:
-        changed, still = False, []
+        state, clauses = stack.pop()
+        # What each clause leaves to choose from: columns, and what they may still say if they do not say what it names.
+        choices, still = [], []
         for clause in clauses:
             if next(looks, None) is None:
-                return state, []  # given up: what is left is held to be possible
-            if any(state[name].has_none_of(region) for name, region in clause.items()):
+                return False  # given up: what is left is held to be possible
+            if not any(state[name].has_none_of(region) for name, region in clause.items()):
+                left = {name: state[name].without(region, columns[name]) for name, region in clause.items()}
+                choices.append({name: domain for name, domain in left.items() if not domain.empty})
+                still.append(clause)
+        first = min(range(len(choices)), key=lambda place: len(choices[place]), default=None)
+        if first is None or len(choices[first]) > 1:
+            if sum(1 for _ in islice(looks, 1 + len(rules))) <= len(rules):
+                return False
+            if not _ordered(state, rules, columns):
                 continue
-            left = {name: state[name].without(region, columns[name]) for name, region in clause.items()}
-            open_names = [name for name, domain in left.items() if not domain.empty]
-            if not open_names:
-                return None
-            if len(open_names) == 1:
-                state[open_names[0]], changed = left[open_names[0]], True
-            else:
-                still.append({name: clause[name] for name in open_names})
-        clauses = still
-    return state, clauses
+        if first is None:
+            return False
+        open_clauses = still[:first] + still[first + 1 :]
+        stack += [({**state, name: domain}, open_clauses) for name, domain in choices[first].items()]
+    return True
 
 
 def _ordered(state: _State, rules: Sequence[_Rule], columns: Mapping[str, Column]) -> bool:

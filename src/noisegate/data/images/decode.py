@@ -13,10 +13,11 @@ from __future__ import annotations
 import io
 import os
 import stat
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,6 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.data.problems import Problem
-from noisegate.data.tables.tables import Placed
 from noisegate.errors import DataError
 from noisegate.schema import ImageForm, ImageShape
 from noisegate.schema.columns import TEXT_PADDING
@@ -69,13 +69,7 @@ class PictureProblem(Exception):  # noqa: N818 - not an error for users; the cal
 
 @dataclass(frozen=True, kw_only=True)
 class ImageReadOptions:
-    """What is asked of the origins of images.
-
-    Attributes:
-        form: of the images.
-        unit_column: name of the column that says whose image each one is, or None.
-        show_values: whether messages may quote private values, such as the names of files.
-    """
+    """What is asked of the origins of images; values that may be shown are also names of files."""
 
     form: ImageForm
     unit_column: str | None = None
@@ -109,13 +103,7 @@ Picture: TypeAlias = bytes | PictureFile | npt.NDArray[np.uint8] | None
 
 @dataclass(frozen=True, kw_only=True)
 class Pictures:
-    """Some images, not yet decoded.
-
-    Attributes:
-        pictures: the images; an array is (images, height, width) or (images, height, width, channels).
-        labels: the label of each, whole numbers or text, or None.
-        units: whose image each one is, or None.
-    """
+    """Some images, not yet decoded, with labels (whole numbers or text) and units where these are asked for."""
 
     pictures: Sequence[Picture] | npt.NDArray[np.uint8]
     labels: pa.Array | None
@@ -240,21 +228,34 @@ def _resized(image: Image, form: ImageForm) -> Image:
     return canvas
 
 
-class ImageOrigin(Placed, Protocol):
-    """A folder, a file or some files that hold images."""
+@dataclass(frozen=True)
+class ImageOrigin(ABC):
+    """A folder or a file that holds images; what does not fit, or cannot be read, is a `DataError`."""
+
+    path: Path
+    options: ImageReadOptions
+
+    @property
+    def name(self) -> str:
+        """What messages call it: the file name."""
+        return self.path.name
 
     @property
     def label_names(self) -> tuple[str, ...] | None:
         """What labels that are whole numbers stand for, by position, where the data says so."""
-        ...
+        return None
 
+    def place(self, row: int) -> str:
+        """Return the file name and the number of the image, counted from 1."""
+        return f"{self.name}, image {row + 1}"
+
+    @abstractmethod
     def check(self) -> None:
         """Check all that can be checked without reading an image."""
-        ...
 
+    @abstractmethod
     def batches(self, rows: int) -> Iterator[Pictures]:
         """Yield the images, at most ``rows`` at a time."""
-        ...
 
 
 def check_labels(kind: pa.DataType, names: tuple[str, ...] | None, form: ImageForm, name: str) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 
-from noisegate.data.images.decode import ImageReadOptions, PictureFile, Pictures, check_labels
+from noisegate.data.images.decode import ImageOrigin, ImageReadOptions, PictureFile, Pictures, check_labels
 from noisegate.data.problems import NOT_SHOWN
 from noisegate.data.tables.csv_file import CsvFile
 from noisegate.data.units import check_unit_column
@@ -57,13 +57,8 @@ def list_folder(path: Path) -> Listing:
     raise DataError(f"{path.name}: a folder of images cannot be read: {reason}; check its permissions")
 
 
-@dataclass(frozen=True)
-class ImageFolder:
+class ImageFolder(ImageOrigin):
     """A folder with a folder of images for each class, called as its label; or, without labels, images in either."""
-
-    path: Path
-    options: ImageReadOptions
-    label_names = None
 
     @property
     def name(self) -> str:
@@ -170,13 +165,15 @@ def find_list(path: Path, options: ImageReadOptions) -> str | None:
 
 
 @dataclass(frozen=True)
-class ImageList:
-    """A folder with a table called ``name``: a line for each image, with the path of its file and its label."""
+class ImageList(ImageOrigin):
+    """A folder with a ``table``: a line for each image, with the path of its file and its label."""
 
-    path: Path
-    options: ImageReadOptions
-    name: str = LIST
-    label_names = None
+    table: str = LIST
+
+    @property
+    def name(self) -> str:
+        """The name of the table."""
+        return self.table
 
     @cached_property
     def _table(self) -> CsvFile:

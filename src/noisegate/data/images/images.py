@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from noisegate.data.images.arrays import STL, SVHN, ImageArrays, StlImages, SvhnImages
+from noisegate.data.images.arrays import ImageArrays
 from noisegate.data.images.decode import (
     ImageOrigin,
     ImageReadOptions,
@@ -24,7 +24,7 @@ from noisegate.data.images.decode import (
 )
 from noisegate.data.images.folders import ImageFolder, ImageList, find_list, list_folder
 from noisegate.data.images.parquet import ImageParquet, image_columns
-from noisegate.data.images.torchvision import CIFAR, IDX, CifarBatch, IdxImages
+from noisegate.data.images.torchvision import CIFAR, IDX, STL, SVHN, CifarBatch, IdxImages, StlImages, SvhnImages
 from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
 from noisegate.data.tables.tables import Source, is_folder, told
 from noisegate.data.units import UnitLimit
@@ -68,14 +68,8 @@ class ImageSource(Source[ImageOrigin]):
     release and no certificate. Labels that are not declared are refused all the same,
     since a wrong set of labels would silently leave out whole classes.
 
-    Args:
-        source: a path. Nothing of it is read yet.
-        schema: says the form of the images.
-        show_values: whether messages may quote private values, such as the names of files.
-        on_error: what is done with a picture that cannot be used: "refuse" the data, or "skip" the picture.
-        batch_rows: number of records in each batch but the last; None for what `batch_rows_of` says.
-        units: whose image each one is, and how many of each are used; None to use all.
-        origins: what `find_images` found at the path, if it was looked for already.
+    The arguments are those of `TableSource`; names of files are private values, too. ``batch_rows`` is None for what
+    `batch_rows_of` says, and ``origins`` is what `find_images` found at the path, if it was looked for already.
 
     Attributes:
         skipped: how many pictures the latest pass has left out so far. Private.
@@ -117,11 +111,7 @@ class ImageSource(Source[ImageOrigin]):
         self._form, self._skip, self._origins, self._counting = form, on_error == "skip", found, threading.Lock()
 
     def check(self) -> None:
-        """Check names, types and shapes, as far as they are told without reading an image.
-
-        Raises:
-            DataError: if they do not fit the schema.
-        """
+        """Check names, types and shapes, as far as they are told without reading an image."""
         for origin in self._origins:
             origin.check()
 
@@ -131,11 +121,7 @@ class ImageSource(Source[ImageOrigin]):
         yield from super().unread()
 
     def batches(self) -> Iterator[Rows]:
-        """Yield the records in order, ``batch_rows`` at a time, in constant memory.
-
-        Raises:
-            DataError: if an image does not fit the schema, the data cannot be read, or there are no records.
-        """
+        """Yield the records as every source does; a `DataError` where every image was skipped."""
         batches = super().batches()
         first = next(batches, None)
         if first is None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from noisegate.data.images.decode import ImageReadOptions, Pictures, check_labels
+from noisegate.data.images.decode import ImageOrigin, Pictures, check_labels
 from noisegate.data.tables.parquet_file import ParquetFile
 from noisegate.data.units import check_unit_column
 from noisegate.errors import DataError
@@ -34,17 +32,8 @@ def _holds_images(kind: pa.DataType) -> bool:
     return bool(pt.is_binary(kind) or pt.is_large_binary(kind))
 
 
-@dataclass(frozen=True)
-class ImageParquet:
+class ImageParquet(ImageOrigin):
     """A Parquet file of images; columns other than the image, its label and its unit are not read."""
-
-    path: Path
-    options: ImageReadOptions
-
-    @property
-    def name(self) -> str:
-        """The file name."""
-        return self.path.name
 
     @cached_property
     def _file(self) -> ParquetFile:

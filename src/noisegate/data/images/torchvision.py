@@ -1,4 +1,4 @@
-"""Images as torchvision keeps them on disk: idx files (MNIST and its kin), and CIFAR's batches for Python."""
+"""Images as torchvision keeps them on disk: idx files (MNIST and its kin), CIFAR's batches for Python, STL-10, SVHN."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gzip
 import operator
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from pathlib import Path
 from typing import IO, Any, cast
@@ -15,12 +15,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from noisegate.data.images.arrays import Labels, OneFile, WholeFile, exactly
+from noisegate.data.images.arrays import Labels, OneFile, Parts, WholeFile, exactly
 from noisegate.data.tables.tables import is_folder
 from noisegate.errors import DataError
 
 IDX = re.compile(r"(?P<part>.*)-images-idx3-ubyte(?P<packed>\.gz)?")
 CIFAR = re.compile(r"data_batch_\d+|test_batch|train|test")
+STL = re.compile(r"(?P<part>train|test|unlabeled)_X\.bin")
+SVHN = re.compile(r"(?P<part>train|test|extra)_32x32\.mat")
+_STL_SHAPE, _STL_BYTES = (3, 96, 96), 3 * 96 * 96  # channels, columns, rows
 _CIFAR_LABELS = ("labels", "fine_labels")
 
 
@@ -38,7 +41,7 @@ class IdxImages(OneFile):
             raise DataError(f"{self.name}: {self._labels.name} has another number of labels than there are images")
         return pa.int64()
 
-    def _parts(self, rows_of: Any) -> Iterator[tuple[npt.NDArray[np.uint8], Labels]]:
+    def _parts(self, rows_of: Callable[[int], int]) -> Parts:
         rows = rows_of(prod(_shape(self.path, 3)[1:]))
         labels = _read(self._labels, 1, rows) if self.labelled else None
         for images in _read(self.path, 3, rows):
@@ -142,3 +145,62 @@ class _Array:
         if not isinstance(kind, _Type) or not kind.of_bytes or fortran or not isinstance(content, bytes):
             raise pickle.UnpicklingError("not an array of bytes")
         self.values = np.frombuffer(content, np.uint8).reshape(shape)
+
+
+class StlImages(OneFile):
+    """STL-10: ``…_X.bin``, column by column, and labels in ``…_y.bin`` beside it: 1 to 10, taken for 0 to 9."""
+
+    @property
+    def _labels(self) -> Path:
+        return self.path.with_name(self.name.replace("_X", "_y"))
+
+    def _check(self) -> pa.DataType:
+        images, rest = divmod(self.path.stat().st_size, _STL_BYTES)
+        if rest or not images:
+            raise DataError(f"{self.name}: is no STL-10, or is cut off; expected {_STL_BYTES:,} bytes for each image")
+        labels = self._labels
+        if self.labelled and not labels.is_file():
+            raise DataError(f"{self.name}: {labels.name} is not beside it; add it, or describe images without labels")
+        if self.labelled and labels.stat().st_size != images:
+            raise DataError(f"{self.name}: {labels.name} has another number of labels than there are images")
+        return pa.int64()
+
+    def _parts(self, rows_of: Callable[[int], int]) -> Parts:
+        rows = rows_of(_STL_BYTES)
+        labels = self._read(self._labels, rows) if self.labelled else None
+        for content in self._read(self.path, rows * _STL_BYTES):
+            images = np.frombuffer(content, np.uint8).reshape(-1, *_STL_SHAPE).transpose(0, 3, 2, 1)
+            codes = None if labels is None else np.frombuffer(next(labels, b""), np.uint8).astype(np.int64) - 1
+            yield np.ascontiguousarray(images), codes
+
+    def _read(self, path: Path, size: int) -> Iterator[bytes]:
+        try:
+            with path.open("rb") as stream:
+                while content := stream.read(size):
+                    yield content
+            return
+        except OSError as error:
+            reason = error.strerror
+        raise DataError(f"{path.name}: cannot be read: {reason}; check its permissions")
+
+
+class SvhnImages(WholeFile):
+    """SVHN's cropped digits, ``…_32x32.mat`` of some 200 MB unpacked; label 10 is the digit 0, as in torchvision.
+
+    MATLAB's format, read by SciPy, holds arrays and no program.
+    """
+
+    damaged = (
+        "SVHN's cropped digits; it is damaged, or holds other arrays than X, 32 x 32 x 3 bytes for each image, and y"
+    )
+
+    def _arrays(self) -> tuple[npt.NDArray[np.uint8], Labels]:
+        from scipy.io import loadmat
+
+        wanted = ["X", "y"] if self.labelled else ["X"]
+        found: dict[str, Any] = loadmat(str(self.path), variable_names=wanted, appendmat=False)
+        images: npt.NDArray[np.uint8] = found["X"]
+        if images.dtype != np.uint8 or images.ndim != 4 or images.shape[:3] != (32, 32, 3):
+            raise ValueError
+        labels = found["y"].reshape(-1).astype(np.int64, casting="safe") if self.labelled else None
+        return images.transpose(3, 0, 1, 2), None if labels is None else np.where(labels == 10, 0, labels)

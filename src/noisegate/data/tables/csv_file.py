@@ -19,12 +19,13 @@ LF, the next one begins with an empty line, which is no record.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -85,22 +86,20 @@ class CsvFile:
 
     def place(self, row: int) -> str:
         """Return the file name and the line on which record ``row`` begins."""
-        last = 0
-        try:
-            with self._open() as stream:
-                reader = csv.reader(stream)
-                seen = -1  # the header
-                for fields in reader:
-                    if fields and seen == row:
-                        return f"{self.name}, line {last + 1}"
-                    seen += bool(fields)
-                    last = reader.line_num
-        except (csv.Error, OSError, UnicodeDecodeError):
-            pass
+        with contextlib.suppress(csv.Error, OSError, UnicodeDecodeError):
+            for number, (line, _) in enumerate(self._records()):
+                if number == row + 1:  # behind the header
+                    return f"{self.name}, line {line}"
         return f"{self.name}, record {row + 1}"
 
-    def _open(self) -> TextIO:
-        return open(self.path, encoding="utf-8-sig", newline="")
+    def _records(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+        """Yield the line on which each record begins, and its fields, as Python reads them."""
+        with open(self.path, encoding="utf-8-sig", newline="") as stream:
+            reader, line = csv.reader(stream, strict=strict), 1
+            for fields in reader:
+                if fields:
+                    yield line, fields
+                line = reader.line_num + 1
 
     def _pieces(self) -> Iterator[bytes]:
         """Yield the file in pieces of whole records, the first of which begins with the header."""
@@ -149,23 +148,20 @@ class CsvFile:
 
     def _broken(self, width: int) -> DataError:
         """Look for what Arrow stumbled over, without quoting it."""
-        last = 0
+        line = 1
         try:
-            with self._open() as stream:
-                reader = csv.reader(stream, strict=True)
-                for fields in reader:
-                    if fields and len(fields) != width:
-                        return DataError(
-                            f"{self.name}, line {last + 1}: expected {width} fields, as the header has, found "
-                            f"{len(fields)}; put values that hold a comma in double quotes"
-                        )
-                    last = reader.line_num
+            for line, fields in self._records(strict=True):
+                if len(fields) != width:
+                    return DataError(
+                        f"{self.name}, line {line}: expected {width} fields, as the header has, found "
+                        f"{len(fields)}; put values that hold a comma in double quotes"
+                    )
         except UnicodeDecodeError:
             return self._not_utf8()
         except (csv.Error, OSError):
             pass
         return DataError(
-            f"{self.name}, line {last + 1} or later: the record cannot be read as CSV; save the table as CSV again"
+            f"{self.name}, line {line} or later: the record cannot be read as CSV; save the table as CSV again"
         )
 
     def _not_utf8(self) -> DataError:
@@ -203,12 +199,7 @@ def _is_utf8(content: bytes) -> bool:
 
 
 class RecordProblem(Exception):  # noqa: N818 - not an error for users; the caller adds file and line, and makes it one
-    """Bytes that are no whole records.
-
-    Attributes:
-        offset: Where in the file.
-        reason: What is wrong there and its cure, in public words.
-    """
+    """Bytes that are no whole records: where in the file, and what is wrong there and its cure, in public words."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(reason)
@@ -216,11 +207,7 @@ class RecordProblem(Exception):  # noqa: N818 - not an error for users; the call
 
 
 def whole_records(stream: BinaryIO, piece_bytes: int = 1 << 20) -> Iterator[bytes]:
-    """Yields a file in order, in pieces of whole records and some ``piece_bytes``; empty lines may be left out.
-
-    Args:
-        stream: A plain file, from its start. A byte order mark is passed over.
-        piece_bytes: How much is read at a time.
+    """Yields a plain file from its start, in pieces of whole records, without its byte order mark.
 
     Raises:
         RecordProblem: where a quote neither begins nor ends a cell, a cell in quotes or a record is too long, or the

@@ -27,29 +27,15 @@ _BATCH_ROWS = 32768
 
 @dataclass(frozen=True, kw_only=True)
 class RawCells:
-    """What some records say in one column.
-
-    Attributes:
-        values: the cells that are not missing: float64, whole steps (int64), or text (pa.StringArray).
-        missing: how many cells are missing.
-    """
+    """What some records say in one column: the cells that are not missing, and how many are."""
 
     values: npt.NDArray[Any] | pa.Array
+    """Float64, whole steps (int64), or text (pa.StringArray)."""
     missing: int
 
 
 class RawTable:
-    """Private records in a CSV or Parquet file, a folder of either, or a table in memory.
-
-    Its headers are read at once, and no record.
-
-    Args:
-        source: a path, or a table in memory.
-        show_values: whether messages may quote private values.
-
-    Attributes:
-        name: what messages call the source.
-    """
+    """Private records in files or in memory, as `TableSource` has them; headers are read at once, and no record."""
 
     def __init__(self, source: str | Path | Any, *, show_values: bool = False) -> None:
         self._show_values = show_values

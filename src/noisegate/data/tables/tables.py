@@ -56,7 +56,7 @@ _Origin = TypeVar("_Origin", bound=Placed)
 
 
 class Source(ABC, Generic[_Origin]):
-    """Private records in some origins; see `noisegate.data.sources.RecordSource`.
+    """Private records in some origins, read as often as the gate has rounds.
 
     Attributes:
         schema: the schema that the records must fit.
@@ -142,12 +142,8 @@ class Origin(Placed, Protocol):
 class TableSource(Source[Origin]):
     """Private records in a CSV or Parquet file, a folder of either, or a pandas, Polars or PyArrow table.
 
-    Args:
-        source: a path, or a table in memory. Nothing of it is read yet.
-        schema: the schema that the records must fit.
-        show_values: whether messages may quote private values.
-        batch_rows: number of records in each batch but the last.
-        units: whose record each one is, and how many of each are used; None to use all.
+    Nothing of it is read yet. Messages may quote private values where `show_values` says so; ``units`` says whose
+    record each one is, and how many of each are used, None to use all.
 
     Raises:
         DataError: if there is no such file, or it is no kind of table that can be read.
