@@ -87,18 +87,18 @@ class CsvFile:
     def place(self, row: int) -> str:
         """Return the file name and the line on which record ``row`` begins."""
         with contextlib.suppress(csv.Error, OSError, UnicodeDecodeError):
-            for number, (line, _) in enumerate(self._records()):
+            for number, (line, _, _) in enumerate(self._records()):
                 if number == row + 1:  # behind the header
                     return f"{self.name}, line {line}"
         return f"{self.name}, record {row + 1}"
 
-    def _records(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """Yield the line on which each record begins, and its fields, as Python reads them."""
+    def _records(self, *, strict: bool = False) -> Iterator[tuple[int, int, list[str]]]:
+        """Yield the line on which each record begins, the one behind it, and its fields, as Python reads them."""
         with open(self.path, encoding="utf-8-sig", newline="") as stream:
             reader, line = csv.reader(stream, strict=strict), 1
             for fields in reader:
                 if fields:
-                    yield line, fields
+                    yield line, reader.line_num + 1, fields
                 line = reader.line_num + 1
 
     def _pieces(self) -> Iterator[bytes]:
@@ -161,7 +161,7 @@ class CsvFile:
         except (csv.Error, OSError):
             pass
         return DataError(
-            f"{self.name}, line {line} or later: the record cannot be read as CSV; save the table as CSV again"
+            f"{self.name}, line {following} or later: the record cannot be read as CSV; save the table as CSV again"
         )
 
     def _not_utf8(self) -> DataError:
