@@ -36,6 +36,7 @@ from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import MethodPlan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
+from noisegate.schema.schema import was_discovered
 from noisegate.schema_certificate import discovery_beside
 
 RUN_FILE, CHECKPOINT_FILE, ROOM_FILE = "training.json", "checkpoint.safetensors", "room"
@@ -123,7 +124,8 @@ class Run:
             UserError: if there is no such method or setting, or the schema is unusable.
         """
         if isinstance(schema, str | Path):
-            discovery = discovery or discovery_beside(Path(schema))
+            if discovery is None and was_discovered(Path(schema)):
+                discovery = discovery_beside(Path(schema))
             schema = Schema.from_toml(schema)
         if not isinstance(schema, Schema):
             raise OptionError(f"schema={schema!r} must be a noisegate.Schema, or the path of its TOML file.")

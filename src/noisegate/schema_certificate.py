@@ -24,12 +24,10 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import read_certificate
 from noisegate.schema import Schema
 from noisegate.schema.partial import gaps_of
+from noisegate.schema.schema import ENDING, was_discovered
 
-_ENDING = ".certificate.json"
 SCHEMA_HASH = "schema"
 """Name of the hash of the schema file in its certificate."""
-DISCOVERED = "Discovered with "
-"""How the first line of a discovered schema begins."""
 KEY = "discovery"
 """Where a discovery stands in what the certificate of a fit lists as public."""
 _COMPOSED = (GaussianEvent, ThresholdedGaussianEvent)
@@ -37,24 +35,19 @@ _COMPOSED = (GaussianEvent, ThresholdedGaussianEvent)
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaVerification:
-    """What `verify_schema` found.
-
-    Attributes:
-        certificate: The certificate, whose ε was recomputed.
-        recomputed_epsilon: ε from the events, at most the ε that is stated.
-        schema: The schema file.
-        unchanged: Whether it is as it was discovered, to the byte. Correcting it from public knowledge is allowed.
-    """
+    """What `verify_schema` found."""
 
     certificate: Certificate
     recomputed_epsilon: float
+    """From the events; at most the ε that is stated."""
     schema: Path
     unchanged: bool
+    """Whether it is as it was discovered, to the byte. Correcting it from public knowledge is allowed."""
 
 
 def certificate_path(schema: Path) -> Path:
     """Returns where the certificate of a schema file stands."""
-    return schema.parent / f"{schema.name}{_ENDING}"
+    return schema.parent / f"{schema.name}{ENDING}"
 
 
 def certificate_text(certificate: Certificate) -> str:
@@ -91,11 +84,11 @@ def verify_schema(path: Path) -> SchemaVerification:
     """
     certificate = read_certificate(path)
     expected = certificate.hashes.get(SCHEMA_HASH)
-    if not path.name.endswith(_ENDING) or expected is None:
-        raise ModelError(f"{path} is no certificate of a discovered schema; give a model folder, or SCHEMA{_ENDING}.")
+    if not path.name.endswith(ENDING) or expected is None:
+        raise ModelError(f"{path} is no certificate of a discovered schema; give a model folder, or SCHEMA{ENDING}.")
     recomputed = certificate.check()
     check_discovery(certificate)
-    schema = path.with_name(path.name.removesuffix(_ENDING))
+    schema = path.with_name(path.name.removesuffix(ENDING))
     try:
         found = schema_hash(schema.read_bytes())
     except OSError as error:
@@ -108,19 +101,15 @@ def verify_schema(path: Path) -> SchemaVerification:
 def discovery_beside(path: Path) -> Certificate | None:
     """Returns the certificate beside a schema file, or None if it was not discovered."""
     beside = certificate_path(path)
+    if not was_discovered(path):
+        return None
     if beside.exists():
         return verify_schema(beside).certificate
-    try:
-        discovered = path.read_bytes().lstrip(b"# \r\n\t\xef\xbb\xbf").startswith(DISCOVERED.encode())
-    except OSError:  # told by whoever reads the schema
-        return None
-    if discovered:
-        raise ModelError(
-            f"{path} says that it was discovered from private records, and its certificate {beside} is missing: a fit "
-            "could not say what both cost together. Put it back beside the schema; or, if it is lost, remove the first "
-            "line of the schema, and state its cost wherever the fit's certificate goes."
-        )
-    return None
+    raise ModelError(
+        f"{path} says that it was discovered from private records, and its certificate {beside} is missing: a fit "
+        "could not say what both cost together. Put it back beside the schema; or, if it is lost, remove the first "
+        "line of the schema, and state its cost wherever the fit's certificate goes."
+    )
 
 
 def check_fits(discovery: Certificate, schema: Schema) -> None:
@@ -136,13 +125,7 @@ def check_fits(discovery: Certificate, schema: Schema) -> None:
 
 
 def stated(discovery: Certificate, fit: Budget | Certificate, events: tuple[Event, ...]) -> dict[str, Any]:
-    """Returns what the certificate of a fit says of the discovery before it, as a JSON object.
-
-    Args:
-        discovery: The certificate of the schema.
-        fit: The guarantee of the fit.
-        events: What the fit runs.
-    """
+    """Returns what the certificate of a fit, which runs ``events``, says of the discovery before it, as JSON."""
     return {
         "digest": discovery.digest(),
         "epsilon": discovery.epsilon,

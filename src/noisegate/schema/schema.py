@@ -37,6 +37,12 @@ from noisegate.schema.toml import write_toml
 DEFAULT_MISSING_VALUES = ("", "?", "NA", "NaN", "nan", "null")
 """Text that is read as a missing value unless the schema says otherwise."""
 
+DISCOVERED = "Discovered with "
+"""How the first line of a discovered schema begins."""
+
+ENDING = ".certificate.json"
+"""How the file ends, beside a discovered schema, that says what its discovery cost."""
+
 _TOP_KEYS = ("label", "missing_values", "ignore")
 _KEYS = (*_TOP_KEYS, "images", "columns", "constraints")
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
@@ -355,6 +361,15 @@ def read_text(path: str | Path, what: str) -> str:
         raise SchemaError(f"{what} {path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     except OSError as error:
         raise SchemaError(f"{what} {path} cannot be read: {error.strerror}; check the path") from None
+
+
+def was_discovered(path: Path) -> bool:
+    """Return whether a schema file says that it was discovered from private records, or has a certificate beside it."""
+    try:
+        start = path.read_bytes().lstrip(b"# \r\n\t\xef\xbb\xbf")
+    except OSError:  # told by whoever reads the schema
+        start = b""
+    return start.startswith(DISCOVERED.encode()) or path.with_name(f"{path.name}{ENDING}").exists()
 
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:

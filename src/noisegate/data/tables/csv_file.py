@@ -148,9 +148,9 @@ class CsvFile:
 
     def _broken(self, width: int) -> DataError:
         """Look for what Arrow stumbled over, without quoting it."""
-        line = 1
+        following = 1
         try:
-            for line, fields in self._records(strict=True):
+            for line, following, fields in self._records(strict=True):  # noqa: B007 - told below
                 if len(fields) != width:
                     return DataError(
                         f"{self.name}, line {line}: expected {width} fields, as the header has, found "

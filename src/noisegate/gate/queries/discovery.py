@@ -39,7 +39,8 @@ from noisegate.privacy.discovery_plan import RECORD, plan_discovery
 from noisegate.privacy.events import Adjacency, GaussianEvent, ThresholdedGaussianEvent
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Schema
-from noisegate.schema_certificate import DISCOVERED, SCHEMA_HASH, schema_hash
+from noisegate.schema.schema import DISCOVERED
+from noisegate.schema_certificate import SCHEMA_HASH, schema_hash
 
 METHOD = "schema discovery"
 ASSUMED_RECORDS = 1000
