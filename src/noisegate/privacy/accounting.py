@@ -71,12 +71,11 @@ _LOWEST, _HIGHEST = math.log(1e-4), math.log(1e10)  # of α − 1
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-def effective_multiplier(event: GaussianEvent | SampledGaussianEvent | ThresholdedGaussianEvent) -> float:
-    """Returns the noise multiplier of the ideal Gaussian that `event` is charged as.
+_Gaussian = GaussianEvent | SampledGaussianEvent | ThresholdedGaussianEvent
 
-    Raises:
-        CalibrationError: if the noise is too small in grid units for the sampler's proof.
-    """
+
+def effective_multiplier(event: _Gaussian) -> float:
+    """Returns the noise multiplier of the ideal Gaussian that `event` is charged as."""
     if not MINIMUM_STD <= event.noise_std <= MAXIMUM_STD:
         raise CalibrationError(
             f"event {event.name!r}: noise_std={event.noise_std:g} grid units is outside [{MINIMUM_STD:g}, "
@@ -159,44 +158,35 @@ def epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency = Adjace
 
 
 def _ideal_epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency) -> float:
-    sampled = [event for event in events if isinstance(event, SampledGaussianEvent) and event.rate < 1]
-    whole = [event for event in events if isinstance(event, SampledGaussianEvent) and event.rate == 1]
     concentrated = [event for event in events if isinstance(event, ZeroConcentratedEvent)]
-    if concentrated and (sampled or whole):
+    steps = [event for event in events if isinstance(event, SampledGaussianEvent)]
+    if concentrated and steps:
         raise CalibrationError(
-            f"event {concentrated[0].name!r} is stated in zCDP and {(sampled or whole)[0].name!r} is of Poisson "
+            f"event {concentrated[0].name!r} is stated in zCDP and {steps[0].name!r} is of Poisson "
             "samples: no bound is proved for them together. Choose other methods for this data set."
         )
-    gaussians = [event for event in events if isinstance(event, GaussianEvent | ThresholdedGaussianEvent)]
-    mu = _mu([*_sensitivities(gaussians), *_norms(whole, adjacency)])
-    if sampled:
-        return _sampled_epsilon(mu, tuple(sampled), delta, adjacency)
+    others = [event for event in events if isinstance(event, GaussianEvent | ThresholdedGaussianEvent)]
+    mu = total_mu([*others, *(event for event in steps if event.rate == 1)], adjacency)
+    if sampled := tuple(event for event in steps if event.rate < 1):
+        return _sampled_epsilon(mu, sampled, delta, adjacency)
     if not concentrated:
         return gaussian_epsilon(mu, delta)
     rho = math.fsum(event.rho for event in concentrated) + rho_of_gaussian(mu)
     return zcdp_epsilon(rho * (1 + 1e-14), delta)
 
 
-def total_mu(events: Sequence[GaussianEvent | ThresholdedGaussianEvent]) -> float:
-    """Returns the Gaussian-DP parameter of the composition of Gaussian events, √(Σ (Δᵢ/σᵢ)²)."""
-    return _mu(_sensitivities(events))
+def total_mu(events: Sequence[_Gaussian], adjacency: Adjacency = Adjacency.ADD_REMOVE) -> float:
+    """Returns the Gaussian-DP parameter √(Σ (Δᵢ/σᵢ)²) of the composition of events on all records."""
+    return math.sqrt(math.fsum(_square_of_mu(event, adjacency) for event in events)) * (1 + 1e-14)
 
 
-def _mu(squares: Sequence[float]) -> float:
-    return math.sqrt(math.fsum(squares)) * (1 + 1e-14)
-
-
-def _sensitivities(events: Sequence[GaussianEvent | ThresholdedGaussianEvent]) -> list[float]:
-    """Returns μ² of each Gaussian event."""
-    return [effective_multiplier(event) ** -2 for event in events]
-
-
-def _norms(events: Sequence[SampledGaussianEvent], adjacency: Adjacency) -> list[float]:
-    """Returns μ² of each event whose samples hold every record: a replaced record moves a sum by twice its norm."""
-    moved = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-    # The vector of a whole sample moves by its diameter at most, whatever becomes of a record (G-24).
-    moves = [1 if isinstance(event, BatchGaussianEvent) else moved for event in events]
-    return [event.uses * (move / effective_multiplier(event)) ** 2 for event, move in zip(events, moves, strict=True)]
+def _square_of_mu(event: _Gaussian, adjacency: Adjacency) -> float:
+    if not isinstance(event, SampledGaussianEvent):
+        return effective_multiplier(event) ** -2
+    # A replaced record moves a sum by twice its norm. The vector of a whole sample moves by its diameter at most,
+    # whatever becomes of a record (G-24).
+    twice = adjacency is Adjacency.REPLACE_ONE and not isinstance(event, BatchGaussianEvent)
+    return event.uses * ((2 if twice else 1) / effective_multiplier(event)) ** 2
 
 
 @lru_cache(maxsize=4)
@@ -262,12 +252,7 @@ def _crossing(below: Callable[[float], bool]) -> tuple[float, float]:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Returns an upper bound on the smallest ε ≥ 0 for which the μ-GDP mechanism is (ε, δ)-DP.
-
-    Args:
-        mu: The Gaussian-DP parameter, at least 0.
-        delta: In (0, 1).
-    """
+    """Returns an upper bound on the smallest ε ≥ 0 for which the μ-GDP mechanism is (ε, δ)-DP."""
     # Below 1e-5 the two terms of the curve cancel to rounding error; the curve grows with μ, so this is the safe side.
     mu = max(mu, _SMALLEST_MU)
     target = math.log(delta)
@@ -300,12 +285,7 @@ def rho_of_gaussian(mu: float) -> float:
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Returns an ε ≥ 0 for which every ρ-zCDP mechanism is (ε, δ)-DP.
-
-    Args:
-        rho: At least 0.
-        delta: In (0, 1).
-    """
+    """Returns an ε ≥ 0 for which every ρ-zCDP mechanism is (ε, δ)-DP."""
     low, high = _LOWEST, _HIGHEST
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = _epsilon_at(left, rho, delta), _epsilon_at(right, rho, delta)
@@ -322,12 +302,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def rho_for(epsilon: float, delta: float) -> float:
-    """Returns a lower bound on the largest ρ for which `zcdp_epsilon(ρ, delta)` is at most `epsilon`.
-
-    Args:
-        epsilon: Positive.
-        delta: In (0, 1).
-    """
+    """Returns a lower bound on the largest ρ for which `zcdp_epsilon(ρ, delta)` is at most `epsilon`."""
     # Twice the safety of `zcdp_epsilon`, so that an event calibrated here is found to cost no more than was asked.
     return _crossing(lambda rho: zcdp_epsilon(rho, delta) <= epsilon)[0] * (1 - 4 * _SAFETY)
 

@@ -54,68 +54,49 @@ Floats = npt.NDArray[np.float64]
 UNIT = 2.0**-53
 """Largest relative error of one rounding in float64."""
 
-_MOST_POINTS = 2**18
+LEAST_DELTA = 1e-200
+"""Below, normal tails come near the smallest numbers of float64."""
+
+_MOST_POINTS, _MOST_LOSSES, _MOST_EPSILON = 2**18, 2**22, 1e12
 _FAR = 30.0
+# SciPy's ndtr is the complementary error function of Cephes, whose relative error is at most 5.7e-14 down to 1e-308 and
+# a few roundings near 0: both are far below (64 + 8z²) roundings. That also holds rounding z − c, and differences.
+_ERROR, _ERROR_FAR, _UNDERFLOW = 64 * UNIT, 8 * UNIT, 1e-300
+# Parts of δ, and of Chernoff's bound, that are given away to tails.
+_CUT, _OUTSIDE = 1e-7, 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """`count` sums over Poisson samples.
+    """`count` sums over Poisson samples."""
 
-    Attributes:
-        rate: Sampling probability q, in (0, 1].
-        shift: Norm of a record over the standard deviation of the noise; with q = 1, the Gaussian-DP μ.
-        count: How many.
-    """
-
-    rate: float
-    shift: float
+    rate: float  # sampling probability q, in (0, 1]
+    shift: float  # norm of a record over the standard deviation of the noise; with q = 1, the Gaussian-DP μ
     count: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Which of the two outputs is a mixture because the record may be in the sample.
+    """Which of the two outputs is a mixture because the record may be in the sample."""
 
-    Attributes:
-        upper: The one that the loss is drawn from, P.
-        lower: The other, Q.
-    """
-
-    upper: bool
-    lower: bool
+    upper: bool  # P, which the loss is drawn from
+    lower: bool  # Q
 
 
 @dataclass(frozen=True, kw_only=True)
 class LatticeLosses:
-    """Finitely many losses that dominate those of a step, once each is raised by `widened`.
+    """Finitely many losses that dominate those of a step, once each is raised by `widened`."""
 
-    Attributes:
-        first: The lowest is first · interval.
-        interval: The distance between neighbours.
-        masses: Their probabilities, rounded up.
-        infinite: Probability that everything is lost, rounded up.
-        widened: What each loss is to be raised by.
-        count: How many such steps are composed.
-    """
-
-    first: int
+    first: int  # the lowest loss is first · interval
     interval: float
-    masses: Floats
-    infinite: float
+    masses: Floats  # rounded up
+    infinite: float  # probability that everything is lost, rounded up
     widened: float
-    count: int
+    count: int  # of such steps
 
 
 def lattice_losses(steps: Steps, pair: Pair, interval: float, reach: float) -> LatticeLosses | None:
-    """Returns the losses of one step, or None if the interval is so small that there are too many.
-
-    Args:
-        steps: Rate and shift.
-        pair: Which of the outputs are mixtures.
-        interval: Distance between points of the lattice.
-        reach: How many standard deviations around each mean are looked at.
-    """
+    """Returns the losses of one step, or None if the interval is so small that there are too many."""
     lowest = (steps.shift if steps.rate == 1 and pair.upper else 0.0) - reach
     highest = (steps.shift if pair.upper else 0.0) + reach
     ends = _loss(np.array([lowest, highest]), steps, pair) / interval
@@ -137,13 +118,10 @@ def lattice_losses(steps: Steps, pair: Pair, interval: float, reach: float) -> L
     masses[:-1] += inner - moved
     masses[1:] += moved
     masses[0] += total[0]
+    masses *= 1 + 8 * UNIT
+    lost = float(total[-1])
     return LatticeLosses(
-        first=first,
-        interval=interval,
-        masses=masses * (1 + 8 * UNIT),
-        infinite=float(total[-1]),
-        widened=widened,
-        count=steps.count,
+        first=first, interval=interval, masses=masses, infinite=lost, widened=widened, count=steps.count
     )
 
 
@@ -233,27 +211,10 @@ def _normal_masses(places: Floats) -> tuple[Floats, Floats]:
     return masses, smaller + _UNDERFLOW
 
 
-# SciPy's ndtr is the complementary error function of Cephes, whose relative error is at most 5.7e-14 down to 1e-308 and
-# a few roundings near 0: both are far below (64 + 8z²) roundings. That also holds rounding z − c, and differences.
-_ERROR, _ERROR_FAR, _UNDERFLOW = 64 * UNIT, 8 * UNIT, 1e-300
-
-
-LEAST_DELTA = 1e-200
-"""Below, normal tails come near the smallest numbers of float64."""
-
-_MOST_LOSSES = 2**22
-# Parts of δ, and of Chernoff's bound, that are given away to tails.
-_CUT, _OUTSIDE = 1e-7, 1e-12
-_MOST_EPSILON = 1e12
-
-
 def composed_epsilon(steps: Sequence[Steps], pairs: Sequence[Pair], delta: float) -> float:
     """Returns an upper bound on the ε ≥ 0 for which the composition of all `steps` is (ε, δ)-DP.
 
-    Args:
-        steps: What is composed.
-        pairs: The dominating pairs; all steps go the same way, so the dearest one counts.
-        delta: From `LEAST_DELTA`, below 1.
+    δ is at least `LEAST_DELTA`; all steps go the same way, so the dearest of the dominating pairs counts.
     """
     return max(_epsilon(steps, pair, delta) for pair in pairs)
 
@@ -261,8 +222,7 @@ def composed_epsilon(steps: Sequence[Steps], pairs: Sequence[Pair], delta: float
 def _epsilon(steps: Sequence[Steps], pair: Pair, delta: float) -> float:
     interval = _interval(steps)
     for _ in range(200):
-        composed = _composed(steps, pair, interval, delta)
-        if composed is not None:
+        if (composed := _composed(steps, pair, interval, delta)) is not None:
             return composed.epsilon(delta)
         interval *= 2
     return math.inf
@@ -285,25 +245,15 @@ def _interval(steps: Sequence[Steps]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class _Composed:
-    """The losses of all steps together, tilted, in a window.
+    """The losses of all steps together, tilted, in a window."""
 
-    Attributes:
-        losses: The lattice in the window.
-        tilted: Their probabilities under the tilt, rounded up.
-        theta: The tilt.
-        log_factor: ln M^K and what its rounding may add.
-        outside: Tilted probability outside of the window, rounded up.
-        infinite: Probability that everything is lost, rounded up.
-        raised: What the losses are to be raised by.
-    """
-
-    losses: Floats
-    tilted: Floats
+    losses: Floats  # the lattice in the window
+    tilted: Floats  # their probabilities under the tilt, rounded up
     theta: float
-    log_factor: float
-    outside: float
-    infinite: float
-    raised: float
+    log_factor: float  # ln M^K and what its rounding may add
+    outside: float  # tilted probability outside of the window, rounded up
+    infinite: float  # probability that everything is lost, rounded up
+    raised: float  # what the losses are to be raised by
 
     def log_delta(self, epsilon: float) -> float:
         """Returns the logarithm of an upper bound on δ at `epsilon` + `raised`."""
@@ -342,22 +292,19 @@ def _composed(steps: Sequence[Steps], pair: Pair, interval: float, delta: float)
 
     count = sum(step.count for step in steps)
     reach = -float(ndtri(delta * _CUT / count))
-    parts = [
-        lattice_losses(step, Pair(upper=True, lower=False) if step.rate == 1 else pair, interval, reach)
-        for step in steps
-    ]
+    whole = Pair(upper=True, lower=False)
+    parts = (lattice_losses(step, whole if step.rate == 1 else pair, interval, reach) for step in steps)
     lattices = [part for part in parts if part is not None]
-    if len(lattices) < len(parts):
+    if len(lattices) < len(steps):
         return None
     theta = _best_tilt(lattices, delta)
     window = _window(lattices, theta)
     if window is None:
         return None
     first, size = window
-    tilted = [_tilted(lattice, theta) for lattice in lattices]
     largest = [abs(theta) * interval * max(abs(part.first), abs(part.first + len(part.masses))) for part in lattices]
     off = math.fsum(part.count * (8 * most + 128) * UNIT for part, most in zip(lattices, largest, strict=True))
-    found, error = _convolved(tilted, [part.count for part in lattices], size)
+    found, error = _convolved([_tilt(part, theta)[1] for part in lattices], [part.count for part in lattices], size)
     lowest = sum(part.count * part.first for part in lattices)
     found = np.roll(found, -((first - lowest) % size))
     return _Composed(
@@ -373,19 +320,16 @@ def _composed(steps: Sequence[Steps], pair: Pair, interval: float, delta: float)
 
 def _log_moment(lattices: Sequence[LatticeLosses], theta: float) -> float:
     """Returns ln E[e^{θ·loss}] of all steps together."""
-    return math.fsum(part.count * _log_moment_of_one(part, theta) for part in lattices)
+    return math.fsum(part.count * _tilt(part, theta)[0] for part in lattices)
 
 
-def _log_moment_of_one(part: LatticeLosses, theta: float) -> float:
+def _tilt(part: LatticeLosses, theta: float) -> tuple[float, Floats]:
+    """Returns ln M = ln Σ p·e^{θ·loss} of one step, and x = p·e^{θ·loss}/M."""
     exponents = (theta * part.interval) * np.arange(part.first, part.first + len(part.masses))
     most = float(np.max(exponents))
-    return most + math.log(float(np.sum(part.masses * np.exp(exponents - most))))
-
-
-def _tilted(part: LatticeLosses, theta: float) -> Floats:
-    exponents = (theta * part.interval) * np.arange(part.first, part.first + len(part.masses))
-    weights: Floats = part.masses * np.exp(exponents - np.max(exponents))
-    return weights / np.sum(weights)
+    weights = part.masses * np.exp(exponents - most)
+    total = float(np.sum(weights))
+    return most + math.log(total), weights / total
 
 
 def _best_tilt(lattices: Sequence[LatticeLosses], delta: float) -> float:
@@ -424,7 +368,7 @@ def _variance(lattices: Sequence[LatticeLosses], theta: float) -> float:
     """Returns the variance of the tilted losses of all steps together, in squared intervals."""
     total = 0.0
     for part in lattices:
-        tilted, places = _tilted(part, theta), np.arange(len(part.masses))
+        tilted, places = _tilt(part, theta)[1], np.arange(len(part.masses))
         mean = float(np.dot(tilted, places))
         total += part.count * float(np.dot(tilted, (places - mean) ** 2))
     return total

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from dataclasses import fields as dataclass_fields
+from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from typing import Any
 
@@ -21,7 +20,6 @@ from noisegate.errors import OptionError, UserError
 
 RECORD = "record"
 _SEVERAL = "all records of one"
-MOST_CONTRIBUTIONS = 1000
 
 
 class Adjacency(Enum):
@@ -47,11 +45,7 @@ class Adjacency(Enum):
 
     @classmethod
     def parse(cls, value: Adjacency | str) -> Adjacency:
-        """Returns the relation named by `value`.
-
-        Raises:
-            OptionError: if there is no such relation.
-        """
+        """Returns the relation named by `value`."""
         try:
             return cls(value)
         except ValueError:
@@ -59,11 +53,7 @@ class Adjacency(Enum):
             raise OptionError(f"adjacency={value!r} is not known; choose one of {names}.") from None
 
     def sentence(self, more: str = "exactly one record") -> str:
-        """Returns the relation in plain words, for certificates and reports.
-
-        Args:
-            more: What one of two neighbours has more; only for add-remove.
-        """
+        """Returns the relation in plain words; under add-remove, one of two neighbours has `more`."""
         if self is Adjacency.ADD_REMOVE:
             return f"two data sets are neighbours when one of them has {more} more; the number of records is private"
         return "two data sets are neighbours when they have the same public number of records and differ in one of them"
@@ -73,14 +63,6 @@ def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
     """Returns the privacy unit in the words of plan, ledger and certificate.
 
     It does not name `contributions`: what neighbours are, and so which costs may be added up, does not depend on it.
-
-    Args:
-        unit: What one record stands for.
-        column: The unit column, or None when every record is a unit.
-        contributions: How many records of a unit are used at most, or None.
-
-    Raises:
-        OptionError: if only one of column and contributions is given, or one of them is unusable.
     """
     if column is None and contributions is None:
         return unit
@@ -103,10 +85,6 @@ def check_unit(unit: str, contributions: int | None) -> None:
     """Checks the words for a privacy unit: a run that bounds no unit's records must not claim to protect them all.
 
     A ledger tells costs of units from costs of records by these words only.
-
-    Raises:
-        OptionError: if the words are those of a unit column, but no limit on its records is given; or are no line of
-            text.
     """
     if not isinstance(unit, str) or not unit.strip() or not unit.isprintable():
         raise OptionError(f"unit={unit!r} must say in one line what one record stands for, such as 'patient'.")
@@ -121,22 +99,6 @@ def check_unit(unit: str, contributions: int | None) -> None:
 def several(unit: str) -> bool:
     """Returns whether the words for a privacy unit say that several records belong together."""
     return " ".join(unit.split()).casefold().startswith(_SEVERAL)
-
-
-def check_contributions(contributions: int | None) -> None:
-    """Checks a limit on the records of a unit; None is none.
-
-    Raises:
-        OptionError: if it is no whole number from 1 to 1000.
-    """
-    if contributions is None:
-        return
-    whole = isinstance(contributions, int) and not isinstance(contributions, bool)
-    if not whole or not 1 <= contributions <= MOST_CONTRIBUTIONS:
-        raise OptionError(
-            f"contributions={contributions!r} must be a whole number from 1 to {MOST_CONTRIBUTIONS}; noise grows in "
-            "proportion to it, so choose what most units have."
-        )
 
 
 def used(unit: str, contributions: int | None) -> str:
@@ -163,7 +125,36 @@ class EventError(UserError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianEvent:
+class _NamedEvent:
+    name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise EventError(f"event name={self.name!r} is no text.")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "int" and not isinstance(value, int):
+                raise EventError(f"event {self.name!r}: {field.name}={value!r} is not a whole number.")
+            if field.type not in ("int", "float"):
+                continue
+            if isinstance(value, int) and value.bit_length() > 1000:
+                raise EventError(f"event {self.name!r}: {field.name} is too large to mean anything.")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise EventError(f"event {self.name!r}: {field.name}={value!r} is not a positive finite number.")
+
+
+class _NoisySum:
+    noise_std: float
+    sensitivity: float
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Noise standard deviation over sensitivity."""
+        return self.noise_std / self.sensitivity
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianEvent(_NoisySum, _NamedEvent):
     """One sum over all records, with Gaussian noise added once to each coordinate.
 
     Attributes:
@@ -182,23 +173,14 @@ class GaussianEvent:
         (20.0, 0.1609)
     """
 
-    name: str
     sensitivity: float
     noise_std: float
     coordinates: int
     sampler: Sampler
 
-    def __post_init__(self) -> None:
-        _positive(self.name, sensitivity=self.sensitivity, noise_std=self.noise_std, coordinates=self.coordinates)
-
-    @property
-    def noise_multiplier(self) -> float:
-        """Noise standard deviation over sensitivity."""
-        return self.noise_std / self.sensitivity
-
 
 @dataclass(frozen=True, kw_only=True)
-class SampledGaussianEvent:
+class SampledGaussianEvent(_NoisySum, _NamedEvent):
     """`steps` sums over independent Poisson samples of the records, each with Gaussian noise.
 
     Attributes:
@@ -220,7 +202,6 @@ class SampledGaussianEvent:
         0.489
     """
 
-    name: str
     rate: float
     steps: int
     sensitivity: float
@@ -229,21 +210,9 @@ class SampledGaussianEvent:
     sampler: Sampler
 
     def __post_init__(self) -> None:
-        _positive(
-            self.name,
-            rate=self.rate,
-            steps=self.steps,
-            sensitivity=self.sensitivity,
-            noise_std=self.noise_std,
-            coordinates=self.coordinates,
-        )
+        super().__post_init__()
         if self.rate > 1:
             raise EventError(f"event {self.name!r}: rate={self.rate} is above 1.")
-
-    @property
-    def noise_multiplier(self) -> float:
-        """Noise standard deviation over sensitivity."""
-        return self.noise_std / self.sensitivity
 
     @property
     def uses(self) -> int:
@@ -271,7 +240,6 @@ class BatchGaussianEvent(SampledGaussianEvent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _positive(self.name, shards=self.shards)
         if self.shards > 1 and self.rate != 1:
             raise EventError(f"event {self.name!r}: rate={self.rate} with {self.shards} shards; nothing is proved.")
 
@@ -282,7 +250,7 @@ class BatchGaussianEvent(SampledGaussianEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZeroConcentratedEvent:
+class ZeroConcentratedEvent(_NamedEvent):
     """An adaptive mechanism that as a whole is ρ-zCDP under the adjacency of the run.
 
     Attributes:
@@ -298,18 +266,17 @@ class ZeroConcentratedEvent:
         0.546
     """
 
-    name: str
     rho: float
     mechanism: str
 
     def __post_init__(self) -> None:
-        _positive(self.name, rho=self.rho)
+        super().__post_init__()
         if not isinstance(self.mechanism, str) or not self.mechanism:
             raise EventError(f"event {self.name!r}: mechanism={self.mechanism!r} must name a mechanism.")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThresholdedGaussianEvent:
+class ThresholdedGaussianEvent(_NoisySum, _NamedEvent):
     """Noisy counts of keys that nobody listed beforehand: of those that occur, the ones that reach a threshold.
 
     Attributes:
@@ -331,7 +298,6 @@ class ThresholdedGaussianEvent:
         (True, 0.16)
     """
 
-    name: str
     sensitivity: float
     noise_std: float
     threshold: int
@@ -341,8 +307,7 @@ class ThresholdedGaussianEvent:
     sampler: Sampler
 
     def __post_init__(self) -> None:
-        whole = {"threshold": self.threshold, "weight": self.weight, "keys": self.keys, "coordinates": self.coordinates}
-        _positive(self.name, sensitivity=self.sensitivity, noise_std=self.noise_std, **whole)
+        super().__post_init__()
         if self.sampler is not Sampler.DISCRETE_GAUSSIAN:
             raise EventError(f"event {self.name!r}: a threshold is proved for the discrete Gaussian only.")
         if self.sensitivity**2 < self.keys * self.weight**2 * (1 - 1e-12):
@@ -350,11 +315,6 @@ class ThresholdedGaussianEvent:
                 f"event {self.name!r}: sensitivity={self.sensitivity:g} is below that of {self.keys} keys of "
                 f"weight {self.weight}."
             )
-
-    @property
-    def noise_multiplier(self) -> float:
-        """Noise standard deviation over sensitivity."""
-        return self.noise_std / self.sensitivity
 
 
 Event = GaussianEvent | SampledGaussianEvent | ZeroConcentratedEvent | ThresholdedGaussianEvent
@@ -367,26 +327,10 @@ _KINDS: dict[str, type[Event]] = {
 }
 
 
-_WHOLE = ("coordinates", "steps", "shards", "threshold", "weight", "keys")
-
-
-def _positive(name: str, **values: float) -> None:
-    if not isinstance(name, str):
-        raise EventError(f"event name={name!r} is no text.")
-    for field, value in values.items():
-        if field in _WHOLE and not isinstance(value, int):
-            raise EventError(f"event {name!r}: {field}={value!r} is not a whole number.")
-        if isinstance(value, int) and value.bit_length() > 1000:
-            raise EventError(f"event {name!r}: {field} is too large to mean anything.")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-            raise EventError(f"event {name!r}: {field}={value!r} is not a positive finite number.")
-
-
 def event_to_json(event: Event) -> dict[str, Any]:
     """Returns the event as a JSON object; floats survive exactly."""
     kind = next(kind for kind, cls in _KINDS.items() if type(event) is cls)
-    fields = {name: value.value if isinstance(value, Enum) else value for name, value in asdict(event).items()}
-    return {"kind": kind, **fields}
+    return {"kind": kind} | {name: getattr(value, "value", value) for name, value in asdict(event).items()}
 
 
 def event_from_json(data: Mapping[str, Any]) -> Event:
@@ -395,14 +339,14 @@ def event_from_json(data: Mapping[str, Any]) -> Event:
     Raises:
         EventError: if the kind, a field or a value is not known. Unknown events are never skipped.
     """
-    fields = dict(data)
-    kind = fields.pop("kind", None)
+    values = dict(data)
+    kind = values.pop("kind", None)
     if kind not in _KINDS:
         raise EventError(f"event kind {kind!r} is not known to this version of noisegate; use a newer one.")
     try:
-        if "sampler" in {field.name for field in dataclass_fields(_KINDS[kind])}:
-            fields["sampler"] = Sampler(fields.get("sampler"))
-        return _KINDS[kind](**fields)
+        if kind != "zero-concentrated":
+            values["sampler"] = Sampler(values.get("sampler"))
+        return _KINDS[kind](**values)
     except (TypeError, ValueError) as error:
         raise EventError(f"event {data.get('name')!r} of kind {kind!r} has unusable fields: {error}") from None
 

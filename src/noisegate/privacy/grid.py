@@ -151,14 +151,7 @@ class Grid:
         return UNITS * _HEADROOM / self.norm
 
     def quantise(self, vectors: FloatRows) -> npt.NDArray[np.int32]:
-        """Returns the rows of `vectors` clipped and rounded toward zero to the grid; see the module's guarantee.
-
-        Args:
-            vectors: (rows, dim), float32 or float64. Not changed.
-
-        Raises:
-            OptionError: if they are of another type: the tests of the norm are proved for these two.
-        """
+        """Returns the rows of `vectors` clipped and rounded toward zero to the grid; see the module's guarantee."""
         if vectors.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise OptionError(f"vectors of type {vectors.dtype} cannot be summed; a feature map returns float32.")
         if self.centre is not None:

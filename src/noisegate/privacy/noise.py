@@ -59,27 +59,20 @@ _BITS, _WORD = 384, 64
 _LEADING, _COMPARED = 18, 2
 # Beyond 20 standard deviations the discrete Gaussian has a mass below 2⁻²⁸⁶.
 _REACH = 20 * WIDTH
+# Above this many coordinates the exact sampler takes more than ten seconds.
+EXACT_COORDINATES = 1_000_000
+_CHUNK = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianTable:
-    """The distribution function of the discrete Gaussian of parameter `WIDTH`.
+    """The distribution function of the discrete Gaussian of parameter `WIDTH`."""
 
-    Attributes:
-        boundaries: The distribution function at −reach, …, reach − 1, times 2³⁸⁴, rounded down.
-        words: The same times 2⁶⁴, rounded down.
-    """
-
-    boundaries: list[int]
-    words: Words
+    boundaries: list[int]  # at −reach, …, reach − 1, times 2³⁸⁴, rounded down
+    words: Words  # the same times 2⁶⁴, rounded down
 
     def numbers(self, words: Words, more: Callable[[], int]) -> npt.NDArray[np.int64]:
-        """Returns the integers that uniform random words stand for.
-
-        Args:
-            words: Uniform 64-bit words, (n,).
-            more: Returns 320 further uniform bits.
-        """
+        """Returns the integers that uniform random words, (n,), stand for; `more` returns 320 further uniform bits."""
         places = self._places(words)
         for tie in np.flatnonzero(self.words.take(places, mode="clip") == words):
             places[tie] = bisect_right(self.boundaries, (int(words[tie]) << (_BITS - _WORD)) | more())
@@ -117,20 +110,14 @@ def gaussian_table() -> GaussianTable:
     for _ in range(_REACH):
         weights.append(weights[-1] * ratio >> _BITS)
         ratio = ratio * fall >> _BITS
-    total, done, boundaries = weights[0] + 2 * sum(weights[1:]), 0, []
-    for k in range(-_REACH, _REACH):
-        done += weights[abs(k)]
-        boundaries.append((done << _BITS) // total)
+    total = weights[0] + 2 * sum(weights[1:])
+    boundaries = [(done << _BITS) // total for done in accumulate(weights[abs(k)] for k in range(-_REACH, _REACH))]
     words = np.array([boundary >> (_BITS - _WORD) for boundary in boundaries], dtype=np.uint64)
     return GaussianTable(boundaries=boundaries, words=words)
 
 
 def multipliers(std: float) -> tuple[int, ...]:
-    """Returns 1, c₁, c₂, … for a standard deviation of at least `std` grid units.
-
-    Raises:
-        CalibrationError: if that is below `NARROWEST`.
-    """
+    """Returns 1, c₁, c₂, … for a standard deviation of at least `std` grid units."""
     if std < NARROWEST:
         raise CalibrationError(f"noise_std={std:g} grid units cannot be convolved: below {NARROWEST}.")
     found, square = [1], WIDTH**2
@@ -158,11 +145,6 @@ def _exp_of_minus(numerator: int, denominator: int) -> int:
     return total >> guard
 
 
-# Above this many coordinates the exact sampler takes more than ten seconds.
-EXACT_COORDINATES = 1_000_000
-_CHUNK = 65_536
-
-
 def choose_samplers(coordinates: Sequence[int], *, epsilon: float, delta: float) -> tuple[Sampler, ...]:
     """Returns the sampler of each question of a plan: a public rule, recorded in the certificate.
 
@@ -170,11 +152,6 @@ def choose_samplers(coordinates: Sequence[int], *, epsilon: float, delta: float)
     Gaussian when its distance from the ideal costs at most a tenth of δ for all of them together, which grows with e^ε:
     about a million coordinates at ε = 1 and δ = 1e-5, and none to speak of at ε = 10. Else the convolved one; above
     ε = 100 still the exact one, which takes longer.
-
-    Args:
-        coordinates: How many numbers each question releases.
-        epsilon: Of the whole plan.
-        delta: Of the whole plan.
     """
     order = sorted(range(len(coordinates)), key=coordinates.__getitem__)
     together = accumulate(coordinates[place] for place in order)
@@ -192,16 +169,7 @@ def _fast_sampler(coordinates: int, *, epsilon: float, delta: float) -> Sampler:
 
 
 def add_noise(sums: npt.NDArray[np.int64], *, noise_std: float, sampler: Sampler) -> npt.NDArray[np.int64]:
-    """Returns `sums` plus independent Gaussian noise on every coordinate, in grid units.
-
-    Args:
-        sums: Exact sums, |value| < 2⁶².
-        noise_std: Standard deviation in grid units, from 16 to 2⁵⁰.
-        sampler: How to draw.
-
-    Raises:
-        CalibrationError: if `noise_std` is out of range.
-    """
+    """Returns `sums`, |value| < 2⁶², plus independent Gaussian noise on every coordinate, all in grid units."""
     _check_std(noise_std)
     if sampler is Sampler.DISCRETE_GAUSSIAN:
         return sums + _discrete_gaussian(sums.size, noise_std).reshape(sums.shape)
@@ -213,21 +181,10 @@ def add_noise(sums: npt.NDArray[np.int64], *, noise_std: float, sampler: Sampler
 def noisy_counts_above(
     counts: npt.NDArray[np.int64], *, noise_std: float, threshold: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Returns which counts reach `threshold` with discrete Gaussian noise, and these noisy counts.
+    """Returns which counts, (keys,), reach `threshold` with discrete Gaussian noise, ascending, and these noisy counts.
 
-    Partition selection by OpenDP, for the counts of keys that occur, whose number is private: Rogers (2023),
-    https://arxiv.org/abs/2309.09170.
-
-    Args:
-        counts: Exact counts in grid units, (keys,), |value| < 2⁶².
-        noise_std: Standard deviation in grid units, from 16 to 2⁵⁰.
-        threshold: Smallest noisy count that is released, in grid units.
-
-    Returns:
-        Positions in `counts`, ascending, and the noisy counts there.
-
-    Raises:
-        CalibrationError: if `noise_std` is out of range.
+    All in grid units. Partition selection by OpenDP, for the counts of keys that occur, whose number is private: Rogers
+    (2023), https://arxiv.org/abs/2309.09170.
     """
     _check_std(noise_std)
     domains, metrics, measurements = _opendp()

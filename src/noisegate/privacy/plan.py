@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting
-from noisegate.privacy.events import RECORD, Adjacency, Event, GaussianEvent, Sampler, check_contributions, check_unit
+from noisegate.privacy.events import RECORD, Adjacency, Event, GaussianEvent, Sampler, check_unit
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.noise import choose_samplers, reached
 
@@ -57,7 +57,11 @@ class Budget:
                 raise OptionError(f"{name}={value!r} must be a number from {low:g} to {high:g}{_hint(name, value)}.")
             # A certificate is hashed as JSON, where 1 is not 1.0, and read back it has floats.
             object.__setattr__(self, name, float(value))
-        check_contributions(self.contributions)
+        if self.contributions is not None and not (type(self.contributions) is int and 1 <= self.contributions <= 1000):
+            raise OptionError(
+                f"contributions={self.contributions!r} must be a whole number from 1 to 1000; noise grows in "
+                "proportion to it, so choose what most units have."
+            )
         check_unit(self.unit, self.contributions)
         if self.contributions is not None and self.adjacency is Adjacency.REPLACE_ONE:
             raise OptionError(
