@@ -52,7 +52,7 @@ def _seconds(name: str, rounds: int) -> dict[str, float]:
     loss = module_loss(module, lambda run, x, codes: torch.nn.functional.cross_entropy(run(x[None]), codes[:1]))
     parameters = {name: value.detach() for name, value in module.named_parameters()}
     shapes = {name: tuple(value.shape) for name, value in parameters.items()}
-    plan = GradientPlan(name="g", steps=1, rate=1.0, norm=NORM, parameters=shapes)
+    plan = GradientPlan(name="g", steps=1, sampling_probability=1.0, clip_norm=NORM, parameters=shapes)
     images, labels = (part[:BLOCK] for part in records())
     source = gradient_source(loss, plan, BLOCK)
     took: dict[str, list[float]] = {way: [] for way in WAYS}

@@ -68,7 +68,9 @@ def _ours(model: str) -> Step:
         parameters = {name: value.detach() for name, value in module.named_parameters()}
         shapes, factored = {name: tuple(value.shape) for name, value in parameters.items()}, False
         loss = module_loss(module, lambda run, image, code: nn.functional.cross_entropy(run(image[None]), code[:1]))
-    plan = GradientPlan(name="g", steps=STEPS, rate=RATE, norm=NORM, parameters=shapes, factored=factored)
+    plan = GradientPlan(
+        name="g", steps=STEPS, sampling_probability=RATE, clip_norm=NORM, parameters=shapes, factored=factored
+    )
     session = gate.gradients(plan.calibrate(gate.budget), loss, method="speed", public={}).__enter__()
 
     def step() -> None:

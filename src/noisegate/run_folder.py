@@ -33,7 +33,7 @@ from noisegate.methods.registry import make_for, method_named
 from noisegate.models.folder import check_new
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
-from noisegate.privacy.plan import MethodPlan
+from noisegate.privacy.plan import PricedPlan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.schema import was_discovered
@@ -62,7 +62,7 @@ class Observer:
         kept = f"out={str(folder.out)!r}, resume=True" if folder.out is not None else f"resume={str(folder.path)!r}"
         return f"noisegate.fit({'' if data is None else 'data, '}{kept})"
 
-    def planned(self, run: Run, gate: Gate, plan: MethodPlan, data: Any) -> None:
+    def planned(self, run: Run, gate: Gate, plan: PricedPlan, data: Any) -> None:
         """Called before anything is spent."""
 
     def working(self, title: str, total: int | None) -> AbstractContextManager[Callable[[int, str], None]]:

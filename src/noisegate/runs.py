@@ -19,7 +19,7 @@ from noisegate.methods.method import Method
 from noisegate.methods.registry import method_of
 from noisegate.privacy import accounting
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
-from noisegate.privacy.plan import MethodPlan
+from noisegate.privacy.plan import PricedPlan
 from noisegate.privacy.release import Release
 from noisegate.run_folder import CHECKPOINT_FILE, Observer, Run, RunFolder
 from noisegate.training.checkpoint import Checkpoint
@@ -151,7 +151,7 @@ class _Work:
     observer: Observer
     may_stop: Callable[[], None]
 
-    def release(self, run: Run, data: Any, *, show_values: bool, resumed: bool) -> tuple[Release, MethodPlan]:
+    def release(self, run: Run, data: Any, *, show_values: bool, resumed: bool) -> tuple[Release, PricedPlan]:
         """Reads the records; returns the release, which is on disk by then, and its plan."""
 
         def count(done: int) -> None:
@@ -206,7 +206,7 @@ class _Work:
                 self.observer.kept(error, kept, self.observer.call(folder, data))
             raise
 
-    def model(self, method: Method, release: Release, plan: MethodPlan | None = None) -> Model:
+    def model(self, method: Method, release: Release, plan: PricedPlan | None = None) -> Model:
         """Fits and saves; whatever stops it, the budget is not lost."""
         folder, step = self.folder, 0
         try:

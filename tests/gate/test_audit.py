@@ -44,7 +44,9 @@ def run():
     coins = np.random.default_rng().uniform(size=CANARIES) < 0.5
     data = pd.DataFrame({"which": np.where(coins, np.arange(CANARIES), CANARIES)})
     gate = Gate(data, schema=SCHEMA, epsilon=EPSILON, delta=DELTA)
-    plan = GradientPlan(name="g", steps=STEPS, rate=1 / BATCHES, norm=1.0, parameters={"w": (CANARIES,)})
+    plan = GradientPlan(
+        name="g", steps=STEPS, sampling_probability=1 / BATCHES, clip_norm=1.0, parameters={"w": (CANARIES,)}
+    )
     calibrated = plan.calibrate(gate.budget)
     with gate.gradients(calibrated, loss, method="audit", public={}, physical_batch=32) as session:
         sums = np.array([session.step({"w": torch.zeros(CANARIES)})["w"].numpy() for _ in range(STEPS)])

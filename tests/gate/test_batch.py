@@ -34,7 +34,9 @@ def opened(vector=mean, data=None, *, epsilon=2.0, adjacency="add-remove", journ
     data = frame() if data is None else data
     exact = len(data) if adjacency == "replace-one" else None
     gate = Gate(data, schema=SCHEMA, epsilon=epsilon, adjacency=adjacency, records=exact, **book)
-    plan = BatchPlan(**{"name": "b", "steps": 4, "rate": 0.5, "norm": 1.0, "parameters": {"g": (2,)}, **plan})
+    plan = BatchPlan(
+        **{"name": "b", "steps": 4, "sampling_probability": 0.5, "clip_norm": 1.0, "parameters": {"g": (2,)}, **plan}
+    )
     return gate.batch(plan.calibrate(gate.budget), vector, method="test", public={}, journal=journal)
 
 
@@ -63,7 +65,7 @@ def test_a_step_is_the_clipped_vector_and_noise_of_the_planned_size(monkeypatch)
     monkeypatch.setattr(batches, "poisson_sample", lambda records, rate: np.arange(30, records))
     clipped = frame()[["a", "b"]].to_numpy()[30:].mean(axis=0)
     clipped *= min(1, 0.4 / np.linalg.norm(clipped))
-    with opened(steps=400, norm=0.4, epsilon=50.0) as session:
+    with opened(steps=400, clip_norm=0.4, epsilon=50.0) as session:
         std = session.plan.noise_std_natural
         left = np.array([session.step(AT)["g"] - clipped for _ in range(400)]) / std
     # 800 draws: an honest standard deviation is off by a sixth, or a mean by 0.2, less than once in 1e8 runs.
@@ -82,7 +84,7 @@ def test_images_are_kept_as_bytes_and_seen_as_the_numbers_that_a_table_of_their_
     table = pd.DataFrame(pixels.reshape(64, 4), columns=[f"pixel_{y}_{x}" for y in range(2) for x in range(2)])
     for data in (tmp_path / "x.npz", table):
         gate = Gate(data, schema=pixel_schema(2, 2), epsilon=2.0)
-        plan = BatchPlan(name="b", steps=1, rate=1.0, norm=1.0, parameters={"g": (2,)})
+        plan = BatchPlan(name="b", steps=1, sampling_probability=1.0, clip_norm=1.0, parameters={"g": (2,)})
         with gate.batch(plan.calibrate(gate.budget), noted, method="t", public={}) as run:
             run.step(AT)
             assert run._records[0].dtype == np.uint8
@@ -116,7 +118,7 @@ def test_every_step_is_of_a_new_poisson_sample():
         sizes.append(len(numeric))
         return {"g": np.zeros(2)}
 
-    with opened(counted, frame(1000), steps=30, rate=0.2) as session:
+    with opened(counted, frame(1000), steps=30, sampling_probability=0.2) as session:
         for _ in range(30):
             session.step(AT)
     drawn = np.array(sizes[-30:])
@@ -157,7 +159,7 @@ def test_a_record_moves_a_vector_by_at_most_the_sensitivity(adjacency, exactly, 
 
 def test_a_sample_as_a_whole_costs_twice_the_noise_of_a_sum():
     gate = Gate(frame(), schema=SCHEMA, epsilon=2.0)
-    settings = {"name": "b", "steps": 20, "rate": 0.1, "norm": 1.0, "parameters": {"g": (2,)}}
+    settings = {"name": "b", "steps": 20, "sampling_probability": 0.1, "clip_norm": 1.0, "parameters": {"g": (2,)}}
     whole, summed = (kind(**settings).calibrate(gate.budget) for kind in (BatchPlan, GradientPlan))
     assert whole.noise_std_natural == pytest.approx(2 * summed.noise_std_natural, rel=1e-2)
     assert whole.epsilon <= 2.0 and whole.epsilon == pytest.approx(2.0, rel=2e-3)
@@ -166,7 +168,7 @@ def test_a_sample_as_a_whole_costs_twice_the_noise_of_a_sum():
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 @pytest.mark.parametrize(("steps", "shards", "uses"), [(6, 3, 2), (7, 3, 3), (2, 5, 1), (4, 1, 4)])
 def test_shards_cost_what_the_steps_of_one_cost(steps, shards, uses, adjacency):
-    session = opened(steps=steps, shards=shards, rate=1.0, adjacency=adjacency)
+    session = opened(steps=steps, shards=shards, sampling_probability=1.0, adjacency=adjacency)
     mu = np.sqrt(uses) * 2 * UNITS / session.plan.event.noise_std
     assert session.plan.epsilon == pytest.approx(accounting.gaussian_epsilon(mu, 1e-5), rel=1e-5)
 
@@ -179,7 +181,7 @@ def test_two_worlds_are_told_apart_by_as_much_as_is_claimed_and_no_more():
 
     means = []
     for data in (frame(), frame()[5:]):
-        with opened(turned, data, steps=400, rate=1.0) as session:
+        with opened(turned, data, steps=400, sampling_probability=1.0) as session:
             means.append(np.mean([session.step(AT)["g"][0] for _ in range(400)]))
     apart = abs(means[0] - means[1]) / session.plan.noise_std_natural
     claimed = accounting.mu_for(2.0, 1e-5) / np.sqrt(400)
@@ -198,7 +200,7 @@ def test_a_record_is_in_one_shard_and_shards_take_turns():
         seen.append(numeric[:, 0].tolist())
         return {"g": np.zeros(2)}
 
-    with opened(looked, steps=6, rate=1.0, shards=3) as session:
+    with opened(looked, steps=6, sampling_probability=1.0, shards=3) as session:
         for _ in range(6):
             session.step(AT)
     first, again = seen[-6:-3], seen[-3:]
@@ -284,7 +286,7 @@ def test_what_a_sample_does_to_the_shape_is_refused_before_any_noise(ledger, mon
 
 
 def test_a_release_is_certified_and_verified(tmp_path):
-    with opened(steps=3, rate=1.0, shards=2, trained={"g": (5,)}) as session:
+    with opened(steps=3, sampling_probability=1.0, shards=2, trained={"g": (5,)}) as session:
         session.step(AT)
         release = session.release({"g": np.arange(5.0)})
     release.save(tmp_path)
@@ -312,12 +314,12 @@ def test_a_run_is_resumed_with_the_steps_that_are_left(tmp_path, ledger):
 
 def test_a_run_on_shards_has_no_journal(tmp_path):
     with pytest.raises(OptionError, match="who is in which one is private"):
-        opened(journal=tmp_path / "journal", rate=1.0, shards=2)
+        opened(journal=tmp_path / "journal", sampling_probability=1.0, shards=2)
 
 
 def test_gradients_and_whole_samples_take_plans_of_their_own():
     gate = Gate(frame(), schema=SCHEMA, epsilon=2.0)
-    settings = {"name": "b", "steps": 2, "rate": 0.5, "norm": 1.0, "parameters": {"g": (2,)}}
+    settings = {"name": "b", "steps": 2, "sampling_probability": 0.5, "clip_norm": 1.0, "parameters": {"g": (2,)}}
     with pytest.raises(OptionError, match="of a BatchPlan"):
         gate.batch(GradientPlan(**settings).calibrate(gate.budget), mean, method="test", public={})
     with pytest.raises(OptionError, match="of a GradientPlan"):
@@ -325,6 +327,6 @@ def test_gradients_and_whole_samples_take_plans_of_their_own():
 
 
 def test_a_plan_describes_its_samples():
-    told = opened(rate=1.0, shards=4).plan.describe(400)
+    told = opened(sampling_probability=1.0, shards=4).plan.describe(400)
     assert (told["shards"], told["records_a_step"], told["rate"]) == (4, 100.0, 1.0)
     assert told["noise_norm_over_clipping_norm"] == pytest.approx(told["noise_std"] * np.sqrt(2), rel=1e-2)

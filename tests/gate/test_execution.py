@@ -61,7 +61,7 @@ LOSSES = {"network": network, "matrix": by_torch, "factored": factored}
 
 
 def planned(options, budget):
-    return GradientPlan(name="g", steps=1, rate=0.5, norm=1.0, **options).calibrate(budget)
+    return GradientPlan(name="g", steps=1, sampling_probability=0.5, clip_norm=1.0, **options).calibrate(budget)
 
 
 @cache

@@ -389,7 +389,9 @@ def test_sessions_get_what_the_gate_and_the_run_were_given(monkeypatch, ledger):
     engine, progress = object(), print
     gate = gate_of(records=41, engine=engine, progress=progress, ledger=ledger, dataset="clinic")
     sums = PLAN.calibrate(gate.budget)
-    steps = GradientPlan(name="steps", steps=1, rate=1.0, norm=1.0, parameters={"w": (1,)}).calibrate(gate.budget)
+    steps = GradientPlan(
+        name="steps", steps=1, sampling_probability=1.0, clip_norm=1.0, parameters={"w": (1,)}
+    ).calibrate(gate.budget)
     own = {"journal": Path("j"), "device": "cuda:1", "physical_batch": 7, "represent": Counts()}
     for plan, ((access, *given), options), more in (
         (sums, gate.open(sums, method="a", public={"why": "test"}), {}),

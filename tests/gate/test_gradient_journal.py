@@ -40,7 +40,9 @@ def loss(parameters, numeric, codes):
 
 def opened(journal, *, steps=5, method="test", queries=(), **options):
     gate = Gate(pd.DataFrame({"a": np.linspace(0, 1, 40)}), schema=SCHEMA, epsilon=50.0, **options)
-    plan = GradientPlan(name="g", steps=steps, rate=0.5, norm=1.0, parameters={"w": (2,)}, queries=queries)
+    plan = GradientPlan(
+        name="g", steps=steps, sampling_probability=0.5, clip_norm=1.0, parameters={"w": (2,)}, queries=queries
+    )
     return gate.gradients(plan.calibrate(gate.budget), loss, method=method, public={}, journal=journal)
 
 

@@ -43,7 +43,7 @@ def hostile():
 def plain_source(rows=8):
     """A record's gradient is the row of `hostile` that its code names."""
     table = torch.from_numpy(hostile())
-    plan = GradientPlan(name="g", steps=1, rate=0.5, norm=NORM, parameters={"w": (DIM,)})
+    plan = GradientPlan(name="g", steps=1, sampling_probability=0.5, clip_norm=NORM, parameters={"w": (DIM,)})
 
     def loss(parameters, numeric, codes):
         return (parameters["w"] * table[codes[:1]][0]).sum()
@@ -56,7 +56,9 @@ def factored_source(rows=8):
     groups, width, outputs = 2, 20, 3
     inputs = torch.from_numpy(hostile().reshape(-1, groups, width))
     slopes = torch.from_numpy(hostile()[:, : groups * outputs].reshape(-1, groups, outputs))
-    plan = GradientPlan(name="g", steps=1, rate=0.5, norm=NORM, parameters={"w": (2, 3, 20)}, factored=True)
+    plan = GradientPlan(
+        name="g", steps=1, sampling_probability=0.5, clip_norm=NORM, parameters={"w": (2, 3, 20)}, factored=True
+    )
     loss = FactoredLoss(
         inputs=lambda numeric, codes: inputs[codes[:1]][0],
         loss=lambda found, numeric, codes: (found * slopes[codes[1:]][0]).sum(),
@@ -69,7 +71,9 @@ def linear_source(rows=8):
     width, outputs = 20, 3
     inputs = torch.from_numpy(hostile()[:, :width])
     slopes = torch.from_numpy(hostile()[:, : outputs + 2])
-    plan = GradientPlan(name="g", steps=1, rate=0.5, norm=NORM, parameters={"b": (2,), "w": (3, 20)})
+    plan = GradientPlan(
+        name="g", steps=1, sampling_probability=0.5, clip_norm=NORM, parameters={"b": (2,), "w": (3, 20)}
+    )
 
     def loss(parameters, numeric, codes):
         found = torch.nn.functional.linear(inputs[codes[:1]], parameters["w"])[0]
@@ -176,7 +180,9 @@ def test_a_sample_larger_than_a_block_is_summed_in_blocks_of_one_shape(monkeypat
         schema=Schema((Continuous(name="a", lower=0, upper=1),)),
         epsilon=99.0,
     )
-    plan = GradientPlan(name="g", steps=1, rate=1.0, norm=2.0, parameters={"w": (1,)}).calibrate(gate.budget)
+    plan = GradientPlan(name="g", steps=1, sampling_probability=1.0, clip_norm=2.0, parameters={"w": (1,)}).calibrate(
+        gate.budget
+    )
     with gate.gradients(plan, loss, method="t", public={}, physical_batch=8) as session:
         right = session._gradients.vectors
 
@@ -195,7 +201,7 @@ def test_inputs_that_torch_hands_over_column_by_column_add_the_same_integers_wha
     """As `linear` does after a public matrix: NumPy would add up such rows in another order where there are two."""
     random = np.random.default_rng(0)
     turn, rows, width = torch.from_numpy(random.normal(size=(300, 300)).astype(np.float32)), 8, 300
-    plan = GradientPlan(name="g", steps=1, rate=0.5, norm=NORM, parameters={"w": (3, width)})
+    plan = GradientPlan(name="g", steps=1, sampling_probability=0.5, clip_norm=NORM, parameters={"w": (3, width)})
 
     def loss(parameters, numeric, codes):
         return torch.nn.functional.linear(turn @ numeric, parameters["w"]).sum()

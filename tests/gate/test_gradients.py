@@ -33,7 +33,7 @@ def loss(parameters, numeric, codes):
 
 
 def plan_of(**options):
-    options = {"steps": 4, "rate": 0.5, "norm": 1.0, "parameters": SHAPES, **options}
+    options = {"steps": 4, "sampling_probability": 0.5, "clip_norm": 1.0, "parameters": SHAPES, **options}
     return GradientPlan(name="gradients", **options)
 
 
@@ -60,7 +60,7 @@ def kinds(ledger):
 def test_a_model_learns_from_what_leaves_the_gate():
     parameters = {name: value.clone() for name, value in START.items()}
     data = frame(2000)
-    with opened(data, plan_of(steps=30, rate=0.2), epsilon=10.0) as session:
+    with opened(data, plan_of(steps=30, sampling_probability=0.2), epsilon=10.0) as session:
         while session.steps_left:
             noisy = session.step(parameters)
             assert {name: (tuple(value.shape), value.dtype) for name, value in noisy.items()} == {
@@ -80,7 +80,7 @@ def test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size(monkeypatch):
     residual = 0.5 - torch.tensor(frame().ill.to_numpy(), dtype=torch.float32)
     exact = torch.cat([records * residual[:, None], residual[:, None]], dim=1)[taken]
     exact *= torch.clamp(0.4 / exact.norm(dim=1, keepdim=True), max=1)
-    with opened(plan=plan_of(steps=300, norm=0.4), epsilon=50.0) as session:
+    with opened(plan=plan_of(steps=300, clip_norm=0.4), epsilon=50.0) as session:
         std = session.plan.noise_std_natural
         steps = [session.step(START) for _ in range(300)]
     found = np.array([[*step["w"].tolist(), float(step["bias"])] for step in steps]) - exact.sum(0).numpy()
@@ -104,11 +104,11 @@ def test_every_step_draws_a_new_sample_of_all_records(monkeypatch):
     monkeypatch.setattr(
         gradients, "poisson_sample", lambda records, rate: asked.append((records, rate)) or np.arange(3)
     )
-    with opened(plan=plan_of(steps=3, rate=0.3)) as session:
+    with opened(plan=plan_of(steps=3, sampling_probability=0.3)) as session:
         for _ in range(3):
             session.step(START)
-    assert asked == [(80, session.plan.plan.rate)] * 3
-    assert session.plan.plan.rate == session.plan.event.rate
+    assert asked == [(80, session.plan.plan.sampling_probability)] * 3
+    assert session.plan.plan.sampling_probability == session.plan.event.rate
 
 
 def test_a_factored_loss_gives_the_sums_that_the_plain_one_gives(monkeypatch):
@@ -124,7 +124,7 @@ def test_a_factored_loss_gives_the_sums_that_the_plain_one_gives(monkeypatch):
     def plain(parameters, numeric, codes):
         return of_outputs(torch.einsum("goi,gi->go", parameters["w"], inputs(numeric, codes)), numeric, codes)
 
-    plan = {"parameters": {"w": (2, 1, 3)}, "norm": 0.5, "steps": 1, "rate": 1.0}
+    plan = {"parameters": {"w": (2, 1, 3)}, "clip_norm": 0.5, "steps": 1, "sampling_probability": 1.0}
     with opened(plan=plan_of(**plan), loss=plain) as session:
         one = session.step({"w": weight})["w"]
     with opened(

@@ -50,7 +50,9 @@ def loss(parameters, numeric, codes):
 
 def opened(data=None, feature_map=None, *, norm=1.0, schema=SCHEMA, **options):
     gate = Gate(frame() if data is None else data, schema=schema, epsilon=90.0, **options)
-    plan = GradientPlan(name="g", steps=3, rate=0.5, norm=norm, parameters={"w": (2,)}).calibrate(gate.budget)
+    plan = GradientPlan(name="g", steps=3, sampling_probability=0.5, clip_norm=norm, parameters={"w": (2,)}).calibrate(
+        gate.budget
+    )
     return gate.gradients(plan, loss, method="test", public={}, represent=feature_map or Folded())
 
 

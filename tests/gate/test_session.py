@@ -66,7 +66,9 @@ class Kinds:
 
     def gradients(self):
         gate = self.gate()
-        plan = GradientPlan(name="g", steps=3, rate=0.5, norm=1.0, parameters={"w": (1,)}).calibrate(gate.budget)
+        plan = GradientPlan(
+            name="g", steps=3, sampling_probability=0.5, clip_norm=1.0, parameters={"w": (1,)}
+        ).calibrate(gate.budget)
 
         def loss(parameters, numeric, codes):
             return (parameters["w"] * numeric).sum()
@@ -76,7 +78,9 @@ class Kinds:
 
     def batch(self):
         gate = self.gate()
-        plan = BatchPlan(name="b", steps=3, rate=0.5, norm=1.0, parameters={"w": (1,)}).calibrate(gate.budget)
+        plan = BatchPlan(name="b", steps=3, sampling_probability=0.5, clip_norm=1.0, parameters={"w": (1,)}).calibrate(
+            gate.budget
+        )
         session = gate.batch(plan, lambda at, numeric, codes: {"w": numeric.sum(axis=0)}, method="test", public={})
         return session, lambda: session.step(AT), lambda: session.release(AT)
 

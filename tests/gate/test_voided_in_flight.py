@@ -51,7 +51,9 @@ def sums(book, meddle):
 
 def gradients(book, meddle, journal=None):
     gate = Gate(people(), schema=SCHEMA, epsilon=1.0, progress=meddle, **book)
-    plan = GradientPlan(name="g", steps=3, rate=0.5, norm=1.0, parameters={"w": (1,)}).calibrate(gate.budget)
+    plan = GradientPlan(name="g", steps=3, sampling_probability=0.5, clip_norm=1.0, parameters={"w": (1,)}).calibrate(
+        gate.budget
+    )
 
     def loss(parameters, numeric, codes):
         return (parameters["w"] * numeric).sum()

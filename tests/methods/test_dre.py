@@ -334,9 +334,9 @@ def test_a_saved_synthesizer_draws_the_same_and_a_release_is_fitted_with_the_sam
 def test_the_clipping_norm_is_shorter_where_a_step_has_more_noise():
     calm, loud = (DPDRE().plan(SCHEMA, Budget(epsilon=epsilon)) for epsilon in (1.0, 0.1))
     asked = DPDRE(clip_norm=2.0).plan(SCHEMA, Budget(epsilon=0.1))
-    assert calm.plan.norm == asked.plan.norm == MAX_CLIP_NORM
-    assert loud.plan.norm == pytest.approx(MAX_NOISE_STD / loud.noise_multiplier)
-    assert 0.2 < loud.plan.norm < 0.3
+    assert calm.plan.clip_norm == asked.plan.clip_norm == MAX_CLIP_NORM
+    assert loud.plan.clip_norm == pytest.approx(MAX_NOISE_STD / loud.noise_multiplier)
+    assert 0.2 < loud.plan.clip_norm < 0.3
     # What is paid for does not depend on the norm.
     assert loud.events == asked.events
     assert calm.noise_multiplier * MAX_CLIP_NORM <= MAX_NOISE_STD
@@ -346,7 +346,7 @@ def test_noise_stands_to_the_norm_that_was_chosen_as_was_paid_for():
     """At a norm that depends on the noise, a step's noise is still the multiplier times that norm."""
     method = tiny(steps=4)
     plan = method.plan(SCHEMA, Budget(epsilon=0.05))
-    assert plan.plan.norm < MAX_CLIP_NORM
+    assert plan.plan.clip_norm < MAX_CLIP_NORM
     blind = gate(PRIVATE.slice(0, 1), epsilon=0.05)
     seen = []
     with blind.gradients(
@@ -356,7 +356,7 @@ def test_noise_stands_to_the_norm_that_was_chosen_as_was_paid_for():
         for _ in range(4):
             seen += [value.numpy().ravel() for value in session.step(weights).values()]
     noise = np.concatenate(seen)
-    wanted = plan.noise_multiplier * plan.plan.norm
+    wanted = plan.noise_multiplier * plan.plan.clip_norm
     # One record adds plan.norm at most, far below the noise.
     assert np.std(noise) == pytest.approx(wanted, rel=6 / np.sqrt(2 * noise.size))
 

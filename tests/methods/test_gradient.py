@@ -57,7 +57,12 @@ class Summing(GradientMethod):
 
     def gradient_plan(self, schema, budget):
         return GradientPlan(
-            name="run", steps=STEPS, rate=0.5, norm=1.0, parameters={"w": (2,)}, trained={"sums": (3, 2)}
+            name="run",
+            steps=STEPS,
+            sampling_probability=0.5,
+            clip_norm=1.0,
+            parameters={"w": (2,)},
+            trained={"sums": (3, 2)},
         )
 
     def loss(self, schema):

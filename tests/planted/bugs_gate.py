@@ -143,7 +143,7 @@ def noise_shrunk_with_the_norm_twice(plant: Plant) -> None:
     """The noise of gradients is multiplied with the clipping norm once more."""
 
     def wrong(session: Any, event: Any) -> Any:
-        norm = getattr(getattr(session.plan, "plan", None), "norm", None)
+        norm = getattr(getattr(session.plan, "plan", None), "clip_norm", None)
         return event if norm is None else dataclasses.replace(event, noise_std=event.noise_std * norm / 2)
 
     _noise_of(plant, wrong)

@@ -208,7 +208,7 @@ def test_events_of_all_records_are_exactly_gaussian(steps, delta, adjacency):
 
 @pytest.mark.parametrize(("delta", "steps", "epsilon"), [(1e-12, 100_000, 1.0), (1e-12, 10**6, 10.0)])
 def test_a_plan_at_rate_one_keeps_its_promise_exactly(delta, steps, epsilon):
-    plan = GradientPlan(name="g", steps=steps, rate=1.0, norm=1.0, parameters={"w": (10,)})
+    plan = GradientPlan(name="g", steps=steps, sampling_probability=1.0, clip_norm=1.0, parameters={"w": (10,)})
     found = plan.calibrate(Budget(epsilon=epsilon, delta=delta)).event
     mu = math.sqrt(steps) / accounting.effective_multiplier(found)
     assert accounting.log_delta(mu, epsilon) <= math.log(delta) + 1e-9

@@ -18,7 +18,13 @@ from noisegate.privacy.plan import Budget, Query
 
 
 def plan_of(**options):
-    options = {"steps": 200, "rate": 0.01, "norm": 0.5, "parameters": {"w": (30, 5), "b": (5,)}, **options}
+    options = {
+        "steps": 200,
+        "sampling_probability": 0.01,
+        "clip_norm": 0.5,
+        "parameters": {"w": (30, 5), "b": (5,)},
+        **options,
+    }
     return GradientPlan(name="gradients", **options)
 
 
@@ -31,7 +37,7 @@ def calibrated():
 @pytest.mark.parametrize(("epsilon", "steps", "rate"), [(0.01, 10_000, 0.01), (1.0, 2400, 1 / 120), (10.0, 500, 0.1)])
 def test_a_calibrated_plan_costs_what_was_asked_and_hardly_less(epsilon, steps, rate, adjacency):
     budget = Budget(epsilon=epsilon, delta=1e-5, adjacency=adjacency)
-    found = plan_of(steps=steps, rate=rate).calibrate(budget)
+    found = plan_of(steps=steps, sampling_probability=rate).calibrate(budget)
     assert epsilon * 0.998 <= found.epsilon <= epsilon
     assert found.epsilon == accounting.epsilon(found.events, 1e-5, adjacency)
     # The other way round: two thirds of the noise cost clearly more.
@@ -44,14 +50,16 @@ def test_a_calibrated_plan_costs_what_was_asked_and_hardly_less(epsilon, steps, 
 @pytest.mark.parametrize("epsilon", [0.01, 1000.0])
 @pytest.mark.parametrize(("delta", "steps"), [(1e-12, 10_000), (0.4, 100)])
 def test_the_extremes_calibrate(epsilon, delta, steps):
-    found = plan_of(steps=steps, rate=0.1).calibrate(Budget(epsilon=epsilon, delta=delta))
+    found = plan_of(steps=steps, sampling_probability=0.1).calibrate(Budget(epsilon=epsilon, delta=delta))
     assert 0 <= found.epsilon <= epsilon
     less = dataclasses.replace(found.event, noise_std=found.event.noise_std * 0.97)
     assert accounting.epsilon([less], delta) > epsilon
 
 
 def test_steps_by_the_thousand_with_parameters_by_the_hundred_thousand_leave_delta_as_it_is():
-    found = plan_of(steps=10_000, rate=256 / 60_000, parameters={"w": (500, 1000)}).calibrate(Budget(epsilon=10.0))
+    found = plan_of(steps=10_000, sampling_probability=256 / 60_000, parameters={"w": (500, 1000)}).calibrate(
+        Budget(epsilon=10.0)
+    )
     assert found.event.sampler is Sampler.CONVOLVED_GAUSSIAN
     extra_epsilon, extra_delta = sampler_slack(found.events, 10.0)
     assert extra_epsilon < 1e-18
@@ -66,7 +74,7 @@ def test_above_a_hundred_epsilon_noise_is_drawn_exactly():
 
 
 def test_noise_is_never_narrower_than_what_can_be_drawn():
-    found = plan_of(steps=1, rate=1 / RATES).calibrate(Budget(epsilon=100.0))
+    found = plan_of(steps=1, sampling_probability=1 / RATES).calibrate(Budget(epsilon=100.0))
     assert found.event.noise_std == reached(NARROWEST)
     assert found.epsilon < 100.0
 
@@ -97,12 +105,12 @@ def test_questions_are_paid_from_the_same_budget():
 
 
 def test_rates_are_rounded_up_to_what_a_word_can_realise():
-    rate = plan_of(rate=1 / 3).rate
+    rate = plan_of(sampling_probability=1 / 3).sampling_probability
     assert rate * RATES == int(rate * RATES)
     assert 1 / 3 <= rate < 1 / 3 + 2 / RATES
-    assert plan_of(rate=1).rate == 1
-    assert plan_of(rate=1e-300).rate == 1 / RATES
-    found = plan_of(rate=1 / 3).calibrate(Budget(epsilon=1.0))
+    assert plan_of(sampling_probability=1).sampling_probability == 1
+    assert plan_of(sampling_probability=1e-300).sampling_probability == 1 / RATES
+    found = plan_of(sampling_probability=1 / 3).calibrate(Budget(epsilon=1.0))
     assert found.event.rate == rate
 
 
@@ -128,11 +136,11 @@ def test_an_event_of_another_plan_is_refused():
         {"steps": 0},
         {"steps": 2.0},
         {"steps": 10**9},
-        {"rate": 0.0},
-        {"rate": 1.5},
-        {"rate": float("nan")},
-        {"norm": 0.0},
-        {"norm": float("inf")},
+        {"sampling_probability": 0.0},
+        {"sampling_probability": 1.5},
+        {"sampling_probability": float("nan")},
+        {"clip_norm": 0.0},
+        {"clip_norm": float("inf")},
         {"parameters": {}},
         {"parameters": {"w": (3, 0)}},
         {"factored": True},
@@ -172,7 +180,12 @@ def test_a_plan_is_described_with_its_batch_and_noise():
     plan = calibrated()
     multiplier = plan.event.noise_std / UNITS
     known = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "add-remove", "unit": RECORD, "steps": 200}
-    known |= {"rate": plan.plan.rate, "clipping_norm": 0.5, "parameters": 155, "sampler": "convolved-gaussian"}
+    known |= {
+        "rate": plan.plan.sampling_probability,
+        "clipping_norm": 0.5,
+        "parameters": 155,
+        "sampler": "convolved-gaussian",
+    }
     known["releases"] = []
     # The norm 0.5 is UNITS·(1 − 2⁻¹⁰) grid units; the whole noise of 155 coordinates stands beside a sum of 600.
     known["noise_multiplier"] = pytest.approx(multiplier)
@@ -194,3 +207,12 @@ def test_a_convolved_draw_is_charged_its_distance_on_every_coordinate_of_every_s
     )
     assert sampler_slack([event], 0.0)[1] / (2 * 77 * 2.0**-277) == pytest.approx(1)
     assert sampler_slack([event], 0.0)[0] > 0
+
+
+def test_rate_and_norm_are_still_read():
+    named = plan_of(sampling_probability=0.25, clip_norm=2.0)
+    with pytest.warns(DeprecationWarning, match="called (sampling_probability|clip_norm) now"):
+        old = GradientPlan(name="gradients", steps=200, rate=0.25, norm=2.0, parameters=named.parameters)
+    assert old == named
+    with pytest.warns(DeprecationWarning, match="called clip_norm now"):
+        assert old.norm == 2.0

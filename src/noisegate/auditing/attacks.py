@@ -193,7 +193,7 @@ def _canary_scores(auditor: Auditor, canaries: EncodedTable, coins: Any) -> list
     steps: list[tuple[Vector, Vector]] = []
 
     def keep(plan: CalibratedGradientPlan, noisy: Vector, gradients: Vector) -> None:
-        steps.append((noisy, plan.plan.rate * gradients))
+        steps.append((noisy, plan.plan.sampling_probability * gradients))
 
     watch = Watch(parts=_singles(canaries), singles=canaries, on_step=keep)
     release = auditor.query(decode(canaries.rows(coins), auditor.schema), watch, len(canaries) // 2)

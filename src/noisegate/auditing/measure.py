@@ -119,8 +119,8 @@ class SeenSteps:
             return
         along = apart / length
         found = float(along @ noisy)
-        self._seen.score += _sampled(found, float(along @ new), plan.plan.rate)
-        self._seen.score -= _sampled(found, float(along @ old), plan.plan.rate)
+        self._seen.score += _sampled(found, float(along @ new), plan.plan.sampling_probability)
+        self._seen.score -= _sampled(found, float(along @ old), plan.plan.sampling_probability)
 
 
 def form_of(certificate: Certificate, **told: Any) -> str:

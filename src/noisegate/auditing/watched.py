@@ -102,7 +102,7 @@ class SingleGradients:
         """Returns the gradients, (records, numbers), over the standard deviation of the noise."""
         found = np.stack([self._one(parameters, row) for row in range(len(self._records))])
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        norm = self._plan.plan.norm
+        norm = self._plan.plan.clip_norm
         clipped: Vector = found * np.minimum(1.0, norm / np.maximum(lengths, 1e-300)) / self._plan.noise_std_natural
         return clipped
 

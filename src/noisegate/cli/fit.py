@@ -24,7 +24,7 @@ from noisegate.privacy.events import RECORD, Adjacency, unit_text, used
 if TYPE_CHECKING:
     from noisegate.features.error_bounds import ErrorBound
     from noisegate.gate.gate import Gate
-    from noisegate.privacy.plan import MethodPlan
+    from noisegate.privacy.plan import PricedPlan
     from noisegate.run_folder import Observer, Run, RunFolder
     from noisegate.runs import Model
 
@@ -143,7 +143,7 @@ def _console_observer(asked: str, as_json: bool) -> Observer:
             records = "" if data is None else f"{shlex.quote(str(data))} "
             return f"noisegate fit --resume {records}--out {shlex.quote(str(folder.out))}"
 
-        def planned(self, run: Run, gate: Gate, plan: MethodPlan, data: Any) -> None:
+        def planned(self, run: Run, gate: Gate, plan: PricedPlan, data: Any) -> None:
             if gate.schema.images is None:
                 say_files(data)
             if not as_json:
@@ -216,7 +216,7 @@ def warn_about_delta(delta: float, records: float | None) -> None:
         )
 
 
-def show_plan(plan: MethodPlan, records: int | None) -> None:
+def show_plan(plan: PricedPlan, records: int | None) -> None:
     """Prints a plan for people."""
     data, budget = plan.describe(records), plan.budget
     if "rho" in data:

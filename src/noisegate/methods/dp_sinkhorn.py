@@ -96,8 +96,8 @@ class DPSinkhorn(GenerativeMethod):
         return BatchPlan(
             name=GENERATOR,
             steps=self.steps,
-            rate=self.sampling_probability,
-            norm=self.clip_norm,
+            sampling_probability=self.sampling_probability,
+            clip_norm=self.clip_norm,
             parameters={"records": (self._generated, len(inputs_of(schema, centre=0.5).names))},
             trained=shapes_of(gan.generator(schema).state_dict()),
         )

@@ -85,7 +85,7 @@ class DPDRE(ReferenceSettings, GenerativeMethod):
         if self.clip_norm is not None:
             return plan
         # The noise multiplier does not depend on the norm: whatever it is, it is that many grid units.
-        return replace(plan, plan=replace(plan.plan, norm=clip_norm_for(plan.noise_multiplier)))
+        return replace(plan, plan=replace(plan.plan, clip_norm=clip_norm_for(plan.noise_multiplier)))
 
     def check_gate(self, gate: Gate) -> None:
         """See `GradientMethod`; a DataError if the public records are private ones too, by what their files hold."""

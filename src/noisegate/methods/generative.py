@@ -48,8 +48,14 @@ class DescentMethod(GradientMethod):
             parameters: Shape of each parameter that gradients are taken of.
             options: See `GradientPlan`.
         """
-        rate, norm = self.sampling_probability, self.clip_norm
-        return GradientPlan(name=name, steps=self.steps, rate=rate, norm=norm, parameters=parameters, **options)
+        return GradientPlan(
+            name=name,
+            steps=self.steps,
+            sampling_probability=self.sampling_probability,
+            clip_norm=self.clip_norm,
+            parameters=parameters,
+            **options,
+        )
 
 
 @settings

@@ -167,7 +167,7 @@ class GradientMethod(Method):
         self.check_gate(gate)
         assert gate.records is not None
         plan = plan or self.plan(gate.schema, gate.budget)
-        training = self.training(gate.schema, plan, plan.plan.rate * gate.records, device)
+        training = self.training(gate.schema, plan, plan.plan.sampling_probability * gate.records, device)
         # Found now and not when all is spent.
         plan.plan.check({name: tuple(value.shape) for name, value in training.result().items()})
         folder = None if plan.releases else folder

@@ -85,8 +85,8 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
         return GradientPlan(
             name=ENCODER,
             steps=self.encoder_steps,
-            rate=self.encoder_sampling_probability,
-            norm=self.encoder_clip_norm,
+            sampling_probability=self.encoder_sampling_probability,
+            clip_norm=self.encoder_clip_norm,
             parameters=weight_shapes(module),
             queries=tuple(replace(one, feature_map=None) for one in queries),
             share=self.encoder_share,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from noisegate.errors import OptionError
 from noisegate.features.error_bounds import ErrorBound
 from noisegate.models.image_network import read_shape
-from noisegate.privacy.plan import Budget, MethodPlan
+from noisegate.privacy.plan import Budget, PricedPlan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
@@ -89,7 +89,7 @@ class Method(Settings, ABC):
             raise OptionError(f"fit option {error}") from None
 
     @abstractmethod
-    def plan(self, schema: Schema, budget: Budget) -> MethodPlan:
+    def plan(self, schema: Schema, budget: Budget) -> PricedPlan:
         """Returns the calibrated plan: what will be asked, and with what noise. Reads no data."""
 
     @abstractmethod

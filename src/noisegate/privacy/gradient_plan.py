@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting
@@ -21,56 +22,51 @@ from noisegate.privacy.events import Adjacency, BatchGaussianEvent, Event, Sampl
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.privacy.noise import CONVOLVED_UP_TO, NARROWEST, reached
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, PlannedRelease, PricedPlan, Query
+from noisegate.settings import Settings, settings
 
 RATES = 2**32
 """Rates are multiples of one over this, so that a 32-bit random word realises them exactly (G-19)."""
+FACTOR_UNITS = 2**12
+"""Norm bound, in grid units, of each of the two factors of a factored gradient (G-20)."""
 
-_MOST_STEPS = 1_000_000
 # Part of ε that calibration may leave unused; the pessimistic estimate gives away as much.
 _GIVEN_AWAY = 5e-4
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepPlan(ABC):
-    """Noisy vectors over samples of the records, step after step, before any budget is fixed.
+_Shapes = Annotated[Mapping[str, Annotated[tuple[int, ...], Field(strict=False)]], "shapes by name"]
 
-    Attributes:
-        name: What the event and the final parameters are called.
-        steps: How many steps are paid for.
-        rate: Poisson sampling probability per step, rounded up to a multiple of 2⁻³².
-        norm: L2 norm that is clipped to.
-        parameters: Shape of each array that a step returns.
-        trained: Shape of what is trained on them and released, in the order in which it is packed; None where that is
-            the parameters.
-        queries: Ordinary queries at the same gate; the budget covers both together.
-        share: Part of the budget for the steps, beside the shares of the queries.
-    """
 
-    name: str
-    steps: int
-    rate: float
-    norm: float
-    parameters: Mapping[str, tuple[int, ...]]
-    trained: Mapping[str, tuple[int, ...]] | None = None
+@settings
+class StepPlan(Settings, ABC):
+    """Noisy vectors over samples of the records, step after step, before any budget is fixed."""
+
+    renamed = {"rate": "sampling_probability", "norm": "clip_norm"}  # noqa: RUF012
+
+    name: str = field()  # type: ignore[misc]
+    """What the event and the final parameters are called."""
+    steps: Annotated[int, Field(ge=1, le=1_000_000), "a whole number from 1 to 1000000"]
+    """How many steps are paid for."""
+    sampling_probability: Annotated[float, Field(gt=0, le=1), "a number above 0 and at most 1"]
+    """Poisson sampling probability per step, rounded up to a multiple of 2⁻³²."""
+    clip_norm: Annotated[float, Field(gt=0, le=1e30), "a number above 0 and at most 1e+30"]
+    """L2 norm that is clipped to."""
+    parameters: _Shapes
+    """Shape of each array that a step returns."""
+    trained: _Shapes | None = None
+    """Shape of what is trained on them and released, in the order in which it is packed; None where that is the
+    parameters."""
     queries: tuple[Query, ...] = ()
-    share: float = 1.0
+    """Ordinary queries at the same gate; the budget covers both together."""
+    share: Annotated[float, Field(gt=0, le=1e30), "a number above 0 and at most 1e+30"] = 1.0
+    """Part of the budget for the steps, beside the shares of the queries."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or not 1 <= self.steps <= _MOST_STEPS:
-            raise OptionError(f"steps={self.steps!r} must be a whole number from 1 to {_MOST_STEPS}.")
-        for name, value, high in (("rate", self.rate, 1.0), ("norm", self.norm, 1e30), ("share", self.share, 1e30)):
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= high:
-                raise OptionError(f"{name}={value!r} of gradients must be a number above 0 and at most {high:g}.")
         if any(query.name == self.name for query in self.queries):
             raise OptionError(f"a query and the gradients are both called {self.name!r}; rename one of them.")
-        for option in ("parameters", "trained"):
-            shapes = getattr(self, option)
-            if shapes is None:
-                continue
+        for option, shapes in (("parameters", self.parameters), ("trained", self.released)):
             if not shapes or any(size < 1 for shape in shapes.values() for size in shape):
                 raise OptionError(f"{option}={dict(shapes)!r}: at least one, and no size below 1.")
-            object.__setattr__(self, option, {name: tuple(shape) for name, shape in shapes.items()})
-        object.__setattr__(self, "rate", math.ceil(self.rate * RATES) / RATES)
+        object.__setattr__(self, "sampling_probability", math.ceil(self.sampling_probability * RATES) / RATES)
 
     @abstractmethod
     def event(self, noise_std: float, sampler: Sampler) -> SampledGaussianEvent:
@@ -89,7 +85,7 @@ class StepPlan(ABC):
     @property
     def grid(self) -> Grid:
         """Where vectors are clipped and rounded."""
-        return Grid(norm=self.norm)
+        return Grid(norm=self.clip_norm)
 
     @property
     def scale(self) -> float:
@@ -97,20 +93,12 @@ class StepPlan(ABC):
         return self.grid.scale
 
     def check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Checks what is to be released.
-
-        Raises:
-            OptionError: if names or shapes are others than planned.
-        """
+        """Checks that names and shapes of what is to be released are those planned."""
         if dict(shapes) != dict(self.released):
             raise OptionError(f"what was trained has shapes {dict(shapes)}, the plan has {dict(self.released)}.")
 
     def pack(self, arrays: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
-        """Returns what was trained as one column, (numbers, 1).
-
-        Raises:
-            OptionError: if names or shapes are others than planned.
-        """
+        """Returns what was trained as one column, (numbers, 1)."""
         self.check({name: tuple(array.shape) for name, array in arrays.items()})
         return np.concatenate([np.asarray(arrays[name], np.float64).reshape(-1, 1) for name in self.released])
 
@@ -146,30 +134,23 @@ class CalibratedStepPlan(PricedPlan):
 
     Attributes:
         plan: What was asked for.
-        budget: The guarantee.
-        releases: The queries with their noise.
         event: The private event that all steps together are.
     """
 
     plan: StepPlan
-    releases: tuple[PlannedRelease, ...]
     event: SampledGaussianEvent
 
     def __post_init__(self) -> None:
-        event, plan = self.event, self.plan
-        if event != plan.event(event.noise_std, event.sampler):
-            raise CalibrationError(f"event {event.name!r} is not that of its plan; make plans with calibrate().")
-        if [release.query for release in self.releases] != list(plan.queries):
+        if self.event != self.plan.event(self.event.noise_std, self.event.sampler):
+            raise CalibrationError(f"event {self.event.name!r} is not that of its plan; make plans with calibrate().")
+        if [release.query for release in self.releases] != list(self.plan.queries):
             raise CalibrationError("the calibrated queries are not those of the plan; make plans with calibrate().")
-        for release in self.releases:
-            if release.sensitivity < release.query.sensitivity(self.budget):
-                raise CalibrationError(f"query {release.query.name!r} states too small a sensitivity.")
         super().__post_init__()
 
     @property
     def events(self) -> tuple[Event, ...]:
         """What will be run, for the ledger and the certificate."""
-        return (*(release.event for release in self.releases), self.event)
+        return (*super().events, self.event)
 
     @property
     def noise_multiplier(self) -> float:
@@ -181,39 +162,37 @@ class CalibratedStepPlan(PricedPlan):
         """Standard deviation of the noise on each coordinate of a step's sum, in its own units."""
         return self.event.noise_std / self.plan.scale
 
-    def release(self, name: str) -> PlannedRelease:
-        """Returns the planned release of the query called `name`."""
-        return next(release for release in self.releases if release.query.name == name)
-
     @property
     def coordinates(self) -> int:
         """How many numbers will be released, at most."""
-        trained = sum(math.prod(shape) for shape in self.plan.released.values())
-        return trained + sum(release.query.coordinates for release in self.releases)
+        return sum(math.prod(shape) for shape in self.plan.released.values()) + super().coordinates
 
     def describe(self, records: int | None) -> dict[str, Any]:
         """Returns the plan as a JSON object; `records` is a public guess of their number."""
-        batch = None if records is None else self.plan.rate * records
+        plan, batch = self.plan, None if records is None else self.plan.sampling_probability * records
+        shards = {"shards": self.event.shards} if isinstance(self.event, BatchGaussianEvent) else {}
         # The norm of the whole noise beside the norm that no mean gradient, or no vector of a whole sample, exceeds.
-        shards = self.event.shards if isinstance(self.event, BatchGaussianEvent) else None
-        parts = batch if shards is None else 0.5
-        loss = None if parts is None else self.noise_multiplier * math.sqrt(self.plan.count) / parts
-        if batch is not None and shards is not None:
-            batch /= shards
+        parts = 0.5 if shards else batch
+        loss = None if parts is None else self.noise_multiplier * math.sqrt(plan.count) / parts
+        if batch is not None and shards:
+            batch /= shards["shards"]
         return {
-            **self._guarantee(),
-            "steps": self.plan.steps,
-            "rate": self.plan.rate,
-            **({} if shards is None else {"shards": shards}),
+            **super().describe(records),
+            "steps": plan.steps,
+            "rate": plan.sampling_probability,
+            **shards,
             "records_a_step": batch,
-            "clipping_norm": self.plan.norm,
-            "parameters": self.plan.count,
+            "clipping_norm": plan.clip_norm,
+            "parameters": plan.count,
             "noise_multiplier": self.noise_multiplier,
             "noise_std": self.noise_std_natural,
             "noise_norm_over_clipping_norm": loss,
             "sampler": self.event.sampler.value,
             "releases": [release.describe(records) for release in self.releases],
         }
+
+
+CalibratedGradientPlan = CalibratedStepPlan
 
 
 def unpacked(
@@ -291,7 +270,7 @@ def _guess(plan: StepPlan, budget: Budget) -> float:
         mu /= 2
     event = plan.event(NARROWEST, Sampler.CONVOLVED_GAUSSIAN)
     square = min(mu**2 / event.uses, 700.0)
-    return event.sensitivity / math.sqrt(math.log1p(math.expm1(square) / plan.rate**2))
+    return event.sensitivity / math.sqrt(math.log1p(math.expm1(square) / plan.sampling_probability**2))
 
 
 def _event(plan: StepPlan, noise: float, sampler: Sampler) -> SampledGaussianEvent:
@@ -312,36 +291,27 @@ def _too_little(plan: StepPlan, budget: Budget, others: tuple[Event, ...], quiet
     floor = f"they cost epsilon={least * 1.01:.3g} at least{cure}" if math.isfinite(least) else f"raise delta{cure}"
     return (
         f"epsilon={budget.epsilon:g} at delta={budget.delta:g} is too little for {plan.steps} steps at rate "
-        f"{plan.rate:.3g}, whatever the noise: {floor}."
+        f"{plan.sampling_probability:.3g}, whatever the noise: {floor}."
     )
 
 
-CalibratedGradientPlan = CalibratedStepPlan
-
-FACTOR_UNITS = 2**12
-"""Norm bound, in grid units, of each of the two factors of a factored gradient (G-20)."""
-
-MOST_SHARDS = 1_000_000
-
-
-@dataclass(frozen=True, kw_only=True)
+@settings
 class GradientPlan(StepPlan):
     """Sums of clipped per-example gradients over Poisson samples.
-
-    Attributes:
-        factored: Whether gradients come as products of two factors (`FactoredLoss`): one parameter, of shape (groups,
-            outputs, inputs).
 
     Examples:
         >>> from noisegate import Budget
         >>> from noisegate.privacy.gradient_plan import GradientPlan
-        >>> steps = GradientPlan(name="network", steps=100, rate=0.125, norm=1.0, parameters={"weight": (3, 2)})
+        >>> shapes = {"parameters": {"weight": (3, 2)}}
+        >>> steps = GradientPlan(name="network", steps=100, sampling_probability=0.125, clip_norm=1.0, **shapes)
         >>> plan = steps.calibrate(Budget(epsilon=1.0))
         >>> plan.events[0].coordinates, plan.epsilon <= 1.0
         (6, True)
     """
 
     factored: bool = False
+    """Whether gradients come as products of two factors (`FactoredLoss`): one parameter, of shape (groups, outputs,
+    inputs)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -365,7 +335,7 @@ class GradientPlan(StepPlan):
         """Returns the event of all steps."""
         return SampledGaussianEvent(
             name=self.name,
-            rate=self.rate,
+            rate=self.sampling_probability,
             steps=self.steps,
             sensitivity=self.units,
             noise_std=noise_std,
@@ -374,45 +344,43 @@ class GradientPlan(StepPlan):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@settings
 class BatchPlan(StepPlan):
     """Vectors of whole samples, each from any function of the sample and clipped as a whole (G-24).
 
     A sample is a Poisson sample of all records; or, with `shards`, one of as many disjoint parts of them, in turn. A
     record that comes or goes may change the vector of every sample that it is in from end to end, so the sensitivity is
-    the diameter of what vectors can be, 2 · norm, where a sum of gradients has norm. Use it for losses that are no sum
-    over records, such as optimal transport; otherwise a `GradientPlan` has half the noise.
-
-    Attributes:
-        shards: Number of disjoint shards, each used in every `shards`-th step; 1 for Poisson samples. With more the
-            rate is 1: a whole shard is used.
+    the diameter of what vectors can be, 2 · clip_norm, where a sum of gradients has clip_norm. Use it for losses that
+    are no sum over records, such as optimal transport; otherwise a `GradientPlan` has half the noise.
 
     Examples:
         >>> from noisegate import Budget
         >>> from noisegate.privacy.gradient_plan import BatchPlan
-        >>> steps = BatchPlan(name="network", steps=10, rate=1.0, shards=5, norm=1.0, parameters={"weight": (3, 2)})
+        >>> shapes = {"parameters": {"weight": (3, 2)}}
+        >>> steps = BatchPlan(name="network", steps=10, sampling_probability=1.0, shards=5, clip_norm=1.0, **shapes)
         >>> event = steps.calibrate(Budget(epsilon=1.0)).events[0]
         >>> event.uses, event.sensitivity / steps.grid.bound.units
         (2, 2.0)
     """
 
-    shards: int = 1
+    shards: Annotated[int, Field(ge=1, le=1_000_000), "a whole number from 1 to 1000000"] = 1
+    """Number of disjoint shards, each used in every `shards`-th step; 1 for Poisson samples. With more the sampling
+    probability is 1: a whole shard is used."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.shards, bool) or not isinstance(self.shards, int) or not 1 <= self.shards <= MOST_SHARDS:
-            raise OptionError(f"shards={self.shards!r} must be a whole number from 1 to {MOST_SHARDS}.")
-        if self.shards > 1 and self.rate != 1:
+        if self.shards > 1 and self.sampling_probability != 1:
             raise OptionError(
-                f"rate={self.rate:g} with shards={self.shards}: a whole shard is used in each step, and what shards "
-                "save is not saved twice. Give rate=1.0, or shards=1 for Poisson samples."
+                f"sampling_probability={self.sampling_probability:g} with shards={self.shards}: a whole shard is used "
+                "in each step, and what shards save is not saved twice. Give sampling_probability=1.0, or shards=1 for "
+                "Poisson samples."
             )
 
     def event(self, noise_std: float, sampler: Sampler) -> BatchGaussianEvent:
         """Returns the event of all steps."""
         return BatchGaussianEvent(
             name=self.name,
-            rate=self.rate,
+            rate=self.sampling_probability,
             steps=self.steps,
             shards=self.shards,
             sensitivity=2 * UNITS,

@@ -117,7 +117,7 @@ class MarginalPlan(PricedPlan):
         # All records are held at once, in 4 bytes a column, twice while they are handed over.
         per_record = 8 * len(self.sizes)
         return {
-            **self._guarantee(),
+            **super().describe(records),
             "mechanism": self.events[0].mechanism,
             "rho": self.rho,
             "settings": dict(self.options),

@@ -82,17 +82,14 @@ class BoundedMap(Protocol):
     @property
     def dim(self) -> int:
         """Length of the vector."""
-        ...
 
     @property
     def norm(self) -> float:
         """L2 norm that no vector exceeds."""
-        ...
 
     @property
     def nonnegative(self) -> bool:
         """Whether every coordinate of every vector is at least zero."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,64 +164,6 @@ class Query:
         return self.dim * self.columns
 
 
-class MethodPlan(Protocol):
-    """What a method will ask, priced before the first record is read."""
-
-    @property
-    def budget(self) -> Budget:
-        """The guarantee that was asked for."""
-        ...
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """What will be run."""
-        ...
-
-    @property
-    def epsilon(self) -> float:
-        """ε of the whole plan at the budget's δ, recomputed from its events."""
-        ...
-
-    @property
-    def coordinates(self) -> int:
-        """How many numbers will be released, at most."""
-        ...
-
-    def describe(self, records: int | None, /) -> dict[str, Any]:
-        """Returns the plan as a JSON object; `records` is a public guess of their number."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class PricedPlan:
-    """What will be run, and the budget that pays for it: a plan that costs more cannot be made."""
-
-    budget: Budget
-
-    def __post_init__(self) -> None:
-        spent = self.epsilon
-        if not spent <= self.budget.epsilon:
-            raise CalibrationError(
-                f"the plan costs epsilon={spent:g}, more than the {self.budget.epsilon:g} asked for."
-            )
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """What will be run, for the ledger and the certificate."""
-        raise NotImplementedError
-
-    @cached_property
-    def epsilon(self) -> float:
-        """ε of the whole plan at the budget's δ, recomputed from its events."""
-        return accounting.epsilon(self.events, self.budget.delta, self.budget.adjacency)
-
-    def _guarantee(self) -> dict[str, Any]:
-        """Returns how every description of a plan begins."""
-        budget = self.budget
-        told = {"epsilon": budget.epsilon, "delta": budget.delta}
-        return {**told, "adjacency": budget.adjacency.value, "unit": budget.unit}
-
-
 @dataclass(frozen=True, kw_only=True)
 class PlannedRelease:
     """A query with its noise: everything the gate needs, and everything the certificate states."""
@@ -277,14 +216,16 @@ class PlannedRelease:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibratedPlan(PricedPlan):
-    """Queries with noise that together cost at most `budget`. Made by `Plan.calibrate` only.
+class PricedPlan:
+    """What will be run, and the budget that pays for it: a plan that costs more cannot be made.
 
-    `design` is what a method made the plan from, carried for its own use: neither the gate nor the price looks at it.
+    Attributes:
+        budget: The guarantee that was asked for.
+        releases: Queries that every record takes part in, with their noise.
     """
 
-    releases: tuple[PlannedRelease, ...]
-    design: Any = field(default=None, compare=False, repr=False)
+    budget: Budget
+    releases: tuple[PlannedRelease, ...] = ()
 
     def __post_init__(self) -> None:
         for release in self.releases:
@@ -293,18 +234,21 @@ class CalibratedPlan(PricedPlan):
                     f"query {release.query.name!r}: sensitivity={release.sensitivity} is below that of "
                     f"{self.budget.adjacency.value}; make plans with Plan.calibrate."
                 )
-        super().__post_init__()
+        spent = self.epsilon
+        if not spent <= self.budget.epsilon:
+            raise CalibrationError(
+                f"the plan costs epsilon={spent:g}, more than the {self.budget.epsilon:g} asked for."
+            )
 
     @property
-    def events(self) -> tuple[GaussianEvent, ...]:
+    def events(self) -> tuple[Event, ...]:
         """What will be run, for the ledger and the certificate."""
         return tuple(release.event for release in self.releases)
 
-    @property
-    def maps(self) -> dict[str, Any]:
-        """The feature map of each query that has one already."""
-        queries = (release.query for release in self.releases)
-        return {query.name: query.feature_map for query in queries if query.feature_map is not None}
+    @cached_property
+    def epsilon(self) -> float:
+        """ε of the whole plan at the budget's δ, recomputed from its events."""
+        return accounting.epsilon(self.events, self.budget.delta, self.budget.adjacency)
 
     @property
     def coordinates(self) -> int:
@@ -317,11 +261,33 @@ class CalibratedPlan(PricedPlan):
 
     def describe(self, records: int | None) -> dict[str, Any]:
         """Returns the plan as a JSON object; `records` is a public guess of their number."""
+        budget = self.budget
+        asked = {"epsilon": budget.epsilon, "delta": budget.delta}
+        return {**asked, "adjacency": budget.adjacency.value, "unit": budget.unit}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibratedPlan(PricedPlan):
+    """Queries with noise that together cost at most `budget`. Made by `Plan.calibrate` only.
+
+    `design` is what a method made the plan from, carried for its own use: neither the gate nor the price looks at it.
+    """
+
+    design: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def maps(self) -> dict[str, Any]:
+        """The feature map of each query that has one already."""
+        queries = (release.query for release in self.releases)
+        return {query.name: query.feature_map for query in queries if query.feature_map is not None}
+
+    def describe(self, records: int | None) -> dict[str, Any]:
+        """Returns the plan as a JSON object; `records` is a public guess of their number."""
         queries = [release.query for release in self.releases]
         # What a core needs, roughly: reading a cell of each table, or computing every feature.
         per_record = sum(5e-9 * query.tables if query.tables else query.dim / 4e8 for query in queries)
         return {
-            **self._guarantee(),
+            **super().describe(records),
             "contributions": self.budget.contributions,
             "releases": [release.describe(records) for release in self.releases],
             "coordinates": self.coordinates,

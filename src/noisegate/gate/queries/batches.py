@@ -52,7 +52,7 @@ class BatchSession(StepSession):
                 "journal: a run on shards cannot be resumed, as who is in which one is private and kept in memory; use "
                 "Poisson samples (shards=1), or leave out the journal."
             )
-        settings = {"norm": plan.norm, "whole": True, "shards": plan.shards}
+        settings = {"norm": plan.clip_norm, "whole": True, "shards": plan.shards}
         super().__init__(replace(access, public=plan_settings(access.public, plan, settings)), journal=journal)
         self._vector, self._probed = vector, False
         self._parameters: Mapping[str, Any] = {}
@@ -81,7 +81,7 @@ class BatchSession(StepSession):
     def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
         plan = self.plan.plan
         if plan.shards == 1:
-            return poisson_sample(records, plan.rate)
+            return poisson_sample(records, plan.sampling_probability)
         if self._shards is None:
             # Each record's own word decides, whoever else is there: a record that comes or goes moves no other one.
             self._shards = np.frombuffer(secrets.token_bytes(8 * records), dtype=np.uint64) % np.uint64(plan.shards)

@@ -227,7 +227,7 @@ class GradientSession(StepSession):
         self._gradients = gradient_source(loss, plan, physical_batch)
         self._device, self._probed = device, False
         self._parameters: dict[str, Tensor] = {}
-        settings: dict[str, Any] = {"norm": plan.norm, "factored": plan.factored}
+        settings: dict[str, Any] = {"norm": plan.clip_norm, "factored": plan.factored}
         if represent is not None:
             settings["represented"] = {"by": type(represent).__name__, "dim": represent.dim}
         public = plan_settings(access.public, plan, settings)
@@ -274,7 +274,7 @@ class GradientSession(StepSession):
         self._probed = True
 
     def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
-        return poisson_sample(records, self.plan.plan.rate)
+        return poisson_sample(records, self.plan.plan.sampling_probability)
 
     def _exact(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
         numeric, codes = records
