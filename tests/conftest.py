@@ -4,7 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.randomness import Randomness
+from tests import shapes
+
+shapes.install()
+
+from tests.randomness import Randomness  # noqa: E402 - it imports the package, whose shapes are checked from here on
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -34,7 +34,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,11 @@ import numpy.typing as npt
 from noisegate.errors import CalibrationError
 from noisegate.privacy.accounting import MAXIMUM_STD, MINIMUM_STD, ROUNDED_DISTANCE
 from noisegate.privacy.events import Sampler
+
+if TYPE_CHECKING:
+    from jaxtyping import Int64
+
+Integers = npt.NDArray[np.int64]
 
 Words = npt.NDArray[np.uint64]
 
@@ -168,7 +173,7 @@ def _fast_sampler(coordinates: int, *, epsilon: float, delta: float) -> Sampler:
     return Sampler.ROUNDED_GAUSSIAN if cost <= delta / 10 else Sampler.CONVOLVED_GAUSSIAN
 
 
-def add_noise(sums: npt.NDArray[np.int64], *, noise_std: float, sampler: Sampler) -> npt.NDArray[np.int64]:
+def add_noise(sums: Int64[Integers, "*shape"], *, noise_std: float, sampler: Sampler) -> Int64[Integers, "*shape"]:
     """Returns `sums`, |value| < 2⁶², plus independent Gaussian noise on every coordinate, all in grid units."""
     _check_std(noise_std)
     if sampler is Sampler.DISCRETE_GAUSSIAN:
