@@ -1,4 +1,4 @@
-"""Measures the house: its lines, what one run enters, the longest method, names with two homes, doctests.
+"""Measures the house: its lines, what one run enters, the longest method, names with two homes, doctests, shapes.
 
     python tests/house/measure.py [--json]
 
@@ -15,6 +15,7 @@ import csv
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "noisegate"
+SHAPED = re.compile(r"\b(Float|Int|UInt|Bool|Num|Real|Integer|Shaped)(8|16|32|64)?\[")
 FUNCTION = 0x1  # CO_OPTIMIZED: the code of a function, not of a module or a class body
 
 TABLE = """\
@@ -59,6 +61,7 @@ TARGETS = {
     "method files over 150 lines": 2,
     "public names with more than one home": 0,
     "public names without a doctest": 0,
+    "tensors without a shape": 0,
 }
 """Most that each may be."""
 
@@ -175,6 +178,23 @@ def without_doctest() -> list[str]:
     return [name for name in names if ">>>" not in (getattr(noisegate, name).__doc__ or "")]
 
 
+def without_shape() -> list[str]:
+    """Returns the arguments and results of functions that are tensors, not several in one, and say no shape."""
+    bare = []
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+            hints = {one.arg: one.annotation for one in arguments} | {"return": node.returns}
+            for name, hint in hints.items():
+                text = ast.unparse(hint) if hint else ""
+                alone = not re.search(r"\b(Mapping|dict|list|Sequence|Iterator|Callable)\[", text)
+                if alone and re.search(r"\bTensor\b", text) and not SHAPED.search(text):
+                    bare.append(f"{path.relative_to(SOURCE)}:{node.lineno} {node.name}({name}: {text})")
+    return sorted(bare)
+
+
 def measure() -> dict[str, Any]:
     """Returns the figures by what they are called in the table."""
     calls = walks()
@@ -198,6 +218,7 @@ def measure() -> dict[str, Any]:
         "method files over 150 lines": sum(count > 150 for count in methods.values()),
         "public names with more than one home": len(homes()),
         "public names without a doctest": len(without_doctest()),
+        "tensors without a shape": len(without_shape()),
     }
 
 
@@ -229,6 +250,7 @@ def main() -> None:
             print(f"\n{kind}:", *sorted({file for file, _ in seen}), sep="\n  ")
         print("\nmore than one home:", *(f"{name}: {', '.join(paths)}" for name, paths in homes().items()), sep="\n  ")
         print("\nno doctest:", *without_doctest())
+        print("\nno shape:", *without_shape(), sep="\n  ")
     sys.exit(bool(missed))
 
 
