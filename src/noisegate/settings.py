@@ -85,12 +85,9 @@ _C = TypeVar("_C", bound=type)
 
 
 def derived(default: Callable[[Mapping[str, Any]], Any]) -> Any:
-    """Returns a field whose default follows from the other settings.
+    """Returns a field whose default, where it is not given or None, follows from the other settings.
 
-    It stands where the setting is not given, or given as None.
-
-    Args:
-        default: From all settings by name, as given or by their plain defaults and not checked yet, to the default.
+    They come by name, as given or by their plain defaults, and not checked yet.
 
     Examples:
         >>> from noisegate.settings import Count, Settings, derived, settings
@@ -176,11 +173,7 @@ class Settings:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Returns the settings in a JSON object.
-
-        Raises:
-            ModelError: if one is not known or unusable.
-        """
+        """Returns the settings in a JSON object; a `ModelError` if one is not known or unusable."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
@@ -281,11 +274,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         self._whole = False
 
     def register(self, name: str, *aliases: str) -> Callable[[type[_K]], type[_K]]:
-        """Returns a decorator that adds a class, whose ``name`` becomes `name`; it is found by the aliases too.
-
-        Raises:
-            OptionError: if another class has the name.
-        """
+        """Returns a decorator that adds a class, whose ``name`` becomes `name`; it is found by the aliases too."""
 
         def add(cls: type[_K]) -> type[_K]:
             for each in (name, *aliases):
@@ -302,15 +291,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         return add
 
     def find(self, name: Any, *also: str) -> type[_T]:
-        """Returns the class called `name`.
-
-        Args:
-            name: Of the class.
-            also: Other names to be given in its place, for the message.
-
-        Raises:
-            OptionError: if there is none, or several packages give one.
-        """
+        """Returns the class called `name`; the message names what may be given in its place, ``also`` other things."""
         try:
             return self[name]
         except (KeyError, TypeError, AttributeError):

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from noisegate.data.problems import check_alike
+from noisegate.data.headers import check_alike
 from noisegate.data.sources import open_source
 from noisegate.data.tables.objects import MixedObjects, objects_to_arrow
 from noisegate.data.tables.tables import MemoryTable, find_files

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from noisegate.data.problems import Problem
 from noisegate.errors import DataError
 from noisegate.schema.columns import TEXT_PADDING
 from noisegate.schema.encode import Mask, is_text
+from noisegate.schema.problems import Problem
 
 Keys = npt.NDArray[np.uint64]
 

@@ -7,7 +7,7 @@ import difflib
 import math
 import numbers
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -131,14 +131,6 @@ def _level(name: str, value: Any) -> str | int:
     return whole(name, "a level (text or whole number)", value)
 
 
-_READ: dict[str, Callable[[str, str, Any], Any]] = {
-    "continuous": real,
-    "integer": whole,
-    "date": day,
-    "datetime": moment,
-}
-
-
 def _set(column: object, **values: Any) -> None:
     """Store checked values in a frozen dataclass; only for use while it is being born."""
     for key, value in values.items():
@@ -156,9 +148,10 @@ class _Bounded:
 
     kind: ClassVar[str]
     numeric: ClassVar[Literal[True]] = True
+    _read: ClassVar[staticmethod[[str, str, Any], Any]]
 
     def __post_init__(self) -> None:
-        name, read = column_name(self.name), _READ[self.kind]
+        name, read = column_name(self.name), self._read
         _set(self, name=name, lower=read(name, "lower", self.lower), upper=read(name, "upper", self.upper))
         self._check()
         _set(self, missing=flag(name, "missing", self.missing))
@@ -194,6 +187,7 @@ class Continuous(_Bounded):
     upper: float
 
     kind: ClassVar[Literal["continuous"]] = "continuous"
+    _read = staticmethod(real)
 
     def _check(self) -> None:
         super()._check()
@@ -241,6 +235,7 @@ class Integer(_Stepped):
     upper: int
 
     kind: ClassVar[Literal["integer"]] = "integer"
+    _read = staticmethod(whole)
     _unit: ClassVar[str] = "whole numbers"
 
     @staticmethod
@@ -264,6 +259,7 @@ class Date(_Stepped):
     upper: date
 
     kind: ClassVar[Literal["date"]] = "date"
+    _read = staticmethod(day)
 
     @staticmethod
     def step(value: date) -> int:
@@ -288,6 +284,7 @@ class Datetime(_Stepped):
     upper: datetime
 
     kind: ClassVar[Literal["datetime"]] = "datetime"
+    _read = staticmethod(moment)
     _unit: ClassVar[str] = "microseconds (2**53 are 285 years)"
 
     def _check(self) -> None:

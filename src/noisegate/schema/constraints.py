@@ -138,12 +138,7 @@ Constraint: TypeAlias = Comparison | Impossible
 
 
 def constraint_from_form(form: Any, names: Collection[str]) -> Constraint:
-    """Return the constraint that a table of a schema file describes.
-
-    Args:
-        form: One key: "rule", such as "start <= end", or "impossible", values by column.
-        names: The columns of the schema.
-    """
+    """Return the constraint that a table of a schema file describes, about columns called ``names``."""
     match form:
         case {"rule": str(rule), **rest} if not rest:
             return _comparison(rule, names)

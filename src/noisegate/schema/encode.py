@@ -1,7 +1,7 @@
 """An Arrow table to records of numbers and codes: what is made of a cell depends on that cell alone.
 
-Strict: the first cell that does not fit its column ends the reading (`CellProblem`, `TypeProblem`), since what does not
-fit is a mistake in the schema or in the data. `noisegate.schema.tolerant` is for tables that are compared.
+Strict: the first cell that does not fit its column ends the reading (`problems.Problem`), since what does not fit
+is a mistake in the schema or in the data. `noisegate.schema.tolerant` is for tables that are compared.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from noisegate.schema.columns import (
     Datetime,
     positions_of,
 )
+from noisegate.schema.problems import missing_cell, unfit_cell, unfit_type
 from noisegate.schema.schema import Schema
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -46,35 +47,11 @@ _PER_MICROSECOND = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _WORDS = {"bool": "truth values", "date32[day]": "dates", "double": "decimal numbers", "float": "decimal numbers"}
 
 
-class CellProblem(Exception):  # noqa: N818 - not an error for users; the caller adds file and line, and makes it one
-    """A cell that does not fit its column.
-
-    Attributes:
-        column: the column of the schema.
-        row: position in the batch.
-        value: what was found; private.
-        missing: whether the problem is that nothing was found.
-    """
-
-    def __init__(self, column: Column, row: int, value: Any, *, missing: bool) -> None:
-        super().__init__(column.name)
-        self.column, self.row, self.value, self.missing = column, row, value, missing
-
-
-class TypeProblem(Exception):  # noqa: N818 - as above
-    """A column whose Arrow type cannot hold what the schema says; `found` is the type in words."""
-
-    def __init__(self, column: Column, found: str) -> None:
-        super().__init__(column.name)
-        self.column, self.found = column, found
-
-
 def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
     """Return the records whose columns are ``arrays``, all of one length, by name; images as `Images`.
 
     Raises:
-        CellProblem: for the first cell of the first column that does not fit.
-        TypeProblem: for the first column whose Arrow type does not fit.
+        Problem: for the first cell of the first column that does not fit, or the first column whose type does not.
     """
     layout, rows = schema.layout, len(arrays[schema.names[0]])
     tokens = pa.array(schema.missing_values, pa.string())
@@ -96,10 +73,7 @@ def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
 def placed(column: Column, numbers: npt.NDArray[Any], present: Mask) -> npt.NDArray[Any]:
     """Return the positions in [0, 1] (float64, NaN where missing) or the codes (int32) of the cells of a column.
 
-    Args:
-        column: its description.
-        numbers: what the cells that are not missing say, as `read_cells` returns it.
-        present: which cells these are, (rows,).
+    ``numbers`` are what the cells that are not missing say, and ``present`` which these are: see `read_cells`.
     """
     cells = positions_of(column, numbers) if column.numeric else numbers.astype(np.int32, copy=False)
     if present.all():
@@ -113,27 +87,23 @@ def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.N
     """Return what the cells that are not missing say, and which cells these are.
 
     Numbers are float64 or whole steps as they stand in the data, not yet clamped to the bounds of ``column``; the rest
-    are codes.
-
-    Raises:
-        CellProblem: for the first cell that does not fit.
-        TypeProblem: if the Arrow type does not fit.
+    are codes. A `Problem` is raised for the first cell that does not fit, or if the Arrow type does not.
     """
     array, present = plain_cells(array, tokens)
     values = array if present.all() else array.filter(pa.array(present))
     try:
         parsed = _parser(column)(values) if not pt.is_null(array.type) else floats(pa.array([], pa.float64()))
     except UnexpectedType:
-        raise TypeProblem(column, in_words(array.type)) from None
+        raise unfit_type(column, in_words(array.type)) from None
     if values is array and not (parsed.bad.any() or parsed.missing.any()):  # nearly always, so worth a short way
         return parsed.numbers, present
     rows = np.flatnonzero(present)
     if parsed.bad.any():
         row = int(rows[np.argmax(parsed.bad)])
-        raise CellProblem(column, row, array[row].as_py(), missing=False)
+        raise unfit_cell(column, row, array[row].as_py())
     present[rows[parsed.missing]] = False
     if not column.missing and not present.all():
-        raise CellProblem(column, int(np.argmin(present)), None, missing=True)
+        raise missing_cell(column, int(np.argmin(present)))
     return parsed.numbers[~parsed.missing], present
 
 
@@ -196,17 +166,13 @@ class UnexpectedType(Exception):  # noqa: N818 - not an error for users; the cal
 
 @dataclass(frozen=True)
 class Parsed:
-    """Numbers, one for each cell, with masks of cells that hold none.
-
-    Attributes:
-        numbers: the values; meaningless where a mask is set.
-        bad: cells that say something, but not what the kind of column allows.
-        missing: cells that are present yet stand for nothing (a float NaN).
-    """
+    """Numbers, one for each cell, meaningless where a mask is set."""
 
     numbers: npt.NDArray[Any]
     bad: Mask
+    """Cells that say something, but not what the kind of column allows."""
     missing: Mask
+    """Cells that are present yet stand for nothing (a float NaN)."""
 
 
 Parser: TypeAlias = Callable[[pa.Array], Parsed]

@@ -53,25 +53,16 @@ class Layout:
         return tuple(place for place in range(len(self.coded)) if place != self.label)
 
     def column(self, name: str) -> Column:
-        """Return the column called ``name``.
-
-        Raises:
-            SchemaError: if there is none.
-        """
+        """Return the column called ``name``; a `SchemaError` if there is none."""
         return self.coded[self.coded_places[name]] if name in self.coded_places else self.numeric[self.place(name)]
 
     def place(self, name: str) -> int:
-        """Return where the column called ``name`` stands among the numeric or the coded ones.
-
-        Raises:
-            SchemaError: if there is none.
-        """
-        found = self.coded_places.get(name)
-        found = self.numeric_places.get(name) if found is None else found
-        if found is None:
-            names = (*self.numeric_places, *self.coded_places)
-            raise SchemaError(f"no column {name!r} in the schema; its columns are {listed(names)}")
-        return found
+        """Return where the column called ``name`` stands among the numeric or the coded ones, or a `SchemaError`."""
+        for places in (self.coded_places, self.numeric_places):
+            if name in places:
+                return places[name]
+        names = (*self.numeric_places, *self.coded_places)
+        raise SchemaError(f"no column {name!r} in the schema; its columns are {listed(names)}")
 
     @cached_property
     def numeric_places(self) -> dict[str, int]:

@@ -40,12 +40,9 @@ _READERS: dict[str, tuple[Any, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """A column of known kind whose bounds or levels are not known.
+    """A column of one of ``KINDS``, but boolean and ignore, whose bounds or levels are not known.
 
-    Attributes:
-        name: name of the column in the data.
-        kind: one of ``KINDS`` but boolean and ignore.
-        missing: whether a value may be absent; it may, unless the contrary is public knowledge.
+    A value may be ``missing``, unless the contrary is public knowledge.
     """
 
     name: str
@@ -70,15 +67,10 @@ class Gap:
 
 @dataclass(frozen=True, kw_only=True)
 class PartialSchema:
-    """Public knowledge about a table, as far as there is any.
-
-    Attributes:
-        columns: for each column by name, all that a schema says of it, or a gap; None for a column to ignore.
-        label: name of the column to be predicted from the others, or None.
-        missing_values: text that stands for a missing value.
-    """
+    """Public knowledge about a table, as far as there is any."""
 
     columns: Mapping[str, Column | Gap | None]
+    """All that a schema says of each column, or a gap; None for a column to ignore."""
     label: str | None = None
     missing_values: tuple[str, ...] = field(default=DEFAULT_MISSING_VALUES)
 
@@ -115,12 +107,7 @@ def read_partial(
     """Return the described columns, the label and the missing values of a file of public facts and a list of kinds.
 
     The file is a schema file in which a column may lack ``lower`` and ``upper``, or ``levels``. Where ``missing`` is
-    not stated, values may be absent: only a stated fact is public knowledge.
-
-    Args:
-        path: the file, TOML, or None.
-        kinds: kinds of further columns by name; they overrule the file.
-        label: name of the label; overrules the file.
+    not stated, values may be absent: only a stated fact is public knowledge. ``kinds`` and ``label`` overrule it.
     """
     form: dict[str, Any] = {} if path is None else parse_toml(read_text(path, "file"), f"file {path}")
     try:

@@ -26,10 +26,7 @@ _KEYS = ("height", "width", "channels", "label", "labels", "resize", "convert")
 
 @dataclass(frozen=True, kw_only=True)
 class ImageShape:
-    """Height, width and number of channels of an image, in pixels.
-
-    Raises:
-        SchemaError: if one of them is no positive whole number.
+    """Height, width and number of channels of an image, in pixels; positive whole numbers, or a `SchemaError`.
 
     Examples:
         >>> from noisegate.schema import ImageShape
@@ -155,8 +152,7 @@ class ImageForm:
 
     def form(self) -> dict[str, Any]:
         """Return the plain form that schema files hold; rules at their default are left out."""
-        shape = self.shape
-        form: dict[str, Any] = {"height": shape.height, "width": shape.width, "channels": shape.channels}
+        form: dict[str, Any] = dict(zip(("height", "width", "channels"), self.shape.axes, strict=True))
         if self.label is not None:
             form |= {"label": self.label, "labels": list(self.labels)}
         if self.resize != "refuse":
@@ -165,11 +161,7 @@ class ImageForm:
 
     @classmethod
     def from_form(cls, form: Any) -> ImageForm:
-        """Return the images that a plain form describes.
-
-        Raises:
-            SchemaError: if a key is missing or unknown, or a value is wrong.
-        """
+        """Return the images that a plain form describes."""
         if not isinstance(form, Mapping):
             raise SchemaError(f"images = {form!r}: write height, width, channels and labels under [images]")
         check_keys(form, _KEYS, "[images]")

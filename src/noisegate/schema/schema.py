@@ -143,10 +143,7 @@ class Schema:
     def usable(self) -> Schema:
         """Return this schema, after what is asked of one for new records, and not of those in models and certificates.
 
-        Names and levels show as they read, and there are records that keep to all constraints.
-
-        Raises:
-            SchemaError: if not.
+        Names and levels show as they read, and there are records that keep to all constraints; else a `SchemaError`.
         """
         show_as_they_read("the name of a column,", self.names if self.images is None else [self.label])
         for column in self.layout.coded:
@@ -161,11 +158,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> Schema:
-        """Return the schema that :meth:`to_json` wrote.
-
-        Raises:
-            SchemaError: if a key is missing or unknown, or a value is wrong.
-        """
+        """Return the schema that :meth:`to_json` wrote; a `SchemaError` says what is wrong with it."""
         if not isinstance(form, Mapping):
             raise SchemaError(f"expected a JSON object with columns, found {type(form).__name__}")
         columns = [] if "images" in form else form.get("columns")
@@ -191,17 +184,10 @@ class Schema:
 
     def dumps(self) -> str:
         """Return the schema as TOML text; images are described as such, not by their columns."""
-        constraints = [constraint.form() for constraint in self.constraints]
-        if self.images is not None:
-            return write_toml(self._top(), {}, constraints, images=self.images.form())
-        return write_toml(self._top(), {column.name: column_form(column) for column in self.columns}, constraints)
+        return write_toml(self._form())
 
     def to_toml(self, path: str | Path) -> None:
-        """Write the schema as a TOML file.
-
-        Raises:
-            SchemaError: if the file cannot be written.
-        """
+        """Write the schema as a TOML file; a `SchemaError` if it cannot be written."""
         try:
             _path(path, "the schema file").write_bytes(self.dumps().encode())
         except OSError as error:
@@ -209,19 +195,25 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         """Return the schema as plain JSON values; images are described as such, not by their columns."""
-        described: dict[str, Any] = {} if self.images is None else {"images": self.images.form()}
+        form = self._form()
         if self.images is None:
-            forms = [{"name": column.name, **column_form(column)} for column in self.columns]
-            described = {"columns": [{key: _json(value) for key, value in form.items()} for form in forms]}
-        # Left out when there is none, so that schemas from before there were constraints keep their digest.
-        constraints = [constraint.form() for constraint in self.constraints]
-        return {**self._top(), **described} | ({"constraints": constraints} if constraints else {})
+            columns = ({"name": name, **column} for name, column in form["columns"].items())
+            form["columns"] = [{key: _json(value) for key, value in column.items()} for column in columns]
+        return form
 
-    def _top(self) -> dict[str, Any]:
-        top: dict[str, Any] = {} if self.label is None or self.images is not None else {"label": self.label}
+    def _form(self) -> dict[str, Any]:
+        """Return the schema as schema files hold it; what is at its default may be left out."""
+        form: dict[str, Any] = {} if self.label is None or self.images is not None else {"label": self.label}
         if self.images is None or self.missing_values != DEFAULT_MISSING_VALUES:
-            top["missing_values"] = list(self.missing_values)
-        return top | ({"ignore": list(self.ignore)} if self.ignore else {})
+            form["missing_values"] = list(self.missing_values)
+        if self.ignore:
+            form["ignore"] = list(self.ignore)
+        if self.images is None:
+            form["columns"] = {column.name: column_form(column) for column in self.columns}
+        else:
+            form["images"] = self.images.form()
+        # Left out when there is none, so that schemas from before there were constraints keep their digest.
+        return form | ({"constraints": [one.form() for one in self.constraints]} if self.constraints else {})
 
     def digest(self) -> str:
         """Return the SHA-256 of the canonical JSON form, in hexadecimal."""
@@ -235,11 +227,7 @@ class Schema:
         return tuple(column.name for column in self.columns) if form is None else form.columns.names()
 
     def column(self, name: str) -> Column:
-        """Return the column called ``name``.
-
-        Raises:
-            SchemaError: if there is none.
-        """
+        """Return the column called ``name``; a `SchemaError` if there is none."""
         return self.layout.column(name)
 
     @property

@@ -33,16 +33,9 @@ from noisegate.schema.encode import (
 
 
 def encode_tolerantly(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
-    """Return the positions or codes of one column, and where it is outside of all that the column can say.
+    """Return the positions or codes of one column, and where it is outside of all that it can say, (rows,).
 
-    Args:
-        column: its description.
-        array: its cells, of any Arrow type.
-        tokens: text that stands for a missing value.
-
-    Returns:
-        float64 in [0, 1], NaN where missing or outside, or int32 codes, the number of levels where missing or outside;
-        and (rows,).
+    Positions are float64 in [0, 1], NaN where missing or outside; codes are int32, there the number of levels.
     """
     if pt.is_nested(array.type):  # as text, which no schema can place
         array = pa.array([None if cell is None else str(cell) for cell in array.to_pylist()], pa.string())

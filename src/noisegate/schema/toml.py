@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
@@ -13,18 +13,13 @@ _SPECIAL = re.compile(r'["\\\x00-\x1f\x7f]')
 _WIDTH = 120
 
 
-def write_toml(
-    top: Mapping[str, Any],
-    columns: Mapping[str, Mapping[str, Any]],
-    constraints: Sequence[Mapping[str, Any]] = (),
-    *,
-    images: Mapping[str, Any] | None = None,
-) -> str:
-    """Return TOML text: the ``top`` keys, ``[images]``, a table ``[columns.NAME]`` for each, ``[[constraints]]``."""
+def write_toml(form: Mapping[str, Any]) -> str:
+    """Return TOML text: plain keys, ``[images]``, a table ``[columns.NAME]`` for each column, ``[[constraints]]``."""
+    top = {key: value for key, value in form.items() if key not in ("images", "columns", "constraints")}
     blocks = [_lines(top)] if top else []
-    blocks += [] if images is None else [f"[images]\n{_lines(images)}"]
-    blocks += [f"[columns.{_key(name)}]\n{_lines(form)}" for name, form in columns.items()]
-    blocks += [f"[[constraints]]\n{_lines(form)}" for form in constraints]
+    blocks += [f"[images]\n{_lines(form['images'])}"] if "images" in form else []
+    blocks += [f"[columns.{_key(name)}]\n{_lines(column)}" for name, column in form.get("columns", {}).items()]
+    blocks += [f"[[constraints]]\n{_lines(constraint)}" for constraint in form.get("constraints", ())]
     return "\n".join(blocks)
 
 

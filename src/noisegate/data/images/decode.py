@@ -25,11 +25,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from noisegate.data.problems import Problem
 from noisegate.errors import DataError
 from noisegate.schema import ImageForm, ImageShape
 from noisegate.schema.columns import TEXT_PADDING
 from noisegate.schema.encode import in_words, is_text
+from noisegate.schema.problems import Problem
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -290,10 +290,8 @@ def label_codes(labels: pa.Array, names: tuple[str, ...] | None, form: ImageForm
     if pt.is_integer(found.type) and isinstance(form.labels[0], str):
         places = pc.index_in(found.cast(pa.int64()), value_set=pa.array(range(len(names or ())), pa.int64()))
         texts = pa.array(names or (), pa.string()).take(places)
-    elif is_text(found.type):
-        texts = pc.utf8_trim(found.cast(pa.string()), characters=TEXT_PADDING)
     else:
-        texts = found.cast(pa.string())
+        texts = pc.utf8_trim(found.cast(pa.string()), characters=TEXT_PADDING)
     codes = pc.index_in(texts, value_set=pa.array([str(label) for label in form.labels], pa.string()))
     if not codes.null_count:
         positions: npt.NDArray[np.int32] = codes.to_numpy(zero_copy_only=False).astype(np.int32)

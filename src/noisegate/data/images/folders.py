@@ -19,8 +19,8 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 
 from noisegate.data.images.decode import ImageOrigin, ImageReadOptions, PictureFile, Pictures, check_labels
-from noisegate.data.problems import NOT_SHOWN
 from noisegate.data.tables.csv_file import CsvFile
+from noisegate.data.tables.tables import NOT_SHOWN
 from noisegate.data.units import check_unit_column
 from noisegate.errors import DataError
 

@@ -14,13 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from noisegate.data.problems import check_alike, check_titles
+from noisegate.data.headers import check_alike, check_titles
 from noisegate.data.tables.parquet_file import ParquetFile
 from noisegate.data.tables.tables import Origin, open_origins, told
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.schema import Column
-from noisegate.schema.encode import TypeProblem, in_words, is_text, plain_cells, read_cells
+from noisegate.schema.encode import in_words, is_text, plain_cells, read_cells
 from noisegate.schema.partial import KINDS, MOMENT_IN_UTC, Gap, PartialSchema, column_of_kind, read_partial
+from noisegate.schema.problems import unfit_type
 
 _BATCH_ROWS = 32768
 
@@ -128,7 +129,7 @@ def _texts(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, npt.N
     if pt.is_null(array.type):
         array = array.cast(pa.string())
     if not is_text(array.type):
-        raise TypeProblem(gap.reader, in_words(array.type))
+        raise unfit_type(gap.reader, in_words(array.type))
     return array if present.all() else pc.filter(array, pa.array(present)), present
 
 

@@ -14,7 +14,7 @@ import narwhals as nw
 import pyarrow as pa
 import pyarrow.types as pt
 
-from noisegate.data.problems import Problem, check_alike, check_header, text_of
+from noisegate.data.headers import check_alike, check_header
 from noisegate.data.tables.csv_file import CsvFile
 from noisegate.data.tables.objects import MixedObjects, objects_to_arrow
 from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
@@ -23,7 +23,10 @@ from noisegate.errors import DataError, OptionError
 from noisegate.records import Rows
 from noisegate.schema import Schema
 from noisegate.schema.columns import TEXT_PADDING
-from noisegate.schema.encode import CellProblem, Mask, TypeProblem, encode
+from noisegate.schema.encode import Mask, encode
+from noisegate.schema.problems import Problem
+
+NOT_SHOWN = "not shown; use --show-values (in Python: show_values=True) to see it"
 
 _PACKED = {b"PK\x03\x04": "a ZIP archive or a spreadsheet", b"\x1f\x8b": "a gzip archive", b"BZh": "a bzip2 archive"}
 _T = TypeVar("_T")
@@ -46,10 +49,11 @@ def told(read: Callable[[], _T], origin: Placed, done: int = 0, *, show_values: 
     """Return what ``read`` does; ``done`` records of the origin stand before its batch."""
     try:
         return read()
-    except (CellProblem, TypeProblem, Problem) as problem:
-        row, text = text_of(problem, show_values=show_values)
+    except Problem as problem:
+        row, says, value = problem.row, problem.says, problem.value
+    found = repr(value) if show_values else f"another value ({NOT_SHOWN})"
     # Outside the handlers: a problem, which holds the cell, must not travel along as the context of the error.
-    raise DataError(f"{origin.name if row is None else origin.place(done + row)}, {text}")
+    raise DataError(f"{origin.name if row is None else origin.place(done + row)}, {says.replace('{found}', found)}")
 
 
 _Origin = TypeVar("_Origin", bound=Placed)

@@ -113,7 +113,7 @@ def schema_text(partial: PartialSchema, findings: Mapping[str, Finding], headlin
         top["ignore"] = ignored
     notes = [f"{json.dumps(name)}: {findings[name].note}" for name in ignored if name in findings]
     head = "".join(f"# {line}\n" for line in [*headline.splitlines(), *notes])
-    text = write_toml(top, {name: column_form(column) for name, column in columns.items()})
+    text = write_toml({**top, "columns": {name: column_form(column) for name, column in columns.items()}})
     return head + "\n" + "\n".join(_commented(text, [findings.get(name) for name in columns])) + "\n"
 
 

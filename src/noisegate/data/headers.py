@@ -1,51 +1,13 @@
-"""Messages about private data: they name the column, the place and the cure, and quote a value only when asked to."""
+"""Names of columns that do not fit the schema, or each other; a message quotes none that may be a private record."""
 
 from __future__ import annotations
 
 import difflib
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from noisegate.errors import DataError
-from noisegate.schema import Boolean, Categorical, Column, Continuous, Date, Datetime, Integer, Ordinal, Schema
-from noisegate.schema.encode import CellProblem, TypeProblem
-
-NOT_SHOWN = "not shown; use --show-values (in Python: show_values=True) to see it"
-
-_EXPECTED: dict[type[Column], str] = {
-    Continuous: "a number",
-    Integer: "a whole number",
-    Date: "a date such as 2020-12-31",
-    Boolean: "true or false (or yes/no, 1/0)",
-}
-
-
-class Problem(Exception):  # noqa: N818 - not an error for users; `tables.told` adds the place, and makes it one
-    """What is wrong with the record at ``row`` of a batch, or with all of a column.
-
-    ``{found}`` in what it ``says`` stands for the value, which is private.
-    """
-
-    def __init__(self, row: int | None, says: str, value: Any = None) -> None:
-        super().__init__()
-        self.row, self.says, self.value = row, says, value
-
-
-def text_of(problem: CellProblem | TypeProblem | Problem, *, show_values: bool) -> tuple[int | None, str]:
-    """Return the position in the batch, None for the whole column, and what is wrong there."""
-    row, value = getattr(problem, "row", None), getattr(problem, "value", None)
-    if isinstance(problem, Problem):
-        says = problem.says
-    elif isinstance(problem, CellProblem):
-        says = _of_cell(problem)
-    else:
-        column = problem.column
-        says = (
-            f"column {column.name!r}: expected {_expected(column)}, found a column of {problem.found}; "
-            f"convert the column, or describe it as another kind than {column.kind!r} in the schema"
-        )
-    return row, says.replace("{found}", repr(value) if show_values else f"another value ({NOT_SHOWN})")
+from noisegate.schema import Schema
 
 
 def check_header(found: Sequence[str], schema: Schema, name: str, *, show_names: bool) -> None:
@@ -106,31 +68,3 @@ def check_alike(headers: Sequence[tuple[str, Sequence[str]]], *, show_names: boo
                     f"{name}: the files of a folder are read as one table, and column {shown} of {here} is not in "
                     f"{there}; make the files alike, or move away the one that does not belong there"
                 )
-
-
-def _of_cell(problem: CellProblem) -> str:
-    column = problem.column
-    where = f"column {column.name!r}"
-    if problem.missing:
-        return (
-            f"{where}: the value is missing, and the schema allows none here; set missing = true for this column, "
-            "or fill the value in"
-        )
-    return f"{where}: expected {_expected(column)}, found {{found}}; {_cure(column)}"
-
-
-def _expected(column: Column) -> str:
-    if isinstance(column, Datetime):
-        zone = "with a time zone, such as 2020-12-31T23:59:59Z" if column.aware else "such as 2020-12-31T23:59:59"
-        return f"a moment {zone}"
-    if isinstance(column, Ordinal | Categorical):
-        return f"one of the {len(column.levels)} levels in the schema"
-    return _EXPECTED[type(column)]
-
-
-def _cure(column: Column) -> str:
-    if column.kind == "categorical":
-        return "add the level to the schema, or name one of the levels as `other`; levels must be public knowledge"
-    if column.kind == "ordinal":
-        return "add the level to the schema; levels must be public knowledge"
-    return "correct the data, list the value in missing_values, or describe the column as another kind in the schema"
