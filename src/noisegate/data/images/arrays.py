@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from noisegate.data.images.decode import ImageOrigin, Pictures, check_labels
+from noisegate.data.images.decode import ImageOrigin, Pictures
 from noisegate.errors import DataError
 
 Labels: TypeAlias = npt.NDArray[Any] | None
@@ -32,11 +32,6 @@ _CUT_OFF = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error)
 class OneFile(ImageOrigin):
     """What origins share whose images are all in one file, with labels that are whole numbers or text."""
 
-    @property
-    def labelled(self) -> bool:
-        """Whether labels are asked for."""
-        return self.options.form.label is not None
-
     def check(self) -> None:
         """Check headers and sizes; no image is read."""
         if self.options.unit_column is not None:
@@ -44,9 +39,7 @@ class OneFile(ImageOrigin):
                 f"{self.name}: arrays do not say whose image each one is; keep the images in Parquet with a column "
                 f"{self.options.unit_column!r}"
             )
-        kind = self._check()
-        if self.labelled:
-            check_labels(kind, None, self.options.form, self.name)
+        self.check_labels(self._check())
 
     def batches(self, rows: int) -> Iterator[Pictures]:
         """Yield the images, ``rows`` at a time, and fewer where they are large."""

@@ -245,6 +245,11 @@ class ImageOrigin(ABC):
         """What labels that are whole numbers stand for, by position, where the data says so."""
         return None
 
+    @property
+    def labelled(self) -> bool:
+        """Whether labels are asked for."""
+        return self.options.form.label is not None
+
     def place(self, row: int) -> str:
         """Return the file name and the number of the image, counted from 1."""
         return f"{self.name}, image {row + 1}"
@@ -257,50 +262,50 @@ class ImageOrigin(ABC):
     def batches(self, rows: int) -> Iterator[Pictures]:
         """Yield the images, at most ``rows`` at a time."""
 
+    def check_labels(self, kind: pa.DataType) -> None:
+        """Require that labels of an Arrow type, where they are asked for, can be found among the declared ones.
 
-def check_labels(kind: pa.DataType, names: tuple[str, ...] | None, form: ImageForm, name: str) -> None:
-    """Require that labels of an Arrow type can be found among the declared ones, in the data called ``name``.
+        Whole numbers are the declared ones by value; where text is declared, they are positions among the names that
+        the data gives its classes. Text is compared as text.
+        """
+        kind = kind.value_type if pt.is_dictionary(kind) else kind
+        declared, names = self.options.form.labels, self.label_names
+        place = f"{self.name}, label {self.options.form.label!r}"
+        if not declared or is_text(kind) or pt.is_null(kind):
+            return
+        if not pt.is_integer(kind):
+            raise DataError(f"{place}: expected whole numbers or text, found a column of {in_words(kind)}; convert it")
+        if isinstance(declared[0], int):
+            return
+        if names is None:
+            raise DataError(
+                f"{place}: holds whole numbers, and the schema declares text; declare the numbers as labels instead, "
+                "or write the labels of the data as text"
+            )
+        if not set(names) <= set(declared):
+            raise DataError(
+                f"{place}: the data gives names to its classes that are not all declared; declare the same names as "
+                "labels in the schema, or whole numbers"
+            )
 
-    Whole numbers are the declared ones by value; where text is declared, they are positions among the ``names`` that
-    the data gives its classes. Text is compared as text.
-    """
-    kind = kind.value_type if pt.is_dictionary(kind) else kind
-    place, declared = f"{name}, label {form.label!r}", form.labels
-    if is_text(kind) or pt.is_null(kind):
-        return
-    if not pt.is_integer(kind):
-        raise DataError(f"{place}: expected whole numbers or text, found a column of {in_words(kind)}; convert it")
-    if isinstance(declared[0], int):
-        return
-    if names is None:
-        raise DataError(
-            f"{place}: holds whole numbers, and the schema declares text; declare the numbers as labels instead, or "
-            "write the labels of the data as text"
+    def codes(self, labels: pa.Array) -> npt.NDArray[np.int32]:
+        """Return the position of each label, of a type that `check_labels` let pass, among the declared, (images,)."""
+        form, names = self.options.form, self.label_names or ()
+        found = labels.dictionary_decode() if pt.is_dictionary(labels.type) else labels
+        if pt.is_integer(found.type) and isinstance(form.labels[0], str):
+            places = pc.index_in(found.cast(pa.int64()), value_set=pa.array(range(len(names)), pa.int64()))
+            texts = pa.array(names, pa.string()).take(places)
+        else:
+            texts = pc.utf8_trim(found.cast(pa.string()), characters=TEXT_PADDING)
+        codes = pc.index_in(texts, value_set=pa.array([str(label) for label in form.labels], pa.string()))
+        if not codes.null_count:
+            positions: npt.NDArray[np.int32] = codes.to_numpy(zero_copy_only=False).astype(np.int32)
+            return positions
+        row = int(np.argmax(codes.is_null().to_numpy(zero_copy_only=False)))
+        value = labels[row].as_py()
+        says = (
+            f"expected one of the {len(form.labels)} labels in the schema, found {{found}}; declare it as a label; "
+            "labels must be public knowledge"
         )
-    if not set(names) <= set(declared):
-        raise DataError(
-            f"{place}: the data gives names to its classes that are not all declared; declare the same names as labels "
-            "in the schema, or whole numbers"
-        )
-
-
-def label_codes(labels: pa.Array, names: tuple[str, ...] | None, form: ImageForm) -> npt.NDArray[np.int32]:
-    """Return the position of each label, of a type that `check_labels` let pass, among the declared ones, (images,)."""
-    found = labels.dictionary_decode() if pt.is_dictionary(labels.type) else labels
-    if pt.is_integer(found.type) and isinstance(form.labels[0], str):
-        places = pc.index_in(found.cast(pa.int64()), value_set=pa.array(range(len(names or ())), pa.int64()))
-        texts = pa.array(names or (), pa.string()).take(places)
-    else:
-        texts = pc.utf8_trim(found.cast(pa.string()), characters=TEXT_PADDING)
-    codes = pc.index_in(texts, value_set=pa.array([str(label) for label in form.labels], pa.string()))
-    if not codes.null_count:
-        positions: npt.NDArray[np.int32] = codes.to_numpy(zero_copy_only=False).astype(np.int32)
-        return positions
-    row = int(np.argmax(codes.is_null().to_numpy(zero_copy_only=False)))
-    value = labels[row].as_py()
-    says = (
-        f"expected one of the {len(form.labels)} labels in the schema, found {{found}}; declare it as a label; labels "
-        "must be public knowledge"
-    )
-    missing = "it is missing; fill it in, or describe images without labels"
-    raise Problem(row, f"label {form.label!r}: {missing if value is None else says}", value)
+        missing = "it is missing; fill it in, or describe images without labels"
+        raise Problem(row, f"label {form.label!r}: {missing if value is None else says}", value)

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 
-from noisegate.data.images.decode import ImageOrigin, ImageReadOptions, PictureFile, Pictures, check_labels
+from noisegate.data.images.decode import ImageOrigin, ImageReadOptions, PictureFile, Pictures
 from noisegate.data.tables.csv_file import CsvFile
 from noisegate.data.tables.tables import NOT_SHOWN
 from noisegate.data.units import check_unit_column
@@ -79,7 +79,7 @@ class ImageFolder(ImageOrigin):
         top = list_folder(self.path)
         if not top.files and not top.folders:
             raise DataError(f"{self.name}: the folder holds no images; check the path")
-        if self.options.form.label is not None:
+        if self.labelled:
             self._check_classes(top)
         found = False
         for folder, names in self._files():
@@ -111,10 +111,9 @@ class ImageFolder(ImageOrigin):
 
     def batches(self, rows: int) -> Iterator[Pictures]:
         """Yield the files in the order of their folders and names, ``rows`` at a time."""
-        labelled = self.options.form.label is not None
         every = (folder / name for folder, names in self._files() for name in names)
         while files := list(islice(every, rows)):
-            labels = pa.array([file.parent.name for file in files], pa.string()) if labelled else None
+            labels = pa.array([file.parent.name for file in files], pa.string()) if self.labelled else None
             yield Pictures(pictures=[PictureFile(file, self._root) for file in files], labels=labels)
 
     def place(self, row: int) -> str:
@@ -129,7 +128,7 @@ class ImageFolder(ImageOrigin):
 
     def _shown(self, folder: Path) -> str:
         """Return the name of a class folder; without labels, it is as private as that of a file."""
-        if self.options.show_values or self.options.form.label is not None:
+        if self.options.show_values or self.labelled:
             return folder.name
         return f"folder {list_folder(self.path).folders.index(folder.name) + 1}"
 
@@ -195,8 +194,6 @@ class ImageList(ImageOrigin):
                 )
         if unit is not None:
             check_unit_column(unit, columns, self.name)
-        if self.options.form.label is not None:
-            check_labels(pa.string(), None, self.options.form, self.name)
 
     def batches(self, rows: int) -> Iterator[Pictures]:
         """Yield the listed files in order, at most ``rows`` at a time."""

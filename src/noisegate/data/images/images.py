@@ -20,7 +20,6 @@ from noisegate.data.images.decode import (
     PictureProblem,
     Pictures,
     decode_picture,
-    label_codes,
 )
 from noisegate.data.images.folders import ImageFolder, ImageList, find_list, list_folder
 from noisegate.data.images.parquet import ImageParquet, image_columns
@@ -136,8 +135,7 @@ class ImageSource(Source[ImageOrigin]):
     def _encoded(self, piece: Pictures, used: Mask | None, origin: ImageOrigin, done: int) -> Images:
         codes: npt.NDArray[np.int32] | None = None
         if piece.labels is not None:
-            read = partial(label_codes, piece.labels, origin.label_names, self._form)
-            codes = told(read, origin, done, show_values=self._show_values)
+            codes = told(partial(origin.codes, piece.labels), origin, done, show_values=self._show_values)
         rows = np.arange(len(piece)) if used is None else np.flatnonzero(used)
         pixels = np.empty((len(rows), *self._form.shape.axes), dtype=np.uint8)
         kept = np.zeros(len(rows), dtype=np.bool_)

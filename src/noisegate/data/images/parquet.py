@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from noisegate.data.images.decode import ImageOrigin, Pictures, check_labels
+from noisegate.data.images.decode import ImageOrigin, Pictures
 from noisegate.data.tables.parquet_file import ParquetFile
 from noisegate.data.units import check_unit_column
 from noisegate.errors import DataError
@@ -77,7 +77,7 @@ class ImageParquet(ImageOrigin):
                 f"{self.name}: the label {label!r} {what}; name the column of labels with --label (in Python: in the "
                 "schema), or describe images without labels"
             )
-        check_labels(kinds[0], self.label_names, self.options.form, self.name)
+        self.check_labels(kinds[0])
 
     def batches(self, rows: int) -> Iterator[Pictures]:
         """Yield the images, at most ``rows`` at a time, and fewer where files of images are large."""
