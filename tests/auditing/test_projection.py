@@ -4,6 +4,7 @@ Each audit fails by chance with probability at most 1e-4; those that run in ever
 """
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import planted
@@ -11,13 +12,19 @@ from noisegate import Budget, audit
 from noisegate.auditing.attacks import Auditor, projected
 from noisegate.auditing.examples import SMALL, TABLE
 from noisegate.auditing.measure import measured
+from noisegate.auditing.watched import Watch, WatchedGate
+from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
+from noisegate.methods.dp_sinkhorn import DPSinkhorn
 from noisegate.methods.llm import DPLLM
 from noisegate.methods.merf import DPMERF
 from noisegate.methods.registry import METHODS
 from noisegate.privacy.events import Adjacency
+from noisegate.privacy.gradient_plan import BatchPlan
+from noisegate.schema import Integer, Schema
 
 MERF = DPMERF(frequencies=5)
+SINKHORN = DPSinkhorn(**{**SMALL["dp-sinkhorn"], "steps": 12})
 LLM = DPLLM(**{**SMALL["dp-llm"], "steps": 12})
 RARE = 1e-7
 
@@ -36,6 +43,50 @@ def test_right_gradients_stay_below_their_claim_and_are_seen(epsilon):
     found = projected(Auditor(method=LLM, schema=TABLE, budget=Budget(epsilon=epsilon)), runs=10, chance=RARE)
     assert found.holds, found
     assert found.lower_bound > 0.3 * epsilon
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_right_vectors_of_whole_samples_stay_below_their_claim_and_are_seen(adjacency):
+    budget = Budget(epsilon=1.0, adjacency=Adjacency.parse(adjacency))
+    found = projected(Auditor(method=SINKHORN, schema=TABLE, budget=budget), runs=4, chance=RARE)
+    assert found.holds, found
+    assert 0.9 < found.noise[0] < 1 < found.noise[1] < 1.1
+    # Its loss moves by a small part of the diameter that is claimed.
+    assert found.lower_bound > 0.02
+
+
+def test_noise_on_vectors_of_whole_samples_that_is_too_quiet_is_found():
+    with planted.noise_times(1 / 2):
+        found = projected(Auditor(method=SINKHORN, schema=TABLE, budget=Budget(epsilon=1.0)), runs=4, chance=RARE)
+    assert found.too_little_noise
+    assert found.noise[1] < 0.6
+
+
+def test_a_watched_step_tells_the_vectors_of_samples_and_what_was_handed_out():
+    """At the gate's own step, with everything in the sample and next to no noise."""
+    schema = Schema((Integer(name="age", lower=0, upper=100),))
+    plan = BatchPlan(
+        name="mean", steps=1, sampling_probability=1.0, clip_norm=2.0, parameters={"sum": (1,), "count": (2,)}
+    )
+    calibrated, steps = plan.calibrate(Budget(epsilon=1000.0)), []
+    singles = next(iter(TableSource(pa.table({"age": [25, 100]}), schema).batches()))
+    watch = Watch(parts=[singles], singles=singles, on_step=lambda *step: steps.append(step))
+    gate = WatchedGate(pa.table({"age": [25, 100]}), watch=watch, schema=schema, epsilon=1000.0)
+
+    def of(parameters, numeric, codes):
+        return {"sum": numeric.sum(axis=0) * parameters["scale"], "count": np.full(2, len(numeric) / 10)}
+
+    with gate.batch(calibrated, of, method="mean", public={}) as session:
+        handed_out = session.step({"scale": np.array([1.0])})
+        session.release(handed_out)
+    ((_, noisy, vectors),) = steps
+    std = calibrated.noise_std_natural
+    assert vectors(()) * std == pytest.approx([0, 0, 0])
+    assert vectors((0,)) * std == pytest.approx([0.25, 0.1, 0.1])
+    assert vectors((1, 0)) * std == pytest.approx([1.25, 0.2, 0.2])
+    assert vectors((1, 1, 1)) * std == pytest.approx(np.array([3.0, 0.3, 0.3]) * 2 / np.linalg.norm([3.0, 0.3, 0.3]))
+    assert noisy * std == pytest.approx([*handed_out["sum"], *handed_out["count"]])
+    assert np.abs(noisy - vectors((0, 1))).max() < 7
 
 
 def test_noise_that_is_too_quiet_or_too_loud_is_found():
@@ -89,8 +140,10 @@ def test_every_method_stays_below_its_claim_and_is_seen(name, epsilon):
     found = audit(name, epsilon=epsilon, runs=runs)
     print(name, found)
     assert found.holds, found
-    # Of a discovery, what is printed is about half of what is asked; of eight runs little is known of the noise.
-    assert found.lower_bound > (0.25 if name in ("aim", "mst", "discover") else 0.4) * epsilon
+    # Of a discovery, what is printed is about half of what is asked; of eight runs little is known of the noise. A loss
+    # of whole samples moves by a small part of the diameter that is claimed.
+    part = {"aim": 0.25, "mst": 0.25, "discover": 0.25, "dp-sinkhorn": 0.05}
+    assert found.lower_bound > part.get(name, 0.4) * epsilon
 
 
 def test_what_cannot_be_audited_is_refused():

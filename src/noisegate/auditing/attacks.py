@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 
 from noisegate.auditing.bounds import one_run_epsilon, right_guesses, scaled, sensitivity_factor
+from noisegate.auditing.examples import UNIT, Worlds, candidates
 from noisegate.auditing.measure import Seen, SeenSteps, by_threshold, measured, orthonormal
 from noisegate.auditing.report import AuditReport
-from noisegate.auditing.watched import Vector, Watch, WatchedGate
-from noisegate.auditing.worlds import UNIT, Worlds, candidates, neighbours
+from noisegate.auditing.watched import Vector, Vectors, Watch, WatchedGate
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
 from noisegate.methods.method import Method
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency, Event
-from noisegate.privacy.gradient_plan import CalibratedGradientPlan
+from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable, Schema
@@ -38,7 +38,7 @@ CHANCE = 1e-4
 """That anything in a report is wrong."""
 PROJECTION, ONE_RUN, SAMPLES = "projection", "one-run", "samples"
 # Answers along the difference of the worlds that are looked at, over all runs, where nobody says how many runs: enough
-# to tell the noise within a fifth. Of gradients those of half of the runs can be looked at.
+# to tell the noise within a fifth. Of steps those of half of the runs can be looked at.
 ANSWERS, _FEWEST = 200, 40
 _CANDIDATES = 12
 _CANARIES, _GUESSED = 400, 0.25
@@ -65,18 +65,10 @@ class Auditor:
 
     def query(self, table: Any, watch: Watch, records: int) -> Release:
         """Returns the release of made-up records, whose number is public, hence the same in both worlds."""
-        units = {"unit_column": UNIT, "contributions": self.budget.contributions} if self.budget.contributions else {}
-        gate = WatchedGate(
-            table,
-            watch=watch,
-            schema=self.schema,
-            epsilon=self.budget.epsilon,
-            delta=self.budget.delta,
-            adjacency=self.budget.adjacency,
-            records=records,
-            **units,
-        )
-        return self.method.query(gate)
+        budget = self.budget
+        units = {"unit_column": UNIT, "contributions": budget.contributions} if budget.contributions else {}
+        claim = {"epsilon": budget.epsilon, "delta": budget.delta, "adjacency": budget.adjacency}
+        return self.method.query(WatchedGate(table, watch=watch, schema=self.schema, records=records, **claim, **units))
 
     def query_world(self, worlds: Worlds, world: int, watch: Watch) -> Release:
         """Returns the release of a run in a world."""
@@ -84,30 +76,27 @@ class Auditor:
 
     def worst_worlds(self) -> Worlds:
         """Returns the neighbouring sets that are the farthest apart, of a few made-up records."""
-        made_up = candidates(self.schema, _CANDIDATES)
-        steps: list[Vector] = []
+        made_up, adjacency, steps = candidates(self.schema, _CANDIDATES), self.budget.adjacency, list[Vector]()
 
-        def keep(plan: CalibratedGradientPlan, noisy: Vector, gradients: Vector) -> None:
+        def keep(plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
             if not steps:
-                steps.append(gradients)
+                steps.append(_moves(vectors, len(made_up)))
 
-        parts = _singles(made_up)
-        watch = Watch(parts=parts, singles=made_up, on_step=keep)
-        worlds = neighbours(self.schema, made_up, (0, 1), self.budget.adjacency, self.budget.contributions)
-        release = self.query_world(worlds, 0, watch)
-        queries = [sums.reshape(len(parts), -1) / release.noise_std[name] for name, sums in watch.sums.items()]
-        vectors = np.concatenate([*queries, *steps], axis=1) if queries or steps else np.zeros((len(parts), 1))
-        chosen = _farthest(vectors, self.budget.adjacency, sampled=bool(steps))
-        return neighbours(self.schema, made_up, chosen, self.budget.adjacency, self.budget.contributions)
+        watch = Watch(parts=_singles(made_up), singles=made_up, on_step=keep)
+        release = self.query_world(Worlds.of(self.schema, made_up, (0, 1), self.budget), 0, watch)
+        queries = [sums.reshape(len(made_up), -1) / release.noise_std[name] for name, sums in watch.sums.items()]
+        vectors = np.concatenate([np.zeros((len(made_up), 1)), *queries, *steps], axis=1)
+        chosen = _farthest(vectors, adjacency, sampled=bool(steps))
+        return Worlds.of(self.schema, made_up, chosen, self.budget)
 
     def run(self, worlds: Worlds, world: int) -> tuple[Seen, Certificate]:
         """Returns what is seen of a run in a world, and its certificate."""
         seen = Seen(world=world)
-        singles = EncodedTable.concatenate(
-            [part for part in (worlds.others, worlds.old, worlds.new) if part is not None]
+        watch = Watch(
+            parts=[worlds.records(0), worlds.records(1)],
+            singles=worlds.singles,
+            on_step=SeenSteps(seen, self.budget.adjacency),
         )
-        parts = [worlds.records(0), worlds.records(1)]
-        watch = Watch(parts=parts, singles=singles, on_step=SeenSteps(seen, self.budget.adjacency))
         release = self.query_world(worlds, world, watch)
         seen.released(release, watch.sums)
         return seen, release.certificate
@@ -128,7 +117,7 @@ class Auditor:
 
 
 def projected(
-    auditor: Auditor, *, runs: int | None = None, chance: float = CHANCE, progress: Progress | None = None
+    auditor: Auditor, *, runs: int | None = None, chance: float = CHANCE, progress: Progress = lambda *_: None
 ) -> AuditReport:
     """Returns what everything that is released tells; `runs` are those in both worlds together."""
     worlds = auditor.worst_worlds()
@@ -138,11 +127,9 @@ def projected(
     total += total % 2
     seen = [first]
     while len(seen) < total:
-        if progress:
-            progress(len(seen), total)
+        progress(len(seen), total)
         seen.append(auditor.run(worlds, len(seen) % 2)[0])
-    if progress:
-        progress(total, total)
+    progress(total, total)
     return measured(seen, certificate, kind=PROJECTION, chance=chance)
 
 
@@ -150,21 +137,19 @@ def _farthest(vectors: Vector, adjacency: Adjacency, *, sampled: bool) -> tuple[
     """Returns which two records make the worst neighbours: the one that is there anyway, or is replaced, first."""
     best, chosen = -1.0, (0, 1)
     for first, one in enumerate(vectors):
+        basis = orthonormal(one[None])
         for second, other in enumerate(vectors):
-            if first == second:
-                continue
             apart = other - one if adjacency is Adjacency.REPLACE_ONE else other
             if sampled and adjacency is Adjacency.ADD_REMOVE:
-                basis = orthonormal(one[None])
                 apart = other - basis.T @ (basis @ other)
             length = float(np.linalg.norm(apart))
-            if length > best * (1 + 1e-9):
+            if first != second and length > best * (1 + 1e-9):
                 best, chosen = length, (first, second)
     return chosen
 
 
 def one_run(
-    auditor: Auditor, *, runs: int | None = None, chance: float = _ONE_RUN_CHANCE, progress: Progress | None = None
+    auditor: Auditor, *, runs: int | None = None, chance: float = _ONE_RUN_CHANCE, progress: Progress = lambda *_: None
 ) -> AuditReport:
     """Returns what one run tells of many canaries; `runs` says how many. The attacker is the best linear one.
 
@@ -178,13 +163,10 @@ def one_run(
     coins = np.random.default_rng().uniform(size=len(canaries)) < 0.5
     coins[0] = True  # a table needs a record; it is not guessed
     guesses = 2 * max(1, round(_GUESSED * len(canaries) / 2))
-    found = 0.0
-    for scores in _canary_scores(auditor, canaries, coins):
-        right = right_guesses(coins[1:], scores[1:], guesses)
-        part = chance / len(_PRIORS)
-        found = max(found, one_run_epsilon(right, guesses, len(canaries) - 1, delta=budget.delta, chance=part))
-    if progress:
-        progress(1, 1)
+    rights = [right_guesses(coins[1:], scores[1:], guesses) for scores in _canary_scores(auditor, canaries, coins)]
+    others, part = len(canaries) - 1, chance / len(_PRIORS)
+    found = max(one_run_epsilon(right, guesses, others, delta=budget.delta, chance=part) for right in rights)
+    progress(1, 1)
     return auditor.report(ONE_RUN, found, 1, chance)
 
 
@@ -192,8 +174,9 @@ def _canary_scores(auditor: Auditor, canaries: EncodedTable, coins: Any) -> list
     """Returns for each canary how much speaks for its being in, to each attacker."""
     steps: list[tuple[Vector, Vector]] = []
 
-    def keep(plan: CalibratedGradientPlan, noisy: Vector, gradients: Vector) -> None:
-        steps.append((noisy, plan.plan.sampling_probability * gradients))
+    def keep(plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
+        rate = plan.plan.sampling_probability / getattr(plan.plan, "shards", 1)
+        steps.append((noisy - vectors(()), rate * _moves(vectors, len(canaries))))
 
     watch = Watch(parts=_singles(canaries), singles=canaries, on_step=keep)
     release = auditor.query(decode(canaries.rows(coins), auditor.schema), watch, len(canaries) // 2)
@@ -211,7 +194,7 @@ def _posterior(noisy: Vector, vectors: Vector, prior: float) -> Vector:
 
 
 def from_samples(
-    auditor: Auditor, *, runs: int | None = None, chance: float = CHANCE, progress: Progress | None = None
+    auditor: Auditor, *, runs: int | None = None, chance: float = CHANCE, progress: Progress = lambda *_: None
 ) -> AuditReport:
     """Returns what synthetic records alone tell, of which each run in both worlds draws some.
 
@@ -227,10 +210,13 @@ def from_samples(
     scores: list[float] = []
     events: tuple[Event, ...] = ()
     for done in range(total):
-        score, events = _sample_score(auditor, worlds, done % 2)
-        scores.append(score)
-        if progress:
-            progress(done + 1, total)
+        release = auditor.query_world(worlds, done % 2, Watch(parts=[worlds.new], singles=worlds.new))
+        events = release.certificate.events
+        table = auditor.method.fit_release(release, device="cpu").sample(_ROWS)
+        made = EncodedTable.concatenate(list(TableSource(table, auditor.schema).batches()))
+        rest = worlds.others if worlds.old is None else worlds.old
+        scores.append(_agreement(made, worlds.new) - _agreement(made, rest))
+        progress(done + 1, total)
     world, learnt = np.arange(total) % 2, np.arange(total) < total // 2
     said, used = by_threshold(np.array(scores), world, learnt), ~learnt
     hits, alarms = said[used & (world == 1)], said[used & (world == 0)]
@@ -238,15 +224,6 @@ def from_samples(
     larger = [scaled(event, factor) for event in events] if factor else []
     found = accounting.epsilon(larger, auditor.budget.delta, auditor.budget.adjacency)
     return auditor.report(SAMPLES, found, total, chance)
-
-
-def _sample_score(auditor: Auditor, worlds: Worlds, world: int) -> tuple[float, tuple[Event, ...]]:
-    watch = Watch(parts=[worlds.new], singles=worlds.new, on_step=lambda *_: None)
-    release = auditor.query_world(worlds, world, watch)
-    table = auditor.method.fit_release(release, device="cpu").sample(_ROWS)
-    made = EncodedTable.concatenate(list(TableSource(table, auditor.schema).batches()))
-    rest = worlds.others if worlds.old is None else worlds.old
-    return _agreement(made, worlds.new) - _agreement(made, rest), release.certificate.events
 
 
 def _agreement(made: EncodedTable, one: EncodedTable) -> float:
@@ -257,3 +234,8 @@ def _agreement(made: EncodedTable, one: EncodedTable) -> float:
 
 def _singles(records: EncodedTable) -> list[EncodedTable]:
     return [records.rows(slice(place, place + 1)) for place in range(len(records))]
+
+
+def _moves(vectors: Vectors, records: int) -> Vector:
+    """Returns what each record by itself does to the vector of a sample without any, (records, numbers)."""
+    return np.stack([vectors((place,)) for place in range(records)]) - vectors(())

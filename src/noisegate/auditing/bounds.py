@@ -36,10 +36,7 @@ _LARGEST = 64.0
 def spread_limits(values: npt.ArrayLike, chance: float, *, degrees: int | None = None) -> tuple[float, float]:
     """Returns limits of the standard deviation of normal numbers whose mean is zero: below and above with `chance`/2.
 
-    Args:
-        values: The numbers; or, with `degrees`, the root of the sum of their squares.
-        chance: That the interval misses the truth.
-        degrees: How many numbers stand behind a sum of squares.
+    With `degrees`, `values` is the root of the sum of squares of so many numbers.
     """
     from scipy import stats
 
@@ -69,15 +66,9 @@ def sensitivity_factor(
 ) -> float:
     """Returns the least factor on the sensitivity of `events` that lets an attacker be right as often.
 
-    Args:
-        events: What is claimed to have run.
-        adjacency: The neighbouring relation.
-        hits: For each run with the record, whether the attacker said so.
-        alarms: For each run without it, whether the attacker took it for one with it.
-        chance: That the truth is smaller.
-
-    Returns:
-        0 if guessing would do; at most 64, which is what an attacker that never errs may get.
+    It is too large by a chance of `chance` only. `hits` tells for each run with the record, and `alarms` for each
+    without, whether the attacker took it for one with it. It is 0 if guessing would do, and at most 64, which is what
+    an attacker that never errs may get.
     """
     power, _ = rate_limits(int(hits.sum()), hits.size, chance)
     _, false = rate_limits(int(alarms.sum()), alarms.size, chance)
@@ -109,9 +100,9 @@ def scaled(event: Event, factor: float) -> Event:
         return replace(event, rho=event.rho * factor**2)
     if isinstance(event, ThresholdedGaussianEvent):
         # Without its threshold, whose part of δ is far below what an attacker's rates can show.
-        return GaussianEvent(
+        event = GaussianEvent(
             name=event.name,
-            sensitivity=event.sensitivity * factor,
+            sensitivity=event.sensitivity,
             noise_std=event.noise_std,
             coordinates=event.coordinates,
             sampler=Sampler.DISCRETE_GAUSSIAN,
@@ -120,14 +111,9 @@ def scaled(event: Event, factor: float) -> Event:
 
 
 def one_run_epsilon(right: int, guesses: int, canaries: int, *, delta: float, chance: float) -> float:
-    """Returns the largest ε that right guesses in one run refute, of canaries put in or left out by fair coins.
+    """Returns the largest ε that `right` of some `guesses` in one run refute, but for `chance`.
 
-    Args:
-        right: How many guesses were right.
-        guesses: How many were made; for other canaries the attacker said nothing.
-        canaries: How many coins were thrown.
-        delta: δ of the claim.
-        chance: That the truth is smaller.
+    Canaries are put in or left out by fair coins; of those without a guess the attacker said nothing.
     """
     from scipy import stats
 

@@ -33,7 +33,7 @@ _LACK = re.compile(r"(?:about )?(\d+)(?: ± \d+)? records lack a value")
 
 
 def audit_discovery(
-    budget: Budget, *, runs: int, chance: float, progress: Callable[[int, int], None] | None = None
+    budget: Budget, *, runs: int, chance: float, progress: Callable[[int, int], None] = lambda *_: None
 ) -> AuditReport:
     """Returns what the audit of a discovery finds: see `noisegate.audit`.
 
@@ -49,8 +49,7 @@ def audit_discovery(
     for done in range(runs):
         seen_now, certificate = _run(budget, half, world=done % 2)
         seen.append(seen_now)
-        if progress:
-            progress(done + 1, runs)
+        progress(done + 1, runs)
     assert certificate is not None
     return measured(seen, certificate, kind="projection", chance=chance)
 

@@ -1,4 +1,4 @@
-"""What is audited where nobody says otherwise: built-in columns, small settings, and the budget of most runs."""
+"""What is audited: a method, columns and a budget where nobody says otherwise, and two neighbouring sets of records."""
 
 from __future__ import annotations
 
@@ -6,14 +6,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from noisegate.data.tables.tables import TableSource
 from noisegate.errors import ModelError, OptionError
+from noisegate.gate.execution import made_up_records
 from noisegate.methods.registry import METHODS, make_for, method_of
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema, pixel_schema
+from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema, pixel_schema
+from noisegate.schema.decode import decode
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from noisegate.methods.method import Method
 
+UNIT = "noisegate audited unit"
+_TRIES = 200
 TABLE = Schema(
     (
         Integer(name="age", lower=0, upper=100),
@@ -44,37 +54,17 @@ SMALL: dict[str, dict[str, Any]] = {
     "dp-mepf": _PICTURES,
     "dp-mepf-trained": {
         **_PICTURES,
-        "encoder_width": 4,
-        "encoder_depth": 2,
-        "encoder_steps": 20,
-        "encoder_sampling_probability": 0.2,
+        **{"encoder_width": 4, "encoder_depth": 2, "encoder_steps": 20, "encoder_sampling_probability": 0.2},
     },
     "dp-gan-ft": {**_SMALL_GAN, "pretraining_steps": 2, "public_records": 40},
     "dp-gan-mi": _SMALL_GAN,
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Example:
-    """What is audited: a method with its settings, columns, and what is claimed."""
-
-    method: Method
-    schema: Schema
-    budget: Budget
-
-
-def example(target: Any, *, schema: Schema | str | Path | None, settings: dict[str, Any], folder: Path) -> Example:
-    """Returns what `noisegate.audit` is asked for.
-
-    Args:
-        target: Name of a method, or the folder of a saved model.
-        schema: Columns, or their TOML file, or None.
-        settings: Settings of the method.
-        folder: Where made-up public records and networks may be written.
-
-    Raises:
-        UserError: if there is no such method or model, or something does not fit.
-    """
+def example(
+    target: Any, *, schema: Schema | str | Path | None, settings: dict[str, Any], folder: Path
+) -> tuple[Method, Schema, Budget]:
+    """Returns what `noisegate.audit` is asked for; made-up public records and networks are written into `folder`."""
     named = isinstance(target, str) and target in METHODS
     if not named and isinstance(target, str | Path):
         if not Path(target).is_dir():
@@ -88,10 +78,10 @@ def example(target: Any, *, schema: Schema | str | Path | None, settings: dict[s
     if schema is None:
         schema = IMAGES if target in OF_IMAGES else TABLE
         settings = {**SMALL.get(target, {}), **_made_up(target, schema, folder), **settings}
-    return Example(method=make_for(target, schema, settings), schema=schema, budget=Budget(epsilon=1.0))
+    return make_for(target, schema, settings), schema, Budget(epsilon=1.0)
 
 
-def _of_model(folder: Path, schema: object, settings: dict[str, Any]) -> Example:
+def _of_model(folder: Path, schema: object, settings: dict[str, Any]) -> tuple[Method, Schema, Budget]:
     from noisegate.models.folder import verify_model
 
     if schema is not None or settings:
@@ -101,17 +91,10 @@ def _of_model(folder: Path, schema: object, settings: dict[str, Any]) -> Example
     certificate = verify_model(folder).certificate
     if "schema" not in certificate.public:
         raise ModelError(f"{folder}: the certificate names no schema, so that no records can be made up for it.")
-    return Example(
-        method=method_of(certificate),
-        schema=Schema.from_json(certificate.public["schema"]),
-        budget=Budget(
-            epsilon=certificate.epsilon,
-            delta=certificate.delta,
-            adjacency=certificate.adjacency,
-            unit=certificate.unit,
-            contributions=certificate.contributions,
-        ),
+    budget = Budget(
+        **{name: getattr(certificate, name) for name in ("epsilon", "delta", "adjacency", "unit", "contributions")}
     )
+    return method_of(certificate), Schema.from_json(certificate.public["schema"]), budget
 
 
 def _made_up(name: str, schema: Schema, folder: Path) -> dict[str, Any]:
@@ -119,9 +102,6 @@ def _made_up(name: str, schema: Schema, folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if name in ("dp-dre", "dp-gan-ft"):
         import pyarrow.parquet as pq
-
-        from noisegate.auditing.worlds import candidates
-        from noisegate.schema.decode import decode
 
         path = folder / "public.parquet"
         pq.write_table(decode(candidates(schema, 200, seed=1), schema), path)
@@ -141,3 +121,74 @@ def _write_decoder(path: Path) -> Path:
     )
     path.write_bytes(decoder_bytes(build_decoder(design, seed=0)))
     return path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worlds:
+    """World 0 holds some records and maybe an old one; world 1 holds a new one in its place, or beside them.
+
+    Attributes:
+        schema: Of the records.
+        others: The record of both worlds, one row.
+        old: The record of world 0 alone, one row; None under add-remove.
+        new: The record of world 1 alone, one row.
+        contributions: How often the old and the new one occur: they are whole units.
+    """
+
+    schema: Schema
+    others: EncodedTable
+    old: EncodedTable | None
+    new: EncodedTable
+    contributions: int | None
+
+    @classmethod
+    def of(cls, schema: Schema, made_up: EncodedTable, chosen: tuple[int, int], budget: Budget) -> Worlds:
+        """Returns those of two chosen records: under add-remove the first one is in both, else in world 0 alone."""
+        first, second = (made_up.rows(slice(place, place + 1)) for place in chosen)
+        third = next(place for place in range(len(made_up)) if place not in chosen)
+        replaced = budget.adjacency is Adjacency.REPLACE_ONE
+        return cls(
+            schema=schema,
+            others=made_up.rows(slice(third, third + 1)) if replaced else first,
+            old=first if replaced else None,
+            new=second,
+            contributions=budget.contributions,
+        )
+
+    @property
+    def singles(self) -> EncodedTable:
+        """The record of both worlds, the old one if any, and the new one."""
+        return EncodedTable.concatenate([part for part in (self.others, self.old, self.new) if part is not None])
+
+    def records(self, world: int) -> EncodedTable:
+        """Returns the records of a world, the own ones last."""
+        own = self.new if world else self.old
+        return EncodedTable.concatenate([self.others, *([] if own is None else [own] * (self.contributions or 1))])
+
+    def table(self, world: int) -> pa.Table:
+        """Returns the records of a world as a private table, with a column of units if there are any."""
+        import pyarrow as pa
+
+        records = self.records(world)
+        table = decode(records, self.schema)
+        if self.contributions is None:
+            return table
+        units = np.minimum(np.arange(len(records)), len(self.others))
+        return table.append_column(UNIT, pa.array(units))
+
+
+def candidates(schema: Schema, count: int, seed: int = 0) -> EncodedTable:
+    """Returns `count` made-up records that the schema allows, from which the worst ones are chosen.
+
+    Raises:
+        OptionError: if the constraints of the schema leave hardly any.
+    """
+    random = np.random.default_rng(seed)
+    kept: list[EncodedTable] = []
+    for _ in range(_TRIES):
+        # Written and read, so that positions are those that values have.
+        drawn = next(iter(TableSource(decode(made_up_records(schema.layout, count, random), schema), schema).batches()))
+        kept.append(drawn.rows(~schema.broken(drawn)) if schema.constraints else drawn)
+        if sum(map(len, kept)) >= count:
+            return EncodedTable.concatenate(kept).rows(slice(0, count))
+    raise OptionError("the constraints of the schema leave hardly any made-up record; audit it without them.")

@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import logsumexp
 
 from noisegate.auditing.bounds import scaled, sensitivity_factor, spread_limits
 from noisegate.auditing.report import AuditReport
-from noisegate.auditing.watched import Vector
+from noisegate.auditing.watched import Vector, Vectors
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, canonical_json
 from noisegate.privacy.events import Adjacency, Event, GaussianEvent, SampledGaussianEvent, Sampler
-from noisegate.privacy.gradient_plan import CalibratedGradientPlan
+from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.release import Release
 
 # A part of a record's vector that is shorter than this, over the noise, is no direction.
@@ -32,9 +33,9 @@ class Seen:
     Attributes:
         world: Which world it was.
         form: Digest of everything that was released but the noisy numbers.
-        residuals: For each question, what is left when the exact sums are subtracted, along the difference of the
-            worlds: standard normal numbers, one for each answer.
-        reach: For each question, the difference of the worlds over the stated noise; of steps, its root mean square.
+        residuals: For each query, what is left when the exact sums are subtracted, along the difference of the worlds:
+            standard normal numbers, one for each answer.
+        reach: For each query, the difference of the worlds over the stated noise; of steps, its root mean square.
         squares: Sum of the squares of what is left in all directions, and how many there are.
         score: Logarithm of how much likelier world 1 is than world 0, as the noise is stated.
     """
@@ -47,80 +48,75 @@ class Seen:
     score: float = 0.0
 
     def answer(self, name: str, noisy: Vector, worlds: Vector) -> None:
-        """Adds the answer to a question.
-
-        Args:
-            name: Of the question.
-            noisy: What was released, over the standard deviation of its noise.
-            worlds: The exact sums of both worlds, (2, …), likewise.
-        """
+        """Adds an answer, and the exact sums of both worlds, (2, …): all over the standard deviation of its noise."""
         if noisy.shape != worlds[0].shape:
             return  # its form tells already
         left, apart = noisy - worlds[self.world], worlds[1] - worlds[0]
         length = float(np.linalg.norm(apart))
         self.reach[name] = math.hypot(self.reach.get(name, 0.0), length)
-        self._left(left, left.size)
+        self.leave(left, left.size)
         if length > _NOTHING:
             self.residuals.setdefault(name, []).append(float(np.vdot(left, apart)) / length)
             self.score += float(np.vdot(noisy - worlds.mean(axis=0), apart))
 
     def released(self, release: Release, sums: Mapping[str, Vector]) -> None:
-        """Adds a release, with the exact sums of both worlds for the questions that are known."""
+        """Adds a release, with the exact sums of both worlds for the queries that are known."""
         for name, worlds in sums.items():
             if name in release.values:
                 std = release.noise_std[name]
-                # Tables that were chosen on the way are one question, called after their event.
+                # Tables that were chosen on the way are one query, called after their event.
                 self.answer(name.partition("/")[0], release.values[name] / std, worlds / std)
         shapes = {name: list(values.shape) for name, values in release.values.items()}
         self.form = form_of(release.certificate, shapes=shapes, noise_std=dict(release.noise_std))
 
-    def _left(self, left: npt.NDArray[np.float64], degrees: int) -> None:
+    def leave(self, left: npt.NDArray[np.float64], degrees: int) -> None:
+        """Adds what is left when all that is known is subtracted: noise in so many directions."""
         total, count = self.squares
         self.squares = total + float(np.square(left).sum()), count + degrees
 
 
 class SeenSteps:
-    """The steps of a gradient run, added to a `Seen`.
+    """The steps of a run, added to a `Seen`.
 
     What the records add that are there is known but for whether they were sampled, so what is looked at is orthogonal
-    to them.
+    to the vectors of all samples of them.
 
     Args:
         seen: Where to add.
-        replaced: Whether world 0 has an old record, which stands before the new one.
+        adjacency: Under replace-one world 0 has an old record, which stands before the new one.
     """
 
     def __init__(self, seen: Seen, adjacency: Adjacency) -> None:
         self._seen, self._replaced = seen, adjacency is Adjacency.REPLACE_ONE
         self._squares, self._steps = 0.0, 0
 
-    def __call__(self, plan: CalibratedGradientPlan, noisy: Vector, gradients: Vector) -> None:
-        """Adds a step; `gradients` are those of the records of both worlds, of the old one if any, of the new one."""
+    def __call__(self, plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
+        """Adds a step; `vectors` is of samples of the record of both worlds, of the old one if any, of the new one."""
         seen, name = self._seen, plan.plan.name
-        old = gradients[-2] if self._replaced else np.zeros_like(noisy)
-        others, new = gradients[: -2 if self._replaced else -1], gradients[-1]
-        present = np.stack([*others, new if seen.world else old])
-        basis = orthonormal(present)
-        left = noisy - basis.T @ (basis @ noisy)
-        seen._left(left, len(noisy) - len(basis))
-        absent = old if seen.world else new
-        away = absent - basis.T @ (basis @ absent)
+        # Of samples with what only a world has, which may be nothing, without and with the record of both.
+        shared = [vectors(()), vectors((0,))]
+        new = 2 if self._replaced else 1
+        own = [[vectors((1,)), vectors((0, 1))] if self._replaced else shared, [vectors((new,)), vectors((0, new))]]
+        known = orthonormal(np.stack([*shared, *own[seen.world]]))
+        seen.leave(noisy - known.T @ (known @ noisy), len(noisy) - len(known))
+        absent = own[1 - seen.world][0]
+        away = absent - known.T @ (known @ absent)
         if np.linalg.norm(away) > _NOTHING:
             seen.residuals.setdefault(name, []).append(float(away @ noisy / np.linalg.norm(away)))
-        self._compare(plan, noisy, old, new, orthonormal(others))
-
-    def _compare(self, plan: CalibratedGradientPlan, noisy: Vector, old: Vector, new: Vector, others: Vector) -> None:
-        apart = (new - old) - others.T @ (others @ (new - old))
-        length = float(np.linalg.norm(apart))
-        times = 2.0 if self._replaced else 1.0
-        self._squares, self._steps = self._squares + (length / times) ** 2, self._steps + 1
-        self._seen.reach[plan.plan.name] = math.sqrt(self._squares / self._steps)
-        if length <= _NOTHING:
-            return
-        along = apart / length
-        found = float(along @ noisy)
-        self._seen.score += _sampled(found, float(along @ new), plan.plan.sampling_probability)
-        self._seen.score -= _sampled(found, float(along @ old), plan.plan.sampling_probability)
+        rate = plan.plan.sampling_probability / getattr(plan.plan, "shards", 1)
+        basis = orthonormal(np.stack(shared))
+        means = [(1 - rate) * alone + rate * both for alone, both in own]
+        apart = means[1] - means[0] - basis.T @ (basis @ (means[1] - means[0]))
+        length, self._steps = float(np.linalg.norm(apart)), self._steps + 1
+        if length > _NOTHING:
+            along = apart / length
+            places = [np.array([along @ vector for vector in one]) for one in own]
+            # The least that the record moves, whether or not the one of both worlds is in the sample.
+            reach = float(places[1].min() - places[0].max()) / (2 if self._replaced else 1)
+            self._squares += max(0.0, reach) ** 2
+            found = float(along @ noisy)
+            seen.score += _sampled(found, places[1], rate) - _sampled(found, places[0], rate)
+        seen.reach[name] = math.sqrt(self._squares / self._steps)
 
 
 def form_of(certificate: Certificate, **told: Any) -> str:
@@ -138,10 +134,10 @@ def orthonormal(rows: Vector) -> Vector:
     return basis
 
 
-def _sampled(found: float, effect: float, rate: float) -> float:
-    """Returns ln of the density of `found` with a record that is sampled, over that without it."""
-    inside = effect * found - effect**2 / 2 + math.log(rate)
-    return float(np.logaddexp(math.log1p(-rate) if rate < 1 else -math.inf, inside))
+def _sampled(found: float, places: Vector, rate: float) -> float:
+    """Returns ln of the density of `found` with a record that is sampled, alone or with another, over that without."""
+    chances = [1 - rate, rate * (1 - rate), rate * rate]
+    return float(logsumexp([0.0, *(places * found - places**2 / 2)], b=chances))
 
 
 # Grid units of a measured question: so many that no sampler's slack matters.
@@ -152,24 +148,16 @@ _ATTACKERS = 3
 
 
 def measured(seen: Sequence[Seen], certificate: Certificate, *, kind: str, chance: float) -> AuditReport:
-    """Returns what the runs say of the certificate of one of them.
+    """Returns what runs in both worlds say of the certificate of one of them; `chance` is that any of it is wrong.
 
     Half of `chance` goes to the lower bounds, half to both tests of the noise.
-
-    Args:
-        seen: Runs in both worlds.
-        certificate: What is claimed.
-        kind: How they were made.
-        chance: That anything in the report is wrong.
     """
     events, delta, adjacency = certificate.events, certificate.delta, certificate.adjacency
     names = sorted({name for one in seen for name in one.residuals})
-    limits = {}
-    for name in names:
-        left = np.concatenate([one.residuals.get(name, []) for one in seen])
-        limits[name] = spread_limits(left, chance / 4 / len(names))
+    left = {name: np.concatenate([one.residuals.get(name, []) for one in seen]) for name in names}
+    limits = {name: spread_limits(left[name], chance / 4 / len(names)) for name in names}
     loudest = {name: high for name, (_, high) in limits.items()}
-    from_noise = accounting.epsilon(_as_measured(seen, events, loudest, adjacency), delta, adjacency)
+    from_noise = accounting.epsilon(_as_measured(seen, events, loudest), delta, adjacency)
     factor = guessed_factor(seen, events, adjacency, chance / 4)
     from_guesses = accounting.epsilon([scaled(event, factor) for event in events], delta, adjacency) if factor else 0.0
     squares = math.fsum(one.squares[0] for one in seen)
@@ -190,38 +178,24 @@ def measured(seen: Sequence[Seen], certificate: Certificate, *, kind: str, chanc
     )
 
 
-def _as_measured(
-    seen: Sequence[Seen], events: Sequence[Event], loudest: dict[str, float], adjacency: Adjacency
-) -> list[Event]:
+def _as_measured(seen: Sequence[Seen], events: Sequence[Event], loudest: dict[str, float]) -> list[Event]:
     """Returns the events with the differences that were reached, and with the loudest noise that is possible."""
-    found: list[Event] = []
     sampled = {event.name: event for event in events if isinstance(event, SampledGaussianEvent)}
-    square = math.inf
-    for one in seen:
-        plain = [
-            reach / max(loudest[name], _QUIETEST) for name, reach in one.reach.items() if _plain(name, loudest, sampled)
-        ]
-        square = min(square, math.fsum(value**2 for value in plain))
-    if 0 < square < math.inf:
-        found.append(
-            GaussianEvent(
-                name="measured",
-                sensitivity=_UNITS * math.sqrt(square),
-                noise_std=_UNITS,
-                coordinates=1,
-                sampler=Sampler.DISCRETE_GAUSSIAN,
-            )
-        )
+    plain = [name for name in loudest if name not in sampled]
+    square = min(
+        math.fsum((one.reach[name] / max(loudest[name], _QUIETEST)) ** 2 for name in plain if name in one.reach)
+        for one in seen
+    )
+    found: list[Event] = []
+    if square > 0:
+        reached = {"sensitivity": _UNITS * math.sqrt(square), "noise_std": _UNITS, "coordinates": 1}
+        found.append(GaussianEvent(name="measured", sampler=Sampler.DISCRETE_GAUSSIAN, **reached))  # type: ignore[arg-type]
     for name, event in sampled.items():
         reach = math.sqrt(np.mean([one.reach.get(name, 0.0) ** 2 for one in seen]))
         if reach > 0 and name in loudest:
             sensitivity = event.noise_std * reach / max(loudest[name], _QUIETEST_SAMPLED)
             found.append(replace(event, sensitivity=sensitivity))
     return found
-
-
-def _plain(name: str, loudest: dict[str, float], sampled: dict[str, SampledGaussianEvent]) -> bool:
-    return name in loudest and name not in sampled
 
 
 def guessed_factor(seen: Sequence[Seen], events: Sequence[Event], adjacency: Adjacency, chance: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,12 @@ def audit(
         raise OptionError(f"runs={runs!r} (--runs) must be a whole number, 4 or more: two in each of two data sets.")
     if by not in _ATTACKS:
         raise OptionError(f"by={by!r} (--by) is not known; choose one of {', '.join(_ATTACKS)}.")
+    told: dict[str, Any] = {"runs": runs, "progress": progress or (lambda *_: None)}
+    claim: dict[str, Any] = {
+        name: value for name, value in (("epsilon", epsilon), ("delta", delta)) if value is not None
+    }
+    if adjacency is not None:
+        claim["adjacency"] = Adjacency.parse(adjacency)
     if target == DISCOVERY:
         if by != PROJECTION:
             raise OptionError(f"by={by!r}: {DISCOVERY} releases no records and can be audited by {PROJECTION} alone.")
@@ -78,20 +85,7 @@ def audit(
             raise OptionError(
                 f"{DISCOVERY} has no settings, and finds a schema by itself; leave out those that were given."
             )
-        budget = Budget(
-            epsilon=1.0 if epsilon is None else epsilon,
-            delta=1e-5 if delta is None else delta,
-            adjacency=Adjacency.parse(adjacency or Adjacency.ADD_REMOVE),
-        )
-        return audit_discovery(budget, runs=runs or ANSWERS, chance=CHANCE, progress=progress)
+        return audit_discovery(Budget(**{"epsilon": 1.0, **claim}), chance=CHANCE, **told | {"runs": runs or ANSWERS})
     with tempfile.TemporaryDirectory() as folder:
-        asked = example(target, schema=schema, settings=settings, folder=Path(folder))
-        budget = Budget(
-            epsilon=epsilon if epsilon is not None else asked.budget.epsilon,
-            delta=delta if delta is not None else asked.budget.delta,
-            adjacency=asked.budget.adjacency if adjacency is None else Adjacency.parse(adjacency),
-            unit=asked.budget.unit,
-            contributions=asked.budget.contributions,
-        )
-        auditor = Auditor(method=asked.method, schema=asked.schema, budget=budget)
-        return _ATTACKS[by](auditor, runs=runs, progress=progress)
+        method, known, budget = example(target, schema=schema, settings=settings, folder=Path(folder))
+        return _ATTACKS[by](Auditor(method=method, schema=known, budget=replace(budget, **claim)), **told)
