@@ -6,7 +6,7 @@ import pytest
 from noisegate import DPMERF, JointEmbedding
 from noisegate.errors import OptionError
 from noisegate.training.fit import FitSettings, PerceptualFitSettings
-from noisegate.training.target import Target, class_weights
+from noisegate.training.moment_matching import Target, class_weights
 
 DIM = 40
 

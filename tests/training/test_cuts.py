@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from noisegate.features.binning import NumericBins
-from noisegate.training.histogram import Histogram, denoise, merge, most_cells
+from noisegate.features.binning import Histogram, NumericBins, denoise, merge, most_cells
 
 CELLS = 256
 FINE = NumericBins(tuple(place / CELLS for place in range(1, CELLS)), nullable=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisegate.training.histogram import Coarse, denoise
+from noisegate.features.binning import Coarse, denoise
 
 STD = 10.0
 

@@ -9,7 +9,7 @@ import torch
 from noisegate.errors import OptionError
 from noisegate.training.fit import MixtureSettings
 from noisegate.training.mixture_fit import MixtureFit
-from noisegate.training.tables import Table
+from noisegate.training.pairwise import Table
 
 SIZES = (4, 3, 5, 2)
 LABEL = 3

@@ -11,8 +11,8 @@ from noisegate.errors import OptionError
 from noisegate.features.feature_map import RowForm
 from noisegate.models.generator import Generator
 from noisegate.training.fit import PerceptualFitSettings
+from noisegate.training.moment_matching import Target
 from noisegate.training.perceptual_matching import MovingAverage, PerceptualMatching, Validation
-from noisegate.training.target import Target
 
 CPU = torch.device("cpu")
 

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from noisegate.training.tables import Table, choose_pairs, table_dependence
+from noisegate.training.pairwise import Table, choose_pairs, table_dependence
 
 STD = 10.0
 

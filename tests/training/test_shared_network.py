@@ -11,9 +11,8 @@ from noisegate.methods.joint import JointEmbedding
 from noisegate.methods.mepf import DPMEPF
 from noisegate.models.generator import Generator
 from noisegate.training.fit import FitSettings, PerceptualFitSettings
-from noisegate.training.moment_matching import HalvesMatching
+from noisegate.training.moment_matching import HalvesMatching, Target, class_weights
 from noisegate.training.perceptual_matching import PerceptualMatching
-from noisegate.training.target import Target, class_weights
 
 CPU = torch.device("cpu")
 MEANS = np.array([[1.0, 0.0, -1.0], [-0.5, 0.5, 0.5]])

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from noisegate.training.tables import Table, class_tables, likely_shares, split
+from noisegate.training.mixture_fit import class_tables, likely_shares, split
+from noisegate.training.pairwise import Table
 
 SIZES = (2, 3, 2)
 LABEL = 1

@@ -4,7 +4,7 @@ import pytest
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.release import Release
-from noisegate.training.target import read_target
+from noisegate.training.moment_matching import read_target
 
 
 def made_up(counts, sums, records=None, count_std=2.0):

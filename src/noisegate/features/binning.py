@@ -1,12 +1,21 @@
 """Cells of a numeric column: intervals between public cuts, and one more for missing values.
 
-`fine_bins` are those of the histograms that are bought first, from the schema alone.
+`fine_bins` are those of the histograms that are bought first, from the schema alone. What such a noisy histogram says
+is post-processing of a release, and costs no privacy. It is denoised on a tree of halves: each node's division of its
+mass between its two halves is kept as far as it stands out of its own noise, and else follows the widths (shrinkage of
+Haar coefficients; Donoho and Johnstone 1994). So empty tails stay empty, smooth stretches are smoothed, and steep ones
+are kept. Spikes are set aside first: they would be smeared by the tree.
+
+`merge` then cuts a column into cells of roughly equal mass. A fine cell that holds more than an equal share, a zero or
+a cap say, keeps a cell of its own. What is left after these is cut into cells of equal mass, more of them than its mass
+alone would get (the square root of it): the rare values of a heavy tail are what a model of the label needs. No cell is
+cut finer than a few standard deviations of the noise.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -20,6 +29,17 @@ from noisegate.schema.columns import positions_of
 MOST_FINE_CELLS = 1024
 # In a longer column, microseconds of a century say, the last two steps are too close for a cut between them.
 _DISTINCT = 2**50
+# A cell is a spike when it stands above the median of its neighbours by this many noise standard deviations.
+SPIKE = 5.0
+_NEIGHBOURS = 4
+# Divisions weaker than this many noise standard deviations are dropped, stronger ones shrunk.
+_THRESHOLD = 1.5
+# A cell's mass is at least this many standard deviations of the noise of a fine cell.
+_LEAST = 3.0
+# A spike keeps its own cell when it holds this part of what the cells around it hold.
+_SPIKE_PART = 0.7
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -97,3 +117,145 @@ def equal_bins(column: NumericColumn, most: int) -> NumericBins:
     width = most if isinstance(column, Continuous) else column.steps[1] - column.steps[0]
     cuts = (np.arange(width) + 0.5) / width if width < most else np.arange(1, most) / most
     return NumericBins(cuts=tuple(cuts.tolist()), nullable=column.missing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram:
+    """A denoised histogram.
+
+    Attributes:
+        masses: Non-negative estimated counts, (cells,).
+        spikes: Which cells hold a single value that stands out, (cells,).
+        noise_std: Noise of each cell before.
+    """
+
+    masses: Floats
+    spikes: npt.NDArray[np.bool_]
+    noise_std: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coarse:
+    """The same histogram on few cells, with noise of its own.
+
+    Attributes:
+        noisy: Noisy counts, each of `group` neighbouring cells, the last of what is left.
+        group: A power of two.
+        noise_std: Standard deviation of the noise on each.
+    """
+
+    noisy: Floats
+    group: int
+    noise_std: float
+
+
+def denoise(noisy: Floats, noise_std: float, coarse: Coarse | None = None) -> Histogram:
+    """Returns what noisy counts of ordered cells say, (cells,), with noise of a positive standard deviation on each.
+
+    The noise of a sum of many fine cells is large; that of a coarse cell, where there are such, is not.
+    """
+    # Mirrored without the outermost cell itself: repeated, it would hide a spike at a bound, where most of them are.
+    padded = np.pad(noisy, _NEIGHBOURS, mode="reflect")
+    around = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * _NEIGHBOURS + 1), axis=1)
+    spikes = noisy - around > SPIKE * noise_std
+    above = np.where(spikes, noisy - around, 0.0)
+    if coarse is not None:
+        starts = np.arange(0, len(noisy), coarse.group)
+        coarse = replace(coarse, noisy=coarse.noisy - np.add.reduceat(above, starts))
+    smooth = _shrunk(_tree(noisy - above, noise_std, coarse))
+    return Histogram(masses=smooth[: len(noisy)] + above, spikes=spikes, noise_std=noise_std)
+
+
+def _tree(noisy: Floats, noise_std: float, coarse: Coarse | None) -> list[Floats]:
+    """Returns the levels from single cells to the root, each (3, nodes): sums, their variances, cells covered."""
+    cells = len(noisy)
+    size = 1 << (cells - 1).bit_length()
+    level = np.zeros((3, size))
+    level[0, :cells], level[1, :cells], level[2, :cells] = noisy, noise_std**2, 1
+    levels = [level]
+    while levels[-1].shape[1] > 1:
+        level = levels[-1].reshape(3, -1, 2).sum(axis=2)
+        if coarse is not None and size // level.shape[1] == coarse.group:
+            # Both estimates of the same sums, weighted by inverse variance.
+            sums, variances = level[:2, : len(coarse.noisy)]
+            weight = variances / (variances + coarse.noise_std**2)
+            sums += weight * (coarse.noisy - sums)
+            variances *= 1 - weight
+        levels.append(level)
+    return levels
+
+
+def _shrunk(levels: list[Floats]) -> Floats:
+    """Returns masses of cells, every division of a node's mass shrunk towards the widths of its halves."""
+    masses = np.maximum(levels[-1][0], 0)
+    for level in reversed(levels[:-1]):
+        sums, variances, widths = level.reshape(3, -1, 2)
+        wide = widths.sum(axis=1)
+        share = np.divide(widths[:, 0], wide, out=np.zeros(len(wide)), where=wide > 0)
+        excess = sums[:, 0] - share * sums.sum(axis=1)
+        variance = variances[:, 0] * (1 - share) ** 2 + variances[:, 1] * share**2
+        square = np.maximum(excess**2, variance)
+        noise = np.divide(variance, square, out=np.zeros_like(square), where=square > 0)
+        kept = np.maximum(1 - _THRESHOLD**2 * noise, 0)
+        left = np.clip(share * masses + kept * excess, 0, masses)
+        left = np.where(widths[:, 1] == 0, masses, np.where(widths[:, 0] == 0, 0, left))
+        masses = np.stack([left, masses - left], axis=1).ravel()
+    return np.asarray(masses)
+
+
+def merge(fine: NumericBins, histogram: Histogram, *, cells: int) -> NumericBins:
+    """Returns about `cells` cells, at most `most_cells(cells)`, whose cuts are among the fine ones.
+
+    The histogram has the denoised masses of the fine cells, missing left out.
+    """
+    own, target = _own_cells(histogram, cells)
+    masses, starts, gathered = histogram.masses, [0], 0.0
+    left = float(masses[~own].sum())
+    for place, (mass, alone) in enumerate(zip(masses.tolist(), own.tolist(), strict=True)):
+        if alone:
+            starts += [place, place + 1]
+            gathered = 0.0
+            continue
+        gathered += mass
+        left -= mass
+        if gathered >= target and left >= target / 2:
+            starts.append(place + 1)
+            gathered = 0.0
+    begins = sorted({start for start in starts if start < len(masses)})
+    begins = _joined(begins, masses, least=_LEAST * histogram.noise_std, most=most_cells(cells))
+    return NumericBins(tuple(fine.cuts[begin - 1] for begin in begins[1:]), fine.nullable)
+
+
+def most_cells(cells: int) -> int:
+    """Returns the largest number of cells that `merge` gives, missing left out."""
+    return cells + cells // 2
+
+
+def _joined(begins: list[int], masses: Floats, *, least: float, most: int) -> list[int]:
+    """Returns where cells begin after weak ones, and the weakest ones of too many, have joined a neighbour."""
+    held = np.add.reduceat(masses, begins).tolist()
+    while len(begins) > 1 and (min(held) < least or len(begins) > most):
+        weak = held.index(min(held))
+        lower = weak > 0 and (weak == len(held) - 1 or held[weak - 1] <= held[weak + 1])
+        gone = weak if lower else weak + 1
+        held[gone - 1] += held.pop(gone)
+        del begins[gone]
+    return begins
+
+
+def _own_cells(histogram: Histogram, cells: int) -> tuple[npt.NDArray[np.bool_], float]:
+    """Returns which fine cells stand alone, and the mass that the others are gathered to."""
+    masses = histogram.masses
+    total = max(float(masses.sum()), 1.0)
+    least = _LEAST * histogram.noise_std
+    own = masses > max(total / cells, least)
+    for _ in range(4):
+        rest = float(masses[~own].sum())
+        parts = max(round(cells * math.sqrt(rest / total)), 1)
+        target = max(rest / parts, least)
+        more = own | (histogram.spikes & (masses > max(_SPIKE_PART * target, least)))
+        # Each cell of its own may also split what was around it, so there are at most a quarter of `cells`.
+        if (more == own).all() or more.sum() > max(cells // 4, 1):
+            break
+        own = more
+    return own, target

@@ -112,8 +112,7 @@ class MatchedMethod(MeanEmbeddingMethod):
         """Returns the fit of a release, ready to run, to save and to restore."""
         from noisegate.devices import choose_device
         from noisegate.features.feature_map import torch_forms
-        from noisegate.training.moment_matching import HalvesMatching
-        from noisegate.training.target import read_target
+        from noisegate.training.moment_matching import HalvesMatching, read_target
 
         target, maps = read_target(release, counts=COUNTS), plan.maps if plan else self.maps(release.schema)
         forms = torch_forms(maps, release.schema.layout if self.generator in TABLES else None)
@@ -124,7 +123,7 @@ class MatchedMethod(MeanEmbeddingMethod):
 
     def model(self, release: Release, fitting: Any) -> RecordModel:
         """Returns the generator, averaged over steps, with the released shares of the labels."""
-        from noisegate.training.target import read_target
+        from noisegate.training.moment_matching import read_target
 
         generator: Network = fitting.average.cpu().eval()
         return generator.record_model(read_target(release, counts=COUNTS).weights, release.schema.layout)

@@ -126,8 +126,8 @@ class DPMEPF(NetworkMethod, MatchedMethod):
         """Returns the fit of a release, ready to run, to save and to restore."""
         from noisegate.devices import choose_device
         from noisegate.features.feature_map import torch_forms
+        from noisegate.training.moment_matching import read_target
         from noisegate.training.perceptual_matching import PerceptualMatching, Validation
-        from noisegate.training.target import read_target
 
         target, maps = read_target(release, counts=COUNTS), plan.maps if plan else self.maps(release.schema)
         pooled = {name: maps[name] for name in STOPPING.values() if name in maps}

@@ -133,7 +133,7 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
     def gaussians(self, release: Release) -> FeatureGaussians:
         """Returns the distributions of features that a release describes; refuses other public images than its own."""
         from noisegate.training.feature_gaussian import feature_gaussians
-        from noisegate.training.target import read_target
+        from noisegate.training.moment_matching import read_target
 
         target, axes = read_target(release, counts=COUNTS), None
         means, seconds = (
@@ -152,7 +152,7 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
     def model(self, release: Release, fitting: Any) -> DecodedGaussian:
         """Returns the Gaussians and the decoder of what is drawn from them."""
         from noisegate.models.decoded import DecodedGaussian
-        from noisegate.training.target import read_target
+        from noisegate.training.moment_matching import read_target
 
         return DecodedGaussian(
             source=self.gaussians(release),

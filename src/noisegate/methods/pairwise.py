@@ -40,7 +40,7 @@ from noisegate.training.pairwise import (
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.models.mixture import Mixture
-    from noisegate.training.pairwise_fit import PairwiseFit
+    from noisegate.training.mixture_fit import PairwiseFit
 
 WIDE = 40
 """Above this many columns pairs are chosen instead of all being measured."""
@@ -152,7 +152,7 @@ class Pairwise(Method):
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> PairwiseFit:
         """Returns the fit of a release, ready to run, to save and to restore."""
         from noisegate.devices import choose_device
-        from noisegate.training.pairwise_fit import PairwiseFit
+        from noisegate.training.mixture_fit import PairwiseFit
 
         design = plan.design if plan else self.design(release.schema, release.certificate.epsilon)
         return PairwiseFit(design, release, self.fit_settings(), seed=self.seed, device=choose_device(device))

@@ -1,10 +1,12 @@
 """Fits a mixture of product distributions to released contingency tables, and stops before it fits their noise.
 
 Each class has components of its own. The expected counts of a class's pairs are one matrix product: with P the cells'
-probabilities of every component, (K, D), and w the components' expected numbers of records, they are Pᵀ diag(w) P.
+probabilities of every component, (K, D), and w the components' expected numbers of records, they are Pᵀ diag(w) P: the
+second moment of its records. Columns are all but the label, their cells laid side by side: cell a of column i stands at
+place offsets[i] + a of D.
 
-How long to fit is found by a trial on noisier tables, judged by tables with independent noise (`tables.split`): the
-step at which the trial came nearest to what it could not see is the number of steps of the fit itself.
+How long to fit is found by a trial on noisier tables, judged by tables with independent noise (`split`): the step at
+which the trial came nearest to what it could not see is the number of steps of the fit itself.
 
 Related: RAP (Aydore et al. 2021), RAP++ (Vietri et al. 2022) and GEM (Liu, Vietri and Wu 2021) fit relaxed tables and
 generators to noisy queries by gradient descent.
@@ -14,6 +16,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +25,140 @@ import torch
 from torch import Tensor
 
 from noisegate.devices import one_thread
+from noisegate.features.binning import Histogram, NumericBins
+from noisegate.models.mixture import Mixture, WithinCell
+from noisegate.privacy.release import Release
+from noisegate.schema import Continuous, NumericColumn
 from noisegate.training.adam import Adam
 from noisegate.training.fit import FitState, MixtureSettings
-from noisegate.training.tables import ClassTables, Table, class_tables, likely_shares, split
+from noisegate.training.pairwise import Design, Table
 
+Floats = npt.NDArray[np.float64]
+
+_TINY = float(np.finfo(float).tiny)
 # The first steps bring the learning rate up.
 _RISE = 10
 # The trial ends when this many steps in a row have brought it no nearer.
 _PATIENCE = 25
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassTables:
+    """Tables with the label as their first axis.
+
+    Attributes:
+        sizes: Cells of each column but the label.
+        pairs: For each class, noisy counts of the pairs that were released, above the diagonal, (classes, D, D).
+        precision: One over their noise, 0 where no pair was released, (D, D).
+        triples: Tables of three columns: (columns, (classes, …) counts, noise).
+        singles: Noisy counts of each column's cells, the best that all tables together say, (classes, D).
+        singles_std: Their noise, (D,).
+        counts: Noisy number of records of each class, at least one noise standard deviation, (classes,).
+    """
+
+    sizes: tuple[int, ...]
+    pairs: npt.NDArray[np.float32]
+    precision: npt.NDArray[np.float32]
+    triples: tuple[tuple[tuple[int, int, int], Floats, float], ...]
+    singles: Floats
+    singles_std: Floats
+    counts: Floats
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Where the cells of each column begin, and the end of the last."""
+        return tuple(np.cumsum([0, *self.sizes]).tolist())
+
+
+def split(tables: Sequence[Table], random: np.random.Generator) -> tuple[list[Table], list[Table]]:
+    """Returns each table twice, with independent noise: for a trial fit, and to judge it by.
+
+    With fresh z of the table's own noise, counts + z/2 and counts − 2z are independent, because the noise is Gaussian
+    (Rasines and Young 2023; Leiner et al. 2023): a fit to the one is judged without bias by the other. The noise of the
+    first grows by the factor √(5/4), that of the second by √5.
+    """
+    trial, judge = [], []
+    for table in tables:
+        fresh = random.normal(scale=table.noise_std, size=table.counts.shape)
+        trial.append(replace(table, counts=table.counts + fresh / 2, noise_std=table.noise_std * math.sqrt(5 / 4)))
+        judge.append(replace(table, counts=table.counts - 2 * fresh, noise_std=table.noise_std * math.sqrt(5)))
+    return trial, judge
+
+
+def class_tables(tables: Sequence[Table], sizes: Sequence[int], label: int | None) -> ClassTables:
+    """Returns the tables arranged by class, those without the label left out; None makes one class of all records.
+
+    `sizes` are the cells of each column.
+    """
+    others = [column for column in range(len(sizes)) if column != label]
+    place = {column: at for at, column in enumerate(others)}
+    offsets = np.cumsum([0, *(sizes[column] for column in others)])
+    classes, width = 1 if label is None else sizes[label], int(offsets[-1])
+    pairs = np.zeros((classes, width, width), dtype=np.float32)
+    precision = np.zeros((width, width), dtype=np.float32)
+    triples = []
+    # Of single columns and of classes, every table that says something, weighted by inverse variance.
+    singles, singles_weight = np.zeros((classes, width)), np.full(width, _TINY)
+    totals, totals_weight = np.zeros(classes), _TINY
+    for table in tables:
+        if label is not None and label not in table.columns:
+            continue
+        columns = tuple(place[column] for column in table.columns if column != label)
+        counts = table.counts[None] if label is None else np.moveaxis(table.counts, table.columns.index(label), 0)
+        axes, variance = range(1, counts.ndim), counts[0].size * table.noise_std**2
+        spans = [slice(offsets[column], offsets[column + 1]) for column in columns]
+        for axis, span in zip(axes, spans, strict=True):
+            weight = counts.shape[axis] / variance
+            singles[:, span] += weight * counts.sum(axis=tuple(other for other in axes if other != axis))
+            singles_weight[span] += weight
+        totals += 1 / variance * counts.sum(axis=tuple(axes))
+        totals_weight += 1 / variance
+        if len(columns) == 2:
+            pairs[:, spans[0], spans[1]] = counts
+            precision[spans[0], spans[1]] = 1 / table.noise_std
+        elif len(columns) == 3:
+            triples.append(((columns[0], columns[1], columns[2]), counts, table.noise_std))
+    return ClassTables(
+        sizes=tuple(sizes[column] for column in others),
+        pairs=pairs,
+        precision=precision,
+        triples=tuple(triples),
+        singles=singles / singles_weight,
+        singles_std=singles_weight**-0.5,
+        counts=np.maximum(totals / totals_weight, totals_weight**-0.5),
+    )
+
+
+def likely_shares(tables: ClassTables) -> Floats:
+    """Returns an estimate of each column's distribution in each class, positive, (classes, D).
+
+    What a class says of its own is shrunk towards what all say together, by how far it stands out of its noise (James
+    and Stein 1961), and brought back to the simplex.
+    """
+    shares = np.empty_like(tables.singles)
+    for start, end in pairwise(tables.offsets):
+        noisy, noise = tables.singles[:, start:end], float(tables.singles_std[start])
+        together = _nonnegative(noisy.sum(axis=0)) + 1e-9
+        together /= together.sum()
+        for row, count in enumerate(tables.counts):
+            apart = noisy[row] - count * together
+            kept = max(0.0, 1 - (end - start) * noise**2 / max(float(apart @ apart), _TINY))
+            mixed = _nonnegative(count * together + kept * apart)
+            mixed = mixed / mixed.sum() if mixed.sum() > 0 else together
+            # Nothing is ruled out: a tenth of the noise is left in every cell.
+            mixed = np.maximum(mixed, min(0.1 * noise / count, 0.5 / (end - start)))
+            shares[row, start:end] = mixed / mixed.sum()
+    return shares
+
+
+def _nonnegative(values: Floats) -> Floats:
+    """Returns the nearest vector without negative entries that has the same sum, or zeros where that is negative."""
+    total = float(values.sum())
+    if total <= 0:
+        return np.zeros_like(values)
+    falling = np.sort(values)[::-1]
+    excess = (np.cumsum(falling) - total) / np.arange(1, len(values) + 1)
+    return np.asarray(np.maximum(values - excess[np.flatnonzero(falling > excess)[-1]], 0))
 
 
 class _Goal:
@@ -50,10 +180,7 @@ class _Goal:
     def distances(self, logits: Tensor, weights: Tensor, counts: Sequence[float]) -> tuple[Tensor, Tensor]:
         """Returns the squared distances to pairs and triples, and to single columns, summed over cells.
 
-        Args:
-            logits: Of the cells, (classes, K, D).
-            weights: Logits of the components' shares, (classes, K).
-            counts: Records of each class.
+        Logits of the cells are (classes, K, D), those of the components' shares (classes, K); counts are of records.
         """
         larger, singles = torch.zeros((), device=logits.device), torch.zeros((), device=logits.device)
         # One class at a time: the memory of one class's pairs is enough.
@@ -74,16 +201,7 @@ class _Goal:
 
 
 class MixtureFit:
-    """One fit. It may be stopped between steps, saved (`state_dict`), and taken up again (`load_state_dict`).
-
-    Args:
-        tables: Released tables.
-        sizes: Cells of each column.
-        label: The label's column; None makes one class of all records.
-        settings: How.
-        seed: Of the public randomness.
-        device: Where to compute.
-    """
+    """One fit; a `noisegate.training.checkpoint.Resumable`. For tables, sizes and label see `class_tables`."""
 
     def __init__(
         self,
@@ -131,10 +249,8 @@ class MixtureFit:
     def components(self) -> tuple[npt.NDArray[np.float32], list[npt.NDArray[np.float32]]]:
         """Returns the components' shares of their class, (classes, K), and each column's cells, (classes, K, cells)."""
         with torch.no_grad():
-            columns = [
-                part.softmax(dim=2).cpu().numpy() for part in torch.split(self._logits, list(self._sizes), dim=2)
-            ]
-            return self._weights.softmax(dim=1).cpu().numpy(), columns
+            parts = torch.split(self._logits, list(self._sizes), dim=2)
+            return self._weights.softmax(dim=1).cpu().numpy(), [part.softmax(dim=2).cpu().numpy() for part in parts]
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns everything that `load_state_dict` needs to go on with the same bits, as named tensors."""
@@ -194,3 +310,41 @@ class MixtureFit:
             distance = float(self._judge.distances(self._logits, self._weights, goal.counts)[0])
         if distance < self._nearest:
             self._nearest, self._best = distance, self._tried
+
+
+class PairwiseFit(MixtureFit):
+    """The fit of a mixture to a release of a design: components of all classes side by side, values inside cells."""
+
+    def __init__(
+        self, design: Design, release: Release, settings: MixtureSettings, *, seed: int, device: torch.device
+    ) -> None:
+        self._design, self._release = design, release
+        self._bins, tables = design.read(release)
+        sizes = [*(bins.size for bins in self._bins), *(column.size for column in design.layout.coded)]
+        super().__init__(tables, sizes, design.label, settings, seed=seed, device=device)
+
+    def mixture(self) -> Mixture:
+        """Returns the model that the fit has reached."""
+        design = self._design
+        shares, parts = self.components()
+        classes, each = shares.shape
+        weights = (self.shares[:, None] * shares).ravel()
+        probabilities = [part.reshape(classes * each, -1) for part in parts]
+        if design.label is not None:
+            probabilities.insert(design.label, np.repeat(np.eye(classes, dtype=np.float32), each, axis=0))
+        histograms = design.read_histograms(self._release.values, self._release.noise_std)
+        columns = enumerate(zip(design.layout.numeric, design.fine, self._bins, strict=True))
+        return Mixture(
+            layout=design.layout,
+            within=tuple(_within(*parts, histograms.get(place)) for place, parts in columns),
+            weights=weights / weights.sum(),
+            probabilities=tuple(probabilities),
+        )
+
+
+def _within(column: NumericColumn, fine: NumericBins, bins: NumericBins, histogram: Histogram | None) -> WithinCell:
+    edges = np.asarray([0.0, *fine.cuts, 1.0])
+    masses = np.ones(len(edges) - 1) if histogram is None else histogram.masses
+    # The outermost fine cells of a continuous column are its two bounds.
+    single = np.isin(np.arange(len(masses)), (0, len(masses) - 1)) & isinstance(column, Continuous)
+    return WithinCell.from_edges(column, bins, edges=edges, masses=masses, spikes=single)

@@ -1,7 +1,8 @@
 """Match a generator's mean features to released ones, and stop at the noise (DP-MERF, section 4).
 
-`MomentMatching` is the loop that all such fits share: Adam, an exponential average of the weights, which is what is
-kept, and a look now and then at the distance on fresh noise vectors. `HalvesMatching` gives it a loss without bias;
+A release is read as a `Target`: class-wise mean embeddings, their noise, and label shares. `MomentMatching` is the loop
+that all such fits share: Adam, an exponential average of the weights, which is what is kept, and a look now and then at
+the distance on fresh noise vectors. `HalvesMatching` gives it a loss without bias;
 `noisegate.training.perceptual_matching` has those of DP-MEPF.
 """
 
@@ -14,7 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -22,13 +26,88 @@ from torch.func import functional_call
 from noisegate.devices import one_thread
 from noisegate.features.feature_map import TorchForm
 from noisegate.models.generator import Generator
+from noisegate.privacy.release import Release
 from noisegate.training.adam import Adam
 from noisegate.training.checkpoint import joined, under
 from noisegate.training.fit import FitSettings, FitState, MomentSettings
-from noisegate.training.target import Target, class_weights
 
-Residuals = Callable[[Callable[..., Tensor], Tensor, Tensor], Tensor]
-"""From a generator, its noise and labels to the residuals of one half of a batch, (dim, classes)."""
+Floats = npt.NDArray[np.float64]
+MISFIT = 0.03
+"""Part of the signal's energy that a generator is taken to miss; chosen on simulated tables, see docs/choosing.md."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Noisy class-wise mean embeddings.
+
+    Attributes:
+        means: For each block of features, (classes, dim).
+        noise_std: For each block, the standard deviation of the noise on each coordinate of a class's mean, (classes,).
+        weights: Estimated share of each class, non-negative, summing to 1.
+        records: Estimated number of records, at least 1.
+    """
+
+    means: Mapping[str, Floats]
+    noise_std: Mapping[str, Floats]
+    weights: Floats
+    records: float
+
+    @property
+    def present(self) -> npt.NDArray[np.int64]:
+        """Classes with any weight, which alone are sampled and fitted."""
+        return np.flatnonzero(self.weights > 0)
+
+
+def read_target(release: Release, *, counts: str) -> Target:
+    """Returns the target that a release describes.
+
+    A class's noisy sum is divided by its noisy count (DP-MERF, equation 18). Counts are kept at one noise standard
+    deviation or more, so that a class lost in the noise stays harmless instead of being blown up. Where the query
+    `counts` was not asked, the number of records is public and stands in the certificate.
+    """
+    if counts in release.values:
+        noisy, floor = release.values[counts][0], max(release.noise_std[counts], 1.0)
+    else:
+        noisy, floor = np.asarray([float(release.certificate.public.get("records") or 1)]), 1.0
+    safe, positive = np.maximum(noisy, floor), np.maximum(noisy, 0)
+    weights = positive / positive.sum() if positive.sum() > 0 else np.full(len(noisy), 1 / len(noisy))
+    blocks = [name for name in release.values if name != counts]
+    return Target(
+        means={name: release.values[name].T / safe[:, None] for name in blocks},
+        noise_std={name: release.noise_std[name] / safe for name in blocks},
+        weights=weights,
+        records=float(max(noisy.sum(), 1.0)),
+    )
+
+
+def class_weights(target: Target, power: float | None) -> Floats:
+    """Returns the weight of each present class's squared residual in noise standard deviations, 1 for the largest.
+
+    A residual of a class's released mean has two sources: noise, and what the generator never comes to match. In noise
+    standard deviations the first has variance 1, and the second grows with the class's signal: its variance is a part
+    of the signal-to-noise ratio. Weights are the inverse of their sum, so
+
+    - classes that stand out of the noise weigh alike in their means, whatever their share (DP-MERF, section 4.2; noise
+      standard deviations alone would weigh them by their squared share, and forget the small ones), and
+    - a class that the noise drowns weighs by its noise alone, and cannot drag the others along.
+
+    The ratio comes from released values alone: what all classes' means hold above their expected noise, squared. With
+    a `power` weights are the class's share to it instead. As a residual in noise standard deviations grows with the
+    share, 0 then weighs classes by the squares of their shares, and -2 weighs them alike.
+    """
+    if power is not None:
+        shares = target.weights[target.present]
+        return np.asarray((shares / (shares.max() if power > 0 else shares.min())) ** power)
+    dim = sum(means.shape[1] for means in target.means.values())
+    # Sums over coordinates, of a class's squared mean and of the precision that its size gives it.
+    energy, precision = np.zeros(len(target.present)), np.zeros(len(target.present))
+    for name, means in target.means.items():
+        of_block = target.noise_std[name][target.present] ** -2.0
+        energy += np.square(means[target.present]).sum(axis=1) * of_block
+        precision += means.shape[1] * of_block
+    signal = max(float((energy - dim).sum() / precision.sum()), 0.0)
+    variance = 1 + MISFIT * signal * precision / dim
+    return np.asarray(variance.min() / variance)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +115,7 @@ class Discrepancy:
     """The squared distance to the release over what its noise alone would leave, estimated on fresh noise vectors.
 
     Both in noise standard deviations, all coordinates of all present classes alike: how the loss weighs classes does
-    not change what the noise explains.
-
-    Attributes:
-        value: The estimate; unbiased, so it may be below the truth, and below zero.
-        error: Its standard error.
+    not change what the noise explains. The value is unbiased, so it may be below zero; the error is its standard error.
     """
 
     value: float
@@ -48,17 +123,13 @@ class Discrepancy:
 
 
 class MomentMatching(ABC):
-    """One fit of one generator; a `noisegate.training.checkpoint.Resumable`.
+    """One fit of one generator, which is changed in place; a `noisegate.training.checkpoint.Resumable`.
 
-    Args:
-        generator: The network, changed in place.
-        target: What to match.
-        embeddings: For each block of the target, the mean features of what the generator gives.
-        settings: How.
-        seed: Of the public randomness.
-        device: Where to compute.
-        beta1: Of Adam.
+    `embeddings` are, for each block of the target, the mean features of what the generator gives.
     """
+
+    settings: MomentSettings
+    beta1: ClassVar[float] = 0.9
 
     def __init__(
         self,
@@ -69,13 +140,12 @@ class MomentMatching(ABC):
         *,
         seed: int,
         device: torch.device,
-        beta1: float,
     ) -> None:
-        self.settings, self._device = settings, device
+        self.settings, self.steps, self._device = settings, settings.steps, device
         self.generator = generator.to(device)
         self.average = copy.deepcopy(self.generator).requires_grad_(False).eval()
         numbered = {str(place): value for place, value in enumerate(self.generator.parameters())}
-        self._adam = Adam(numbered, learning_rate=1.0, beta1=beta1)
+        self._adam = Adam(numbered, learning_rate=1.0, beta1=self.beta1)
         self.random = torch.Generator().manual_seed(seed)
         self.step, self.discrepancy, self.at_noise = 0, math.inf, False
         self._embeddings = {name: form.to(device) for name, form in embeddings.items()}
@@ -86,6 +156,11 @@ class MomentMatching(ABC):
         self._precisions = {name: self._tensor(1 / target.noise_std[name][present]) for name in embeddings}
         self._coordinates = sum(means.numel() for means in self._means.values())
         self._parts: dict[str, nn.Module] = {"generator": self.generator, "average": self.average}
+        self._set_up(target)
+
+    @abstractmethod
+    def _set_up(self, target: Target) -> None:
+        """Makes what the loss needs."""
 
     @abstractmethod
     def _gradients(self) -> tuple[Tensor, ...]:
@@ -106,11 +181,6 @@ class MomentMatching(ABC):
     def _rate(self, progress: float) -> float:
         """Returns the part of the learning rate at a part of the steps."""
         return one_cycle(progress)
-
-    @property
-    def steps(self) -> int:
-        """Most steps that there will be."""
-        return self.settings.steps
 
     def run(self, report: Callable[[FitState], None] | None = None) -> None:
         """Runs the remaining steps, or until the distance is at the noise; `average` is then what is kept."""
@@ -183,22 +253,16 @@ class HalvesMatching(MomentMatching):
     """With the squared distance in noise standard deviations, without bias, as loss.
 
     The squared norm of a mean over random noise vectors is biased upward by their variance; the inner product of the
-    residuals of two independent halves of a batch is not. See `MomentMatching` for the arguments.
+    residuals of two independent halves of a batch is not.
     """
 
-    def __init__(
-        self,
-        generator: Generator,
-        target: Target,
-        embeddings: Mapping[str, TorchForm],
-        settings: FitSettings,
-        *,
-        seed: int,
-        device: torch.device,
-    ) -> None:
-        super().__init__(generator, target, embeddings, settings, seed=seed, device=device, beta1=0.9)
-        self._split = SplitBatchLoss(self.generator, self._half) if settings.independent_halves else None
-        weights = self._tensor(class_weights(target, settings.class_power))
+    settings: FitSettings
+
+    def _set_up(self, target: Target) -> None:
+        self._split: SplitBatchLoss | None = None
+        if self.settings.independent_halves:
+            self._split = SplitBatchLoss(self.generator, lambda made: self._residuals_of(made, halves=1)[:, :, 0])
+        weights = self._tensor(class_weights(target, self.settings.class_power))
         lengths = [(self._precisions[name] * means).square().sum(dim=0) for name, means in self._means.items()]
         # The loss of a generator whose features are all 0 is 1.
         self._weights = weights / (weights * torch.stack(lengths).sum(dim=0)).sum()
@@ -232,9 +296,6 @@ class HalvesMatching(MomentMatching):
         """Returns residuals in noise standard deviations, (dim, present classes, two independent halves)."""
         return self._residuals_of(generator(*self._batch(generator)), halves=2)
 
-    def _half(self, generator: Callable[..., Tensor], noise: Tensor, labels: Tensor) -> Tensor:
-        return self._residuals_of(generator(noise, labels), halves=1)[:, :, 0]
-
     def _residuals_of(self, made: Tensor, *, halves: int) -> Tensor:
         classes, parts = len(self._classes), []
         for name, embedding in self._embeddings.items():
@@ -250,12 +311,11 @@ class SplitBatchLoss:
     Apart they are, and half of the work can be done on another core. What comes out does not depend on whether there is
     one: the halves meet only in Σ w·a·b, whose gradient in a is w·b, and gradients are added in one order.
 
-    Args:
-        generator: In training mode; its weights are used, its batch statistics are not touched.
-        residuals: Of one half.
+    The generator's weights are used, its batch statistics are not touched. `residuals`, (dim, classes), are those of
+    what it makes of one half.
     """
 
-    def __init__(self, generator: Generator, residuals: Residuals) -> None:
+    def __init__(self, generator: Generator, residuals: Callable[[Tensor], Tensor]) -> None:
         self._weights: dict[str, Tensor] = dict(generator.named_parameters())
         # Running statistics of its own for each half, or both would write to the same ones at once.
         self._replicas = [copy.deepcopy(generator).train() for _ in range(2)]
@@ -264,10 +324,7 @@ class SplitBatchLoss:
     def gradients(self, noise: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
         """Returns the gradients of Σ weights · ⟨a, b⟩ in the generator's weights, in their order.
 
-        Args:
-            noise: (2 · rows, latent), the first half first.
-            labels: (rows,), the same for both.
-            weights: Of the classes, (classes,).
+        Of the noise, (2 · rows, latent), the first half is a's; labels, (rows,), are the same for both.
         """
         # One thread each: bits depend on how many there are.
         pool = ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(1,))
@@ -279,11 +336,7 @@ class SplitBatchLoss:
         return tuple(a + b for a, b in zip(first, second, strict=True))
 
     def _half(self, replica: Generator, noise: Tensor, labels: Tensor) -> Tensor:
-        def made(noise: Tensor, labels: Tensor) -> Tensor:
-            images: Tensor = functional_call(replica, self._weights, (noise, labels))
-            return images
-
-        return self._residuals(made, noise, labels)
+        return self._residuals(functional_call(replica, self._weights, (noise, labels)))
 
     def _backward(self, half: Tensor, other: Tensor) -> tuple[Tensor, ...]:
         return torch.autograd.grad(half, list(self._weights.values()), grad_outputs=other)
@@ -294,11 +347,7 @@ def settle(network: nn.Module, batches: Iterable[tuple[Tensor, ...]]) -> None:
 
     The running statistics of a network whose weights are averages belong to none of the networks that were averaged;
     they are measured anew, as in stochastic weight averaging (Izmailov et al. 2018, section 3.3). Nothing is taken from
-    `batches` when there is nothing to normalise.
-
-    Args:
-        network: Changed in place.
-        batches: Inputs of the network, each a tuple of its arguments.
+    `batches`, each the arguments of the network, when there is nothing to normalise.
     """
     network.eval()
     normalised = [layer for layer in network.modules() if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)]

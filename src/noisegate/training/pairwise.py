@@ -1,40 +1,32 @@
 """The tables that the pairwise method asks for, in which order, and what cells are in them.
 
-Everything follows from public facts and from what was released.
-
-Columns are numbered as in `features.contingency`: numeric ones of the layout first, then coded ones.
+Everything follows from public facts and from what was released. Columns are numbered as in `features.contingency`:
+numeric ones of the layout first, then coded ones.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import ModelError, OptionError
-from noisegate.features.binning import NumericBins, fine_bins
+from noisegate.features.binning import Coarse, Histogram, NumericBins, denoise, fine_bins, merge, most_cells
 from noisegate.features.contingency import Contingency
 from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Layout
-from noisegate.training.histogram import Coarse, Histogram, denoise, merge, most_cells
-from noisegate.training.tables import Table, choose_pairs
 
-HISTOGRAMS, COARSE, SCREEN, COUNTS, SINGLES, PAIRS = (
-    "fine",
-    "coarse",
-    "screen",
-    "counts",
-    "one-way",
-    "pairs",
-)
-Values = Mapping[str, npt.NDArray[np.float64]]
+HISTOGRAMS, COARSE, SCREEN = "fine", "coarse", "screen"
+COUNTS, SINGLES, PAIRS = "counts", "one-way", "pairs"
+Floats = npt.NDArray[np.float64]
+Values = Mapping[str, Floats]
 Columns = tuple[int, ...]
 
 # A label with more values than this is one more column: each class's share of the signal would drown.
@@ -45,6 +37,21 @@ _NARROW = 15
 _COARSE = 3
 # About how many cells a coarse histogram has, beside the fine one.
 _GROUPS = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """One released table.
+
+    Attributes:
+        columns: Its columns, ascending.
+        counts: Noisy counts, shaped by the sizes of the columns.
+        noise_std: Standard deviation of the noise on each count.
+    """
+
+    columns: tuple[int, ...]
+    counts: Floats
+    noise_std: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +96,7 @@ class Design:
     @property
     def columns(self) -> Columns:
         """All columns but that label."""
-        count = len(self.layout.numeric) + len(self.layout.coded)
-        return tuple(column for column in range(count) if column != self.label)
+        return tuple(column for column in range(len(self.fine) + len(self._coded)) if column != self.label)
 
     @property
     def most_sizes(self) -> tuple[int, ...]:
@@ -119,33 +125,23 @@ class Design:
 
     def queries(self, shares: Mapping[str, float]) -> tuple[Query, ...]:
         """Returns the plan's queries; `shares` names a share for each."""
-        asked: list[tuple[str, Iterable[Columns], int, bool]] = []
-        for name, histograms in self.histograms().items():
-            asked.append((name, histograms.tables, histograms.dim, False))
+        asked = [(name, one.tables, one.dim, False) for name, one in self.histograms().items()]
         if self.screened:
-            asked.append((SCREEN, self._screened(), self._dimension(self._screened(), self._coarse_sizes), True))
+            asked.append((SCREEN, self._screened, _dimension(self._screened, self._coarse_sizes), True))
+        later = bool(self.bought or self.screened)
         for name, tables in self._tables(self._pairs_at_most()).items():
-            dimension = self._dimension(tables, self.most_sizes)
-            asked.append((name, tables, dimension, name != COUNTS and bool(self.bought or self.screened)))
+            asked.append((name, tables, _dimension(tables, self.most_sizes), later and name != COUNTS))
+        fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True}
         return tuple(
-            Query(
-                name=name,
-                dim=dimension,
-                columns=1,
-                norm=1.0,
-                share=shares[name],
-                nonnegative=True,
-                adaptive=adaptive,
-                tables=len(tuple(tables)),
-            )
-            for name, tables, dimension, adaptive in asked
+            Query(name=name, dim=dim, share=shares[name], adaptive=adaptive, tables=len(tables), **fixed)
+            for name, tables, dim, adaptive in asked
         )
 
     def histograms(self) -> dict[str, Contingency]:
         """Returns the maps of the first round: histograms of the bought columns, and the same on fewer cells."""
         if not self.bought:
             return {}
-        groups = [self._group(bins) for bins in self.fine]
+        groups = [_group(bins) for bins in self.fine]
         grouped = tuple(
             NumericBins(bins.cuts[group - 1 :: group], bins.nullable)
             for bins, group in zip(self.fine, groups, strict=True)
@@ -156,7 +152,7 @@ class Design:
 
     def screen(self, values: Values, stds: Mapping[str, float]) -> Contingency:
         """Returns the map of the second round: all pairs, on a few cells each."""
-        return self._map(self.bins(values, stds, cells=_COARSE), self._screened())
+        return self._map(self.bins(values, stds, cells=_COARSE), self._screened)
 
     def final(self, values: Values, stds: Mapping[str, float]) -> dict[str, Contingency]:
         """Returns the maps of the last round."""
@@ -189,17 +185,11 @@ class Design:
         }
         found = {}
         for place, table in tables.get(HISTOGRAMS, {}).items():
-            present, coarse = slice(None, -1 if self.fine[place].nullable else None), None
-            if place in tables.get(COARSE, {}):
-                few = tables[COARSE][place]
-                coarse = Coarse(noisy=few.counts[present], group=self._group(self.fine[place]), noise_std=few.noise_std)
+            present = slice(None, -1 if self.fine[place].nullable else None)
+            few, group = tables.get(COARSE, {}).get(place), _group(self.fine[place])
+            coarse = Coarse(noisy=few.counts[present], group=group, noise_std=few.noise_std) if few else None
             found[place] = denoise(table.counts[present], table.noise_std, coarse)
         return found
-
-    def _group(self, bins: NumericBins) -> int:
-        """Returns how many fine cells a coarse one holds, a power of two; 1 where the fine ones are few."""
-        cells = len(bins.cuts) + 1
-        return 1 if cells <= 2 * _GROUPS else 1 << math.ceil(math.log2(cells / _GROUPS))
 
     def read(self, release: Release) -> tuple[tuple[NumericBins, ...], list[Table]]:
         """Returns the cells of each numeric column, and every table of the last round.
@@ -209,14 +199,10 @@ class Design:
         """
         try:
             maps = self.final(release.values, release.noise_std)
-            tables = [
-                table
-                for name, one in maps.items()
-                for table in _read(one, release.values[name], release.noise_std[name])
-            ]
+            read = [_read(one, release.values[name], release.noise_std[name]) for name, one in maps.items()]
         except (KeyError, ValueError) as error:
             raise ModelError(f"the release does not hold the tables of its settings: {error}") from None
-        return self.bins(release.values, release.noise_std), tables
+        return self.bins(release.values, release.noise_std), list(chain.from_iterable(read))
 
     @property
     def _coded(self) -> tuple[int, ...]:
@@ -228,6 +214,7 @@ class Design:
         numeric = [most + bins.nullable if place in self.bought else bins.size for place, bins in enumerate(self.fine)]
         return (*numeric, *self._coded)
 
+    @cached_property
     def _screened(self) -> tuple[Columns, ...]:
         return tuple(combinations(self.columns, 2))
 
@@ -241,7 +228,7 @@ class Design:
             return self.pairs
         sizes = self.most_sizes
         # A pair that `triples` names too, with the label as its third, is measured in any case.
-        free = (pair for pair in self._screened() if pair not in self.triples)
+        free = (pair for pair in self._screened if pair not in self.triples)
         ranked = sorted(free, key=lambda pair: -sizes[pair[0]] * sizes[pair[1]])
         return tuple(ranked[: self.most_pairs])
 
@@ -255,22 +242,73 @@ class Design:
     def _with_label(self, table: Columns) -> Columns:
         return table if self.label is None else tuple(sorted((*table, self.label)))
 
-    def _dimension(self, tables: Iterable[Columns], sizes: Sequence[int]) -> int:
-        return sum(math.prod(sizes[column] for column in table) for table in tables)
-
     def _map(self, bins: tuple[NumericBins, ...], tables: Sequence[Columns]) -> Contingency:
         # Equal weights of norm 1 in all, so that the norm is known before the number of tables is.
         weight = 1 / math.sqrt(len(tables))
         return Contingency(bins=bins, coded=self._coded, tables=tuple(tables), weights=(weight,) * len(tables))
 
 
-def _read(tables: Contingency, values: npt.NDArray[np.float64], noise_std: float) -> list[Table]:
+def _group(bins: NumericBins) -> int:
+    """Returns how many fine cells a coarse one holds, a power of two; 1 where the fine ones are few."""
+    cells = len(bins.cuts) + 1
+    return 1 if cells <= 2 * _GROUPS else 1 << math.ceil(math.log2(cells / _GROUPS))
+
+
+def _dimension(tables: Sequence[Columns], sizes: Sequence[int]) -> int:
+    return sum(math.prod(sizes[column] for column in table) for table in tables)
+
+
+def _read(tables: Contingency, values: Floats, noise_std: float) -> list[Table]:
     if len(values) != tables.dim:
         raise ValueError(f"{len(values)} numbers for tables of {tables.dim} cells")
     return [
         Table(columns=columns, counts=counts, noise_std=noise_std / weight)
         for columns, counts, weight in zip(tables.tables, tables.counts(values), tables.weights, strict=True)
     ]
+
+
+def table_dependence(table: Table) -> float:
+    """Returns how far a noisy table of two columns is from independence, in standard deviations of its noise.
+
+    The squared distance to the product of the table's own margins, in units of the noise, has a mean of about
+    (rows − 1)·(columns − 1) when the columns are independent, and twice that as its variance.
+    """
+    counts = table.counts
+    total = max(float(counts.sum()), table.noise_std)
+    apart = counts - np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
+    free = float(max((counts.shape[0] - 1) * (counts.shape[1] - 1), 1))
+    energy = float(np.square(apart / table.noise_std).sum())
+    return (energy - free) / math.sqrt(2 * free)
+
+
+def choose_pairs(tables: Sequence[Table], *, most: int) -> tuple[Columns, ...]:
+    """Returns at most `most` pairs to measure, in ascending order, by coarse tables of all.
+
+    Those that stand out come first, the strongest before others, then a spanning forest of the rest.
+    """
+    scores = {table.columns: table_dependence(table) for table in tables}
+    ranked = sorted(scores, key=lambda pair: (-scores[pair], pair))
+    clear = [pair for pair in ranked if scores[pair] > 2]
+    # A column whose every dependence drowns is still tied to its likeliest partner.
+    return tuple(sorted(list(dict.fromkeys([*clear, *_forest(ranked)]))[:most]))
+
+
+def _forest(ranked: Sequence[Columns]) -> list[Columns]:
+    """Returns the pairs of a maximum spanning forest (Kruskal), given all pairs with the strongest first."""
+    parent: dict[int, int] = {}
+
+    def root(column: int) -> int:
+        while parent.setdefault(column, column) != column:
+            column = parent[column]
+        return column
+
+    chosen: list[Columns] = []
+    for first, second in ranked:
+        low, high = root(first), root(second)
+        if low != high:
+            parent[low] = high
+            chosen.append((first, second))
+    return chosen
 
 
 def columns_named(layout: Layout, names: Sequence[str], option: str) -> Columns:

@@ -22,8 +22,7 @@ from noisegate.models.generator import Generator
 from noisegate.training.adam import Adam
 from noisegate.training.checkpoint import joined, under
 from noisegate.training.fit import FitState, PerceptualFitSettings
-from noisegate.training.moment_matching import Discrepancy, MomentMatching, one_cycle
-from noisegate.training.target import Target, class_weights
+from noisegate.training.moment_matching import Discrepancy, MomentMatching, Target, class_weights, one_cycle
 
 _BETA1 = 0.5
 _BLOCK = 500
@@ -67,6 +66,9 @@ class PerceptualMatching(MomentMatching):
         validation: What chooses the generator that is kept; None keeps the last one.
     """
 
+    settings: PerceptualFitSettings
+    beta1 = _BETA1
+
     def __init__(
         self,
         generator: Generator,
@@ -78,10 +80,14 @@ class PerceptualMatching(MomentMatching):
         seed: int,
         device: torch.device,
     ) -> None:
-        super().__init__(generator, target, embeddings, settings, seed=seed, device=device, beta1=_BETA1)
-        self._constant_rate, self._validation, self.closest = settings.schedule == "constant", validation, math.inf
+        self._validation, self.closest = validation, math.inf
         for form in validation.embeddings.values() if validation else ():
             form.to(device)
+        super().__init__(generator, target, embeddings, settings, seed=seed, device=device)
+
+    def _set_up(self, target: Target) -> None:
+        settings = self.settings
+        self._constant_rate = settings.schedule == "constant"
         self._best = self._parts["best"] = copy.deepcopy(self.average)
         # Of residuals, not of their squares, and not in noise standard deviations, which go with 1/share.
         weights = class_weights(target, settings.class_power) ** 0.5 * target.weights[target.present]
@@ -89,7 +95,7 @@ class PerceptualMatching(MomentMatching):
         self._scale = float(sum((self._weights * means).square().sum() for means in self._means.values()))
         averaged = self._means if settings.loss == "moving-average" else {}
         self._averages = {
-            name: MovingAverage(len(means), means.shape[1], settings, self.random, device)
+            name: MovingAverage(len(means), means.shape[1], settings, self.random, self._device)
             for name, means in averaged.items()
         }
 
