@@ -10,9 +10,16 @@ import pytest
 from noisegate import DPMERF, Gate, Synthesizer
 from noisegate.errors import ModelError
 from noisegate.models.folder import HASHED, MODEL_FILE, check_new, verify_model, write_folder, write_model
-from noisegate.privacy import accounting
+from noisegate.privacy import accounting, grid
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Adjacency, ZeroConcentratedEvent
+from noisegate.privacy.events import (
+    Adjacency,
+    BatchGaussianEvent,
+    GaussianEvent,
+    SampledGaussianEvent,
+    Sampler,
+    ZeroConcentratedEvent,
+)
 from noisegate.privacy.release import Release, array_hashes, release_arrays
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
 
@@ -253,6 +260,10 @@ def measured(folder, rho, *stds, **claim):
     values = {f"aim/{place}:0": np.ones((2, 1)) for place in range(len(stds))}
     noise_std = dict(zip(values, stds, strict=True))
     events = (ZeroConcentratedEvent(name="aim", rho=rho, mechanism="OpenDP mbi.AIM"),)
+    return released(folder, events, values, noise_std, **claim)
+
+
+def released(folder, events, values, noise_std, **claim):
     public = {"schema": SCHEMA.to_json()}
     fields = {"adjacency": Adjacency.ADD_REMOVE, "unit": "record", "method": "aim", "public": public, **claim}
     certificate = Certificate(
@@ -292,3 +303,24 @@ def test_noise_that_rho_paid_for_is_good(stds, claim, tmp_path):
 def test_noise_that_costs_more_than_the_stated_rho_is_noticed(stds, claim, tmp_path):
     with pytest.raises(ModelError, match=r"states rho=0\.00625, but .* do not rely on it|'aim/0:0' must be one array"):
         verify_model(measured(tmp_path / "model", 0.00625, *stds, **claim))
+
+
+NOISE = {"noise_std": 2.0**44, "coordinates": 2, "sampler": Sampler.CONVOLVED_GAUSSIAN}
+STEPS = {"rate": 0.5, "steps": 3, **NOISE}
+LEAST = {
+    "a sum": (lambda sensitivity: GaussianEvent(name="s", sensitivity=sensitivity, **NOISE), grid.UNITS),
+    "steps": (lambda sensitivity: SampledGaussianEvent(name="s", sensitivity=sensitivity, **STEPS), grid.UNITS),
+    "whole samples": (
+        lambda sensitivity: BatchGaussianEvent(name="s", sensitivity=sensitivity, shards=1, **STEPS),
+        2 * grid.UNITS,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_no_event_states_less_than_a_record_has_on_the_grid(name, tmp_path):
+    event, least = LEAST[name]
+    values, noise_std = {"s": np.ones((2, 1))}, {"s": 1.0}
+    verify_model(released(tmp_path / "true", (event(least),), values, noise_std))
+    with pytest.raises(ModelError, match=f"below the {least} that a record has on the grid under add-remove"):
+        verify_model(released(tmp_path / "forged", (event(least - 1),), values, noise_std))

@@ -122,12 +122,7 @@ class LoadedDecoder:
 
     @classmethod
     def from_saved(cls, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
-        """Returns the decoder that `tensors` and `to_json` describe.
-
-        Raises:
-            KeyError, TypeError, ValueError, RuntimeError: if they describe none.
-            ModelError: if it is another one than its digest says, or lies no longer where it was.
-        """
+        """Returns the decoder that `tensors` and `to_json` describe; a ModelError where its digest says another."""
         kind, digest, made_of = (description[name] for name in ("kind", "digest", "made_of"))
         if kind != OWN:
             return cls(**vars(_elsewhere(made_of, digest)))
@@ -135,10 +130,8 @@ class LoadedDecoder:
 
         from noisegate.networks.decoder import DecoderDesign, decoder_bytes, decoder_from
 
-        network = decoder_from(
-            DecoderDesign.from_json(made_of),
-            {name: torch.from_numpy(np.array(value)) for name, value in tensors.items()},
-        )
+        arrays = {name: torch.from_numpy(np.array(value)) for name, value in tensors.items()}
+        network = decoder_from(DecoderDesign.from_json(made_of), arrays)
         found = hashlib.sha256(decoder_bytes(network)).hexdigest()
         if found != digest:
             raise ModelError(f"the decoder in the model has the SHA-256 {found}, not {digest}: it was changed.")
@@ -146,11 +139,7 @@ class LoadedDecoder:
 
 
 class OwnDecoder:
-    """A decoder that `noisegate pretrain decoder` made.
-
-    Args:
-        network: Frozen, in evaluation mode, on the CPU.
-    """
+    """A decoder that `noisegate pretrain decoder` made, frozen, in evaluation mode, on the CPU."""
 
     def __init__(self, network: DecoderNetwork) -> None:
         self.network = network
@@ -189,14 +178,8 @@ def load_decoder(name: str | Path, sha256: str | None = None) -> LoadedDecoder:
 
 
 def _own(network: DecoderNetwork, digest: str) -> LoadedDecoder:
-    return LoadedDecoder(
-        decoder=OwnDecoder(network),
-        kind=OWN,
-        digest=digest,
-        encoder=network.design.encoder,
-        layer=network.design.layer,
-        description={},
-    )
+    facts = {"encoder": network.design.encoder, "layer": network.design.layer}
+    return LoadedDecoder(decoder=OwnDecoder(network), kind=OWN, digest=digest, description={}, **facts)
 
 
 def _elsewhere(description: Mapping[str, Any], sha256: str | None) -> LoadedDecoder:

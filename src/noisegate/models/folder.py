@@ -55,13 +55,9 @@ Tensors = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """What `verify_model` found.
+    """What `verify_model` found: the certificate, ε from its events, and the files whose hashes were checked.
 
-    Attributes:
-        certificate: The certificate, whose ε was recomputed.
-        recomputed_epsilon: ε from the events, at most the ε that is stated.
-        files: The files whose hashes were checked.
-        others: What else lies in the folder, of which nothing is claimed.
+    The recomputed ε is at most the one that is stated. Of `others`, what else lies in the folder, nothing is claimed.
     """
 
     certificate: Certificate
@@ -71,11 +67,7 @@ class Verification:
 
 
 def check_new(folder: Path) -> None:
-    """Checks that `folder` can be made, before anything costly is done.
-
-    Raises:
-        ModelError: if it exists, or its parent cannot be written.
-    """
+    """Checks that `folder` can be made, before anything costly is done."""
     if folder.exists():
         raise ModelError(f"{folder} exists; choose another --out, or remove it first.")
     parent = folder.absolute().parent
@@ -86,11 +78,7 @@ def check_new(folder: Path) -> None:
 
 
 def write_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
-    """Makes `folder` whole or not at all: `fill` writes beside it, and a rename puts it in place.
-
-    Raises:
-        ModelError: if it exists or cannot be written, for instance on a full disk.
-    """
+    """Makes `folder` whole or not at all: `fill` writes beside it, and a rename puts it in place."""
     check_new(folder)
     try:
         beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
@@ -110,17 +98,7 @@ def write_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
 
 
 def write_model(folder: Path, *, release: Release, tensors: Tensors, model: Mapping[str, Any]) -> Path:
-    """Writes a model folder.
-
-    Args:
-        folder: A folder that does not exist yet.
-        release: What left the gate.
-        tensors: The fitted model of records, or the classifier.
-        model: How to rebuild it, a JSON object.
-
-    Raises:
-        ModelError: if the folder exists or cannot be written.
-    """
+    """Writes a new model folder: the tensors of the fitted model or classifier, and how to rebuild it as JSON."""
 
     def fill(path: Path) -> None:
         from safetensors.numpy import save_file
@@ -184,7 +162,8 @@ def _check_events(release: Release, folder: Path) -> None:
     """
     certificate = release.certificate
     # The values of an adaptive mechanism are named after its event; what they are was chosen in the course of the run.
-    adaptive = tuple(f"{event.name}/" for event in certificate.events if isinstance(event, ZeroConcentratedEvent))
+    concentrated = [event for event in certificate.events if isinstance(event, ZeroConcentratedEvent)]
+    adaptive = tuple(f"{event.name}/" for event in concentrated)
     summed = [event for event in certificate.events if not isinstance(event, ZeroConcentratedEvent)]
     events = {event.name: event for event in summed}
     sizes = {name: values.size for name, values in release.values.items() if not name.startswith(adaptive)}
@@ -197,30 +176,26 @@ def _check_events(release: Release, folder: Path) -> None:
         # What was trained on the sums of an event: post-processing, of any size.
         if isinstance(events.get(name), SampledGaussianEvent) and sizes.get(name) == size:
             sizes[name] = events[name].coordinates
-    bound = GridBound(units=UNITS, nonnegative=True).of_unit(certificate.contributions or 1)
-    least = bound.sensitivity(certificate.adjacency)
     if len(events) != len(summed) or {name: event.coordinates for name, event in events.items()} != sizes:
         raise ModelError(f"{folder / CERTIFICATE_FILE} speaks of other releases than {VALUES_FILE} holds.")
+    least = GridBound(units=UNITS, nonnegative=True).of_unit(certificate.contributions or 1)
     for event in summed:
-        # A step states the norm of one record, whatever the adjacency.
-        below = UNITS if isinstance(event, SampledGaussianEvent) else least
-        below = 2 * UNITS if isinstance(event, BatchGaussianEvent) else below
+        below = least.sensitivity(certificate.adjacency)
+        if isinstance(event, BatchGaussianEvent):
+            below = 2 * UNITS
+        elif isinstance(event, SampledGaussianEvent):
+            below = UNITS  # a step states the norm of one record, whatever the adjacency
         if isinstance(event, GaussianEvent | SampledGaussianEvent) and event.sensitivity < below:
             raise ModelError(
                 f"{folder / CERTIFICATE_FILE}: event {event.name!r} states sensitivity={event.sensitivity:g}, "
                 f"below the {below} that a record has on the grid under {certificate.adjacency.value}."
             )
-    for concentrated in certificate.events:
-        if isinstance(concentrated, ZeroConcentratedEvent):
-            _check_rho(concentrated, release, folder)
+    for one in concentrated:
+        _check_rho(one, release, folder)
 
 
 def _trained(certificate: Certificate, folder: Path) -> dict[str, int]:
-    """Returns how many numbers were trained on the sums of each event, where they are not the event's own.
-
-    Raises:
-        ModelError: if the certificate does not say it in shapes.
-    """
+    """Returns how many numbers were trained on the sums of each event, where they are not the event's own."""
     try:
         runs = certificate.public.get("gradients", {}).items()
         trained = {name: run["trained"].values() for name, run in runs if "trained" in run}
@@ -230,11 +205,7 @@ def _trained(certificate: Certificate, folder: Path) -> dict[str, int]:
 
 
 def _check_rho(event: ZeroConcentratedEvent, release: Release, folder: Path) -> None:
-    """Checks that measuring alone, without choosing, cost no more than the event states.
-
-    Raises:
-        ModelError: if its values are no tables, or the noise on the values of the event is smaller than its ρ allows.
-    """
+    """Checks that measuring alone, without choosing, cost no more than the event states."""
     certificate = release.certificate
     # OpenDP counts a replaced record as two (`MarginalPlan.distance`), and noise on counts grows with the distance.
     distance = (certificate.contributions or 1) * (2 if certificate.adjacency is Adjacency.REPLACE_ONE else 1)
