@@ -54,7 +54,6 @@ class NativeForm:
     Dtypes follow from the schema alone. Those of the user's table may have been chosen by the values in it (pandas
     makes decimals of whole numbers when one is missing), so copying them would tell of records at no cost. Only whether
     a column with levels is kept as categories is copied; the categories are the schema's.
-
     """
 
     kind: str  # "pandas", "polars" or "arrow"
@@ -90,26 +89,19 @@ def native_form(like: Any, schema: Schema) -> NativeForm:
     """
     with_levels = [column.name for column in schema.columns if isinstance(column, Categorical | Ordinal)]
     if isinstance(like, pa.Table):
-        kept = {name: False for name in with_levels if _is_dictionary(like.schema, name)}
-        return NativeForm(kind="arrow", schema=schema, categories=kept)
-    if nw.dependencies.is_pandas_dataframe(like):
-        dtypes = {str(name): dtype for name, dtype in like.dtypes.items()}
-        kept = {name: bool(dtypes[name].ordered) for name in with_levels if str(dtypes.get(name)) == "category"}
-        return NativeForm(kind="pandas", schema=schema, categories=kept)
-    if nw.dependencies.is_polars_dataframe(like):
-        kept = {name: False for name in with_levels if _is_polars_category(like, name)}
-        return NativeForm(kind="polars", schema=schema, categories=kept)
-    raise DataError(f"expected a pandas, Polars or PyArrow table, found {type(like).__name__}; convert it")
+        kind, types = "arrow", {name: like.schema.field(name).type for name in like.column_names}
+        kept = {name: False for name in with_levels if name in types and pa.types.is_dictionary(types[name])}
+    elif nw.dependencies.is_pandas_dataframe(like):
+        kind, types = "pandas", {str(name): dtype for name, dtype in like.dtypes.items()}
+        kept = {name: bool(types[name].ordered) for name in with_levels if str(types.get(name)) == "category"}
+    elif nw.dependencies.is_polars_dataframe(like):
+        import polars as pl
 
-
-def _is_dictionary(schema: pa.Schema, name: str) -> bool:
-    return name in schema.names and pa.types.is_dictionary(schema.field(name).type)
-
-
-def _is_polars_category(frame: Any, name: str) -> bool:
-    import polars as pl
-
-    return isinstance(frame.schema.get(name), pl.Categorical | pl.Enum)
+        kind, types = "polars", like.schema
+        kept = {name: False for name in with_levels if isinstance(types.get(name), pl.Categorical | pl.Enum)}
+    else:
+        raise DataError(f"expected a pandas, Polars or PyArrow table, found {type(like).__name__}; convert it")
+    return NativeForm(kind=kind, schema=schema, categories=kept)
 
 
 def _dictionary(cells: pa.ChunkedArray, levels: list[Any]) -> pa.ChunkedArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,10 @@ def _check_files(private: Path, public: Path) -> None:
     by_size: dict[int, list[Path]] = {}
     for file in _files(private):
         by_size.setdefault(_size(file), []).append(file)
-    digests: dict[Path, str] = {}
+    digest = cache(_digest)
     for file in _files(public):
         for other in by_size.get(_size(file), []):
-            if os.path.samefile(file, other) or _cached(file, digests) == _cached(other, digests):
+            if os.path.samefile(file, other) or digest(file) == digest(other):
                 raise DataError(f"public={str(public)!r}: {file.name!r} is a file of the private data. {_CURE}")
 
 
@@ -66,12 +67,6 @@ def _size(file: Path) -> int:
         return file.stat().st_size
     except OSError as error:
         raise DataError(f"{file.name}: cannot be read: {error.strerror}") from None
-
-
-def _cached(file: Path, digests: dict[Path, str]) -> str:
-    if file not in digests:
-        digests[file] = _digest(file)
-    return digests[file]
 
 
 def _digest(file: Path) -> str:

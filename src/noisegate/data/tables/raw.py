@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,14 @@ from noisegate.schema.partial import KINDS, MOMENT_IN_UTC, Gap, PartialSchema, c
 from noisegate.schema.problems import unfit_type
 
 _BATCH_ROWS = 32768
+_KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (is_text, "categorical"),
+    (pt.is_boolean, "boolean"),
+    (pt.is_integer, "integer"),
+    (pt.is_floating, "continuous"),
+    (pt.is_decimal, "continuous"),
+    (pt.is_date, "date"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +49,12 @@ class RawTable:
     def __init__(self, source: str | Path | Any, *, show_values: bool = False) -> None:
         self._show_values = show_values
         self.name, self._origins = open_origins(source)
-        headers = [origin.columns() for origin in self._origins]
-        named = [[name for name, _ in header] for header in headers]
-        titles = [(origin.name, names) for origin, names in zip(self._origins, named, strict=True)]
-        check_alike(titles, show_names=show_values or self._origins[0].typed)
-        if any(len(names) > len(set(named[0])) for names in named):
+        headers = [(origin.name, [name for name, _ in origin.columns()]) for origin in self._origins]
+        check_alike(headers, show_names=show_values or self._origins[0].typed)
+        self._types = dict(self._origins[0].columns())
+        if any(len(names) > len(self._types) for _, names in headers):
             raise DataError(f"{self.name}: two columns have the same name; rename or remove one")
-        check_titles(named[0], self.name)
-        self._types = dict(headers[0])
+        check_titles(self.names, self.name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -134,18 +140,7 @@ def _texts(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, npt.N
 
 
 def _kind(kind: pa.DataType) -> str | None:
-    if pt.is_dictionary(kind):
-        kind = kind.value_type
-    if is_text(kind):
-        return "categorical"
-    if pt.is_boolean(kind):
-        return "boolean"
-    if pt.is_integer(kind):
-        return "integer"
-    if pt.is_floating(kind) or pt.is_decimal(kind):
-        return "continuous"
-    if pt.is_date(kind):
-        return "date"
+    kind = kind.value_type if pt.is_dictionary(kind) else kind
     if pt.is_timestamp(kind):
         return "datetime" if kind.tz is None else MOMENT_IN_UTC
-    return None
+    return next((name for fits, name in _KINDS if fits(kind)), None)
