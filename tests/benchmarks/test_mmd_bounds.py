@@ -15,16 +15,18 @@ from scipy.special import eval_hermite, gammaln
 from scipy.stats import chi2, norm
 
 from noisegate.errors import OptionError
-from noisegate.features.error_bounds import MeanNoise, expected_error_of_any
+from noisegate.features.error_bounds import noise_error
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 from papers.mmd_bounds import (
+    MeanNoise,
     along,
     error_quantile,
     error_quantile_of_any,
     excess_of_minimiser,
     expected_error,
+    expected_error_of_any,
     frobenius,
     hermite_kernel_error,
     largest_variance,
@@ -101,6 +103,8 @@ def test_the_expected_supremum_is_exact_for_one_block(case):
     slack = 5 * supremum.std() / math.sqrt(DRAWS)
     assert supremum.mean() <= bound + slack
     assert bound <= (supremum.mean() + slack) * (1.0 if len(dims) == 1 else 1.1)
+    if len(dims) == 1:
+        assert noise_error(stds[0], dims[0], norm=1.3) == pytest.approx(bound, rel=1e-12)
 
 
 @pytest.mark.parametrize("dim", [1, 10, 4000, 1_000_000, 1_000_001, 10**9])
@@ -109,6 +113,7 @@ def test_the_expected_norm_of_long_noise(dim):
     # The chi distribution's mean is √(D − 1/2) up to 1/D².
     assert noise.expected_norm == pytest.approx(chi2_root_mean(dim), rel=1e-6)
     assert noise.expected_norm <= math.sqrt(noise.trace)
+    assert noise_error(0.5, dim, norm=0.25) - 0.25 * dim == pytest.approx(noise.expected_norm, rel=1e-6)
 
 
 def chi2_root_mean(dim):
@@ -121,8 +126,7 @@ def test_the_bracket_of_proposition_3_1():
     sigma, m, features = 3.7, 5_000, 200
     ratio = math.exp(math.lgamma((features + 1) / 2) - math.lgamma(features / 2))
     printed = 4 * features * sigma**2 / m**2 + 8 * math.sqrt(2) * sigma / m * ratio
-    noise = MeanNoise(stds=(2 * sigma / m,), dims=(features,))
-    assert expected_error_of_any(noise, norm=1.0) == pytest.approx(printed, rel=1e-12)
+    assert noise_error(2 * sigma / m, features, norm=1.0) == pytest.approx(printed, rel=1e-12)
     whole = random_feature_mmd_error(frequencies=features // 2, noise_std=2 * sigma / m)
     assert whole == pytest.approx(printed + 2 / math.sqrt(features / 2), rel=1e-12)
     assert whole < printed + 8 * math.sqrt(2 * math.pi / features)

@@ -230,9 +230,7 @@ def first_record_counted_twice(plant: Plant) -> None:
 @bug("test_one_record_stays_in_the_ball_and_a_map_that_might_leave_it_is_not_counted")
 def ball_of_one_table_only(plant: Plant) -> None:
     """The squared norms of columns are not added up."""
-    plant.rewrite(
-        "value_counts.value_count_sum", "largest += len(members) * any_one", "largest = max(largest, any_one)"
-    )
+    plant.rewrite("products.Products.exact_sum", "largest += len(members) * any_one", "largest = max(largest, any_one)")
 
 
 # Steps.

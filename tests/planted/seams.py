@@ -51,7 +51,6 @@ SEAMS = {
     "session": "noisegate.gate.session",
     "sums": "noisegate.gate.sums",
     "sums_query": "noisegate.gate.queries.sums",
-    "value_counts": "noisegate.features.products",
     # Features, methods and what a user is told.
     "checkpoint": "noisegate.training.checkpoint",
     "column_tables": "noisegate.features.hermite",

@@ -5,9 +5,9 @@ falls with its length, that of the latter grows: a method states both as an `Err
 one where the bound is least, and `noisegate plan` prints it.
 
 Write a for the difference between the mean embedding of the records and that of the synthetic records, and n for the
-noise on the former, normal with covariance Σ. The squared MMD is ‖a‖²; what is fitted is ‖a + n‖². Embeddings are means
-over the records, not sums: noise on a sum is divided by the number of records. The papers' other propositions, with
-what is wrong in print, are in benchmarks/papers/mmd_bounds.py.
+noise on the former. The squared MMD is ‖a‖²; what is fitted is ‖a + n‖². Embeddings are means over the records, not
+sums: noise on a sum is divided by the number of records. The papers' other propositions, with what is wrong in print,
+are in benchmarks/papers/mmd_bounds.py.
 """
 
 from __future__ import annotations
@@ -23,94 +23,50 @@ if TYPE_CHECKING:
     from noisegate.privacy.plan import PlannedRelease
 
 
-@dataclass(frozen=True, kw_only=True)
-class MeanNoise:
-    """Independent normal noise on a mean embedding, in blocks: Σ is diagonal and constant on each block.
-
-    Attributes:
-        stds: Standard deviation of the noise on each coordinate of a block, in the units of the mean embedding.
-        dims: Number of coordinates of each block, all labels together.
-    """
-
-    stds: tuple[float, ...]
-    dims: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if not self.stds or len(self.stds) != len(self.dims):
-            raise OptionError(f"stds={self.stds!r} and dims={self.dims!r} must name the same blocks, at least one.")
-        if not all(math.isfinite(std) and std >= 0 for std in self.stds) or min(self.dims) < 1:
-            raise OptionError(f"stds={self.stds!r} must be finite and at least 0, and dims={self.dims!r} at least 1.")
-
-    @property
-    def trace(self) -> float:
-        """Tr Σ = E‖n‖²."""
-        return math.fsum(std**2 * dim for std, dim in zip(self.stds, self.dims, strict=True))
-
-    @property
-    def expected_norm(self) -> float:
-        """E‖n‖: exact for one block, by the mean of the chi distribution; √Tr Σ, which is above it, for several."""
-        # For long blocks the two agree to a relative 1/(4 dim), and the difference of logarithms loses digits.
-        if len(self.stds) > 1 or self.dims[0] > 1_000_000:
-            return math.sqrt(self.trace)
-        half = self.dims[0] / 2
-        return self.stds[0] * math.sqrt(2) * math.exp(math.lgamma(half + 0.5) - math.lgamma(half))
-
-
-def expected_error_of_any(noise: MeanNoise, *, norm: float) -> float:
+def noise_error(std: float, dim: int, *, norm: float) -> float:
     """Returns a bound on E sup |‖a + n‖² − ‖a‖²| over all synthetic tables, also those fitted to this very noise.
 
-        Tr Σ + 4 B E‖n‖
+        D s² + 4 B E‖n‖,    E‖n‖ = s √2 Γ((D+1)/2)/Γ(D/2)
 
-    It is exact when the features of tables fill the ball of radius B, for noise of one block.
+    for noise of standard deviation s on each of D coordinates of the mean embedding, and B, the largest norm of a
+    record's vector. It is exact when the features of tables fill the ball of radius B.
 
-    Args:
-        noise: Of the mean embedding.
-        norm: B, the largest norm of a record's vector.
-
-    Source: DP-MERF, Lemma B.3 and the bracket of Proposition 3.1, where B = 1 and the noise has standard deviation
-    2σ/m: 4Dσ²/m² + 8√2 (σ/m) Γ((D+1)/2)/Γ(D/2). The paper states it for one table, for which
-    Tr Σ + 2 √(2/π) ‖Σ^½ a‖ does, but its proof takes the supremum. (Equations 38 and 41 are printed for half that
-    noise.)
+    Source: DP-MERF, Lemma B.3 and the bracket of Proposition 3.1, where B = 1 and s = 2σ/m. The paper states it for one
+    table, for which Tr Σ + 2 √(2/π) ‖Σ^½ a‖ does, but its proof takes the supremum. (Equations 38 and 41 are printed
+    for half that noise.)
     """
-    return noise.trace + 4 * norm * noise.expected_norm
+    # The mean of the chi distribution is √D to a relative 1/(4 D), and for long D the difference of logarithms loses
+    # digits.
+    half = dim / 2
+    length = math.sqrt(dim) if dim > 1_000_000 else math.sqrt(2) * math.exp(math.lgamma(half + 0.5) - math.lgamma(half))
+    return std**2 * dim + 4 * norm * (std * length)
 
 
-def random_feature_error(frequencies: int, *, squared_mmd: float | None = None) -> float:
+def random_feature_error(frequencies: int) -> float:
     """Returns a bound on E |MMD² by random Fourier features − MMD²| for two tables, over the draw of the features.
 
         √(M (4 − M)/F) ≤ 2/√F,    M the squared MMD
 
-    The squared MMD by features is the mean over frequencies of |difference of two characteristic functions|², summed
-    over labels. Each term lies in [0, 4] and has mean M, hence a variance of at most M (4 − M) (Bhatia and Davis,
-    2000). Two tables of one record each, far apart, reach 0.56 of 2/√F. Drawing a fixed share of the frequencies for
-    each pair of columns, as `features.fourier.draw` does, does not raise the variance.
-
-    Args:
-        frequencies: F, half the number of features.
-        squared_mmd: M where it is known, in [0, 4]; otherwise the worst case is returned.
+    The squared MMD by F frequencies, half the number of features, is the mean over them of |difference of two
+    characteristic functions|², summed over labels. Each term lies in [0, 4] and has mean M, hence a variance of at most
+    M (4 − M) (Bhatia and Davis, 2000). Two tables of one record each, far apart, reach 0.56 of 2/√F. Drawing a fixed
+    share of the frequencies for each pair of columns, as `features.fourier.draw` does, does not raise the variance.
 
     Source: DP-MERF, Lemma B.2 and the last term of Proposition 3.1, 8√(2π/D) with D = 2F features: true, and 7.1 times
     larger, since it goes through a tail bound. (Equation 32 of its Lemma B.1 is loose as well.)
     """
     if frequencies < 1:
         raise OptionError(f"frequencies={frequencies!r} must be at least 1.")
-    worst = 2.0 if squared_mmd is None else squared_mmd
-    if not 0 <= worst <= 4:
-        raise OptionError(f"squared_mmd={squared_mmd!r} must lie between 0 and 4.")
-    return math.sqrt(worst * (4 - worst) / frequencies)
+    return 2 / math.sqrt(frequencies)
 
 
 def truncation_error(tail: float) -> float:
     """Returns the most that a squared MMD loses when features are left out: 4 · `tail`.
 
-    Both mean embeddings of what is left out have a squared norm of at most `tail`, and so their difference one of at
-    most 4 · `tail`. Two tables whose left-out features are opposite reach it.
-
-    Args:
-        tail: The largest squared norm, over all records, of the features that are left out. For a series that adds
-            up to a kernel with k(x, x) = 1 it is 1 − the least squared norm of the features that are kept.
-
-    Source: the definition of the MMD; DP-HP, equation 6, is such a series.
+    Both mean embeddings of what is left out have a squared norm of at most `tail`, the largest one over all records,
+    and so their difference one of at most 4 · `tail`. Two tables whose left-out features are opposite reach it. For a
+    series that adds up to a kernel with k(x, x) = 1 (DP-HP, equation 6) the tail is 1 − the least squared norm of the
+    features that are kept.
     """
     if not 0 <= tail < math.inf:
         raise OptionError(f"tail={tail!r} must be at least 0 and finite.")
@@ -170,12 +126,10 @@ def error_bound(
     dimension: Callable[[int], int],
     approximation: Callable[[int], float],
     source: str,
-    norm: Callable[[int], float] | None = None,
 ) -> ErrorBound:
     """Returns the bound for one question, and where it is least.
 
-    The noise on a coordinate is proportional to the norm, at the same budget and share, and does not depend on how many
-    coordinates there are; so it follows from that of `release` for every candidate.
+    The noise on a coordinate does not depend on how many there are; so that of `release` is that of every candidate.
 
     Args:
         release: The question with its noise.
@@ -187,25 +141,18 @@ def error_bound(
         approximation: Value of the setting to a bound on |MMD² by the features − MMD² by the kernel|, or on its
             expectation.
         source: Paper and proposition.
-        norm: Value of the setting to the norm bound of a record's vector; that of the question when None.
     """
     question = release.query
-    per_norm = release.noise_std_natural / records / question.norm
+    std = release.noise_std_natural / records
 
     def terms(value: int) -> ErrorTerms:
         dim = dimension(value)
-        bound = question.norm if norm is None else norm(value)
-        noise = MeanNoise(stds=(per_norm * bound,), dims=(dim * question.columns,))
-        error = expected_error_of_any(noise, norm=bound)
-        return ErrorTerms(value=value, dim=dim, approximation=approximation(value), noise=error)
+        noise = noise_error(std, dim * question.columns, norm=question.norm)
+        return ErrorTerms(value=value, dim=dim, approximation=approximation(value), noise=noise)
 
     chosen = terms(value)
     least = min([chosen, *map(terms, candidates)], key=lambda entry: entry.total)
+    largest = 4 * question.norm**2
     return ErrorBound(
-        question=question.name,
-        setting=setting,
-        chosen=chosen,
-        least=least,
-        largest=4 * question.norm**2,
-        source=source,
+        question=question.name, setting=setting, chosen=chosen, least=least, largest=largest, source=source
     )

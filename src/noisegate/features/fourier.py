@@ -29,7 +29,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -75,20 +76,24 @@ class RandomFourier:
     members: npt.NDArray[np.int64]
     norm: float = 1.0
     nonnegative: bool = False
-    _weights: npt.NDArray[np.float64] = field(init=False, repr=False)
-    _table: npt.NDArray[np.complex64] = field(init=False, repr=False)
-    _coded: tuple[tuple[int, npt.NDArray[np.float64]], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         # Phases stay below 2²⁷ in steps of 2⁻¹⁶, 43 bits: every sum of them is exact in float64.
         if np.abs(self.frequencies).sum(axis=0).max(initial=0) >= _LARGEST_PHASE:
             raise OptionError("frequencies are too high for exact phases; use larger length scales.")
-        object.__setattr__(self, "_weights", self.frequencies / VALUE_STEPS)
-        angle = np.arange(TURN) * (2 * math.pi / TURN)
+
+    @cached_property
+    def _weights(self) -> npt.NDArray[np.float64]:
+        return self.frequencies / VALUE_STEPS
+
+    @cached_property
+    def _table(self) -> npt.NDArray[np.complex64]:
         amplitude = self.frequencies.shape[1] ** -0.5
-        object.__setattr__(self, "_table", (amplitude * np.exp(1j * angle)).astype(np.complex64))
-        coded = [(j, table.astype(np.float64)) for j, table in enumerate(self.angles) if table.any()]
-        object.__setattr__(self, "_coded", tuple(coded))
+        return np.asarray(amplitude * np.exp(1j * (np.arange(TURN) * (2 * math.pi / TURN))), dtype=np.complex64)
+
+    @cached_property
+    def _coded(self) -> list[tuple[int, npt.NDArray[np.float64]]]:
+        return [(j, table.astype(np.float64)) for j, table in enumerate(self.angles) if table.any()]
 
     @property
     def dim(self) -> int:
@@ -277,13 +282,7 @@ def draw(
 
 
 def draw_points(columns: int, *, count: int, length_scale: float, seed: int) -> RandomFourier:
-    """Returns random features of numbers without names: a Gaussian kernel on all of them.
-
-    Args:
-        columns: Number of numeric columns; each frequency looks at all of them.
-        count: Number of frequencies F; the vector has 2F coordinates.
-        length_scale: In the units of the numbers.
-        seed: Of the public randomness.
+    """Returns random features of numbers without names: a Gaussian kernel on all `columns`, in their units.
 
     Raises:
         OptionError: if the length scale is not in (0, 1000].

@@ -7,8 +7,7 @@ For ρ in (0, 1), exp(−ρ/(1 − ρ²)·(x − y)²) = Σ_k φ_k(x)·φ_k(y), 
     φ_0(x) = (1 − ρ²)^¼ · exp(−ρ/(1 + ρ)·x²),    φ_{k+1} = √(2ρ/(k + 1))·x·φ_k − ρ·√(k/(k + 1))·φ_{k−1}.
 
 The feature vector of order C holds φ_0 … φ_C. Its squared norm is the kernel at (x, x), which is 1, less the tail of
-the series, so it is below 1; how far below is computed by
-`hermite_squared_norms` on the values that can occur.
+the series, so it is below 1; how far below is a maximum over the values that can occur (`ColumnTable`).
 
 The recursion carries the eigenvalues in it, so nothing grows: |φ_k| ≤ 1. In float64 it is good to 10⁻¹² up to order
 2,000 on [−1, 1], checked against arithmetic of 50 digits by tests/features/test_hermite.py.
@@ -48,27 +47,8 @@ def rho_of(length_scale: float) -> float:
     return 2 * alpha / (1 + math.sqrt(1 + 4 * alpha**2))
 
 
-def check_order(order: int, name: str = "order") -> None:
-    """Checks the order of the series.
-
-    Raises:
-        OptionError: if it is not a whole number from 0 to 2,000.
-    """
-    if isinstance(order, bool) or not isinstance(order, int) or not 0 <= order <= MOST_ORDER:
-        raise OptionError(
-            f"{name}={order!r} must be a whole number from 0 to {MOST_ORDER}: beyond it the recursion is not checked, "
-            "and noise would drown what the series still gains. Use a larger length scale instead."
-        )
-
-
 def hermite(values: npt.ArrayLike, *, order: int, rho: float) -> npt.NDArray[np.float64]:
-    """Returns φ_0 … φ_C of each value, (*shape, C + 1), with C = `order` (DP-HP, equation 91).
-
-    Args:
-        values: Numbers of any shape.
-        order: C.
-        rho: In (0, 1), see `rho_of`.
-    """
+    """Returns φ_0 … φ_C of each value, (*shape, C + 1), with C = `order` (DP-HP, equation 91); `rho` as of `rho_of`."""
     x = np.asarray(values, dtype=np.float64)
     features = np.empty((*x.shape, order + 1))
     features[..., 0] = (1 - rho * rho) ** 0.25 * np.exp(-rho / (1 + rho) * x * x)
@@ -78,29 +58,6 @@ def hermite(values: npt.ArrayLike, *, order: int, rho: float) -> npt.NDArray[np.
         step = math.sqrt(2 * rho / (k + 1)) * x * features[..., k]
         features[..., k + 1] = step - rho * math.sqrt(k / (k + 1)) * features[..., k - 1]
     return features
-
-
-def hermite_squared_norms(values: npt.ArrayLike, *, order: int, rho: float) -> npt.NDArray[np.float64]:
-    """Returns the squared norm of the features of each value, at most 1: the truncated kernel at (x, x)."""
-    norms: npt.NDArray[np.float64] = np.square(hermite(values, order=order, rho=rho)).sum(axis=-1)
-    return norms
-
-
-def squared_norm_supremum(order: int, rho: float, *, low: float = 0.0, high: float = 1.0) -> float:
-    """Returns an upper bound on the squared norm over [low, high], at most 1 and within 0.001 of the supremum.
-
-    Between neighbours of a grid with spacing h the squared norm s changes by at most h/2·sup|s'| beyond the larger end,
-    and |s'| = 2|⟨φ, φ'⟩| ≤ 2‖φ‖‖φ'‖ ≤ 2·√(2ρ/(1 − ρ²)), since ‖φ'(x)‖² of the full series is the mixed second
-    derivative ∂²/∂x∂y of the kernel at y = x, which is 2ρ/(1 − ρ²), and truncation only makes it smaller.
-    """
-    slope = 2 * math.sqrt(2 * rho / (1 - rho * rho))
-    points = 2 + math.ceil((high - low) * slope / 1e-3)
-    grid, step = np.linspace(low, high, min(points, 200_001), retstep=True)
-    # In pieces: a long grid times many orders would not fit.
-    largest = max(
-        float(hermite_squared_norms(part, order=order, rho=rho).max()) for part in np.array_split(grid, 64) if part.size
-    )
-    return min(1.0, largest + 0.5 * float(step) * slope + 1e-12)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +80,11 @@ class Series:
     stretch: float = 1.0
 
     def __post_init__(self) -> None:
-        check_order(self.order)
+        if isinstance(self.order, bool) or not isinstance(self.order, int) or not 0 <= self.order <= MOST_ORDER:
+            raise OptionError(
+                f"order={self.order!r} must be a whole number from 0 to {MOST_ORDER}: beyond it the recursion is not "
+                "checked, and noise would drown what the series still gains. Use a larger length scale instead."
+            )
         if not 0 <= self.origin <= 1 or not 0 < self.stretch <= 1e4:
             raise OptionError(f"origin={self.origin!r} must lie in [0, 1], stretch={self.stretch!r} in (0, 10000].")
         rho_of(self.length_scale * self.stretch)
@@ -149,11 +110,7 @@ def shortest_series(length_scale: float, kept: float = 0.9) -> Series:
     """Returns the series of lowest order that keeps the share `kept` of the kernel's norm² all over [0, 1].
 
     The paper takes x as it is; at ℓ² = 0.005 its order 100 keeps 0.69. Here order 11 keeps 0.9 of the same kernel.
-    A rule from public knowledge alone: the length scale, in units of the bounds.
-
-    Args:
-        length_scale: ℓ, in units of the column's range.
-        kept: In (0, 1).
+    A rule from public knowledge alone: the length scale, in units of the column's range.
 
     Raises:
         OptionError: if `length_scale` is too small for any series of use, or `kept` not in (0, 1).
@@ -166,18 +123,15 @@ def shortest_series(length_scale: float, kept: float = 0.9) -> Series:
     for stretch in np.geomspace(0.25, 64, 65).tolist():
         if not 5e-3 <= length_scale * stretch <= 1e3:
             continue
-        order = _order_within(length_scale * stretch, stretch / 2, kept, MOST_ORDER if best is None else best.order)
-        if order is not None and (best is None or order < best.order):
-            best = Series(length_scale=length_scale, order=order, stretch=stretch)
+        half = np.linspace(0, stretch / 2, 257)
+        most = min(400, MOST_ORDER if best is None else best.order)
+        features = hermite(half, order=most, rho=rho_of(length_scale * stretch))
+        enough = np.flatnonzero(np.square(features).cumsum(axis=1).min(axis=0) >= kept)
+        if enough.size and (best is None or enough[0] < best.order):
+            best = Series(length_scale=length_scale, order=int(enough[0]), stretch=stretch)
     if best is None:
         raise OptionError(f"length_scale={length_scale:g} is too small for a series of any use; give at least 0.005.")
     return best
-
-
-def _order_within(length_scale: float, half_width: float, kept: float, most: int) -> int | None:
-    features = hermite(np.linspace(0, half_width, 257), order=min(most, 400), rho=rho_of(length_scale))
-    enough = np.flatnonzero(np.square(features).cumsum(axis=1).min(axis=0) >= kept)
-    return int(enough[0]) if enough.size else None
 
 
 # A numeric column without steps of its own, or with more, is rounded to this many.
@@ -221,13 +175,8 @@ class ColumnTable:
 def numeric_table(series: Series, steps: int, *, missing: bool, reference: float | None = None) -> ColumnTable:
     """Returns the Hermite features of a column whose range is cut into `steps`.
 
-    A missing value has a coordinate of its own, as long as the longest of the other rows.
-
-    Args:
-        series: Gives the features of a position.
-        steps: Of the column's range.
-        missing: Whether a value may be missing.
-        reference: A public position whose features are subtracted, so that columns that stand there add nothing.
+    A missing value has a coordinate of its own, as long as the longest of the other rows. The features of `reference`,
+    a public position, are subtracted, so that columns that stand there add nothing.
     """
     rows = series(np.arange(steps + 1) / steps)
     if reference is not None:
@@ -260,22 +209,17 @@ def level_table(size: int) -> ColumnTable:
 def column_tables(
     layout: Layout, series: Sequence[Series], *, reference: float | None = None, rank: int | None = None
 ) -> tuple[ColumnTable, ...]:
-    """Returns the table of each column of a layout, numeric ones first; equal columns share one.
+    """Returns the table of each column of a layout, numeric ones first, with a series for each; equal ones share one.
 
-    Args:
-        layout: The columns.
-        series: For each numeric column.
-        reference: See `numeric_table`.
-        rank: See `compressed`; None keeps all.
+    `reference` is that of `numeric_table`, `rank` that of `compressed`; None keeps all directions.
     """
-    made: dict[tuple[Series, int, bool], ColumnTable] = {}
-    tables = []
-    for column, one in zip(layout.numeric, series, strict=True):
-        key = (one, _steps(column), column.missing)
-        if key not in made:
-            table = numeric_table(one, key[1], missing=column.missing, reference=reference)
-            made[key] = table if rank is None else compressed(table, rank)
-        tables.append(made[key])
+
+    @cache
+    def table_of(one: Series, steps: int, missing: bool) -> ColumnTable:
+        table = numeric_table(one, steps, missing=missing, reference=reference)
+        return table if rank is None else compressed(table, rank)
+
+    tables = [table_of(one, _steps(column), column.missing) for column, one in zip(layout.numeric, series, strict=True)]
     return (*tables, *(level_table(column.size) for column in layout.coded))
 
 

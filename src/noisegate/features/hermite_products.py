@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import accumulate, combinations, takewhile
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap, TorchForm
-from noisegate.features.hermite import ColumnTable, Series, check_order, column_tables, shortest_series
+from noisegate.features.hermite import ColumnTable, Series, column_tables, shortest_series
 from noisegate.features.products import Group, Products
 from noisegate.schema import EncodedTable, Integer, Layout, Schema
 from noisegate.schema.pixels import ImageShape
@@ -63,12 +63,9 @@ class Kernel:
         """Returns the series, for another length scale if one is given."""
         scale = self.length_scale if length_scale is None else length_scale
         if not self.moved:
-            check_order(-1 if self.order is None else self.order)
             return Series(length_scale=scale, order=-1 if self.order is None else self.order, origin=0.0)
         shortest = shortest_series(scale, self.kernel_mass)
-        if self.order is None:
-            return shortest
-        return Series(length_scale=scale, order=self.order, stretch=shortest.stretch)
+        return shortest if self.order is None else replace(shortest, order=self.order)
 
 
 def weighted(tables: Sequence[ColumnTable], groups: Sequence[Group]) -> Products:
@@ -91,25 +88,15 @@ def pair_groups(
 ) -> list[Group]:
     """Returns pairs of columns but the label: all that fit, or else as many as fit, drawn by public randomness.
 
-    Args:
-        layout: The columns.
-        widths: How many coordinates each column has.
-        most: How many coordinates all pairs may have.
-        image: Height, width and channels, where the columns are pixels: near pixels then come more often.
-        seed: Of the public randomness.
+    Columns have `widths` coordinates, and all pairs together at most `most`. Near pixels of an `image` come more often.
     """
     random = np.random.Generator(np.random.Philox(seed))
     pairs: list[Group] = list(combinations(_usable(layout), 2))
     if sum(widths[a] * widths[b] for a, b in pairs) > most:
         order = random.permutation(len(pairs)).tolist()
         pairs = [pairs[place] for place in order] if image is None else _pixel_pairs(image, random)
-    chosen, taken = [], 0
-    for a, b in pairs:
-        taken += widths[a] * widths[b]
-        if taken > most:
-            break
-        chosen.append((a, b))
-    return sorted(chosen)
+    taken = accumulate(widths[a] * widths[b] for a, b in pairs)
+    return sorted(pair for pair, _ in takewhile(lambda one: one[1] <= most, zip(pairs, taken, strict=True)))
 
 
 def random_groups(layout: Layout, *, columns: int, draws: int, seed: int) -> list[Group]:
@@ -167,22 +154,14 @@ def pooled_schema(image: ImageShape, pool: int) -> Schema:
 def least_noise_shares(maps: Mapping[str, FeatureMap], bounds: Mapping[str, float]) -> dict[str, float]:
     """Returns the budget share of each question that makes the total noise least, summing to 1.
 
-    Args:
-        maps: Of the questions.
-        bounds: What part of its norm each question is clipped to.
+    Each is clipped to the part `bounds` of its map's norm.
     """
     raw = {name: bounds[name] * feature_map.norm * math.sqrt(feature_map.dim) for name, feature_map in maps.items()}
     return {name: value / sum(raw.values()) for name, value in raw.items()}
 
 
 def check_memory(name: str, feature_map: FeatureMap, *, columns: int, memory: int) -> None:
-    """Checks that products can be summed, before anything is spent.
-
-    Args:
-        name: Of the query.
-        feature_map: Its map; nothing is checked of one that looks at columns alone.
-        columns: Of the answer, one for each label value.
-        memory: What may be used, in megabytes.
+    """Checks that products can be summed in `memory` megabytes, with an answer of `columns`, before anything is spent.
 
     Raises:
         OptionError: if it takes more memory; says how much, and what would fit.
@@ -278,7 +257,7 @@ class PooledProducts:
             images = points.reshape(-1, self.image.height, self.image.width, self.image.channels).permute(0, 3, 1, 2)
             return torch.nn.functional.avg_pool2d(images, self.pool).permute(0, 2, 3, 1).flatten(1)
 
-        return self.products.of_points_after(small)
+        return self.products.of_points(small)
 
 
 def pooled(numeric: npt.NDArray[np.float64], image: ImageShape, pool: int) -> npt.NDArray[np.float64]:

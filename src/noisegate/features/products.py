@@ -35,7 +35,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -50,75 +50,14 @@ from noisegate.schema.layout import numeric_cells
 if TYPE_CHECKING:
     from torch import Tensor
 
-
-# counts below 2³¹ times coordinates of at most 2²² stay below 2⁵³
+# Counts below 2³¹ times coordinates of at most 2²² stay below 2⁵³.
 MOST_ROWS = 2**31
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TabulatedColumns:
-    """The columns that share one table and one weight.
-
-    Attributes:
-        columns: Their positions, (columns,).
-        coordinates: Where their coordinates stand in the vector, (columns, width).
-        rows: The rounded rows of the table, (values, width), whole numbers in float64.
-    """
-
-    columns: npt.NDArray[np.intp]
-    coordinates: npt.NDArray[np.intp]
-    rows: npt.NDArray[np.float64]
-
-    def add(self, sums: npt.NDArray[np.int64], places: npt.NDArray[np.intp]) -> None:
-        """Adds the vectors of records to `sums`, (dim,): counts of values times rows."""
-        values, columns = len(self.rows), len(self.columns)
-        flat = places[:, self.columns] + np.arange(columns) * values
-        counts = np.bincount(flat.ravel(), minlength=columns * values).reshape(columns, values)
-        sums[self.coordinates] += (counts.astype(np.float64) @ self.rows).astype(np.int64)
-
-
-def value_count_sum(
-    groups: Sequence[tuple[int, float, int]],
-    tables: Sequence[ColumnTable],
-    places: Callable[[EncodedTable], npt.NDArray[np.intp]],
-    grid: Grid,
-) -> ExactSum:
-    """Returns the exact sum of a map whose groups are one column each.
-
-    Args:
-        groups: Column, weight and first coordinate of each.
-        tables: Of each column.
-        places: Which row of its table each record looks up in each column, (rows, columns).
-        grid: Where vectors are rounded; it has no centre.
-    """
-    alike: dict[tuple[int, float], list[tuple[int, int]]] = defaultdict(list)
-    for column, weight, start in groups:
-        alike[id(tables[column]), weight].append((column, start))
-    largest, found = 0, []
-    for (_, weight), members in alike.items():
-        columns, starts = np.asarray(members, dtype=np.intp).T
-        table = tables[columns[0]]
-        rounded = grid.quantise(table.rows * np.float32(weight))
-        largest += len(members) * int(np.square(rounded, dtype=np.int64).sum(axis=1).max())
-        coordinates = starts[:, None] + np.arange(table.width)
-        found.append(TabulatedColumns(columns=columns, coordinates=coordinates, rows=rounded.astype(np.float64)))
-
-    def add(sums: npt.NDArray[np.int64], records: EncodedTable) -> None:
-        if len(records) >= MOST_ROWS:
-            raise OverflowError(f"{len(records)} records at once: the products could leave float64's whole numbers.")
-        looked_up = places(records)
-        for alike_columns in found:
-            alike_columns.add(sums, looked_up)
-
-    return ExactSum(squared_norm=largest, add=add)
-
-
 _MARGIN = 1e-5
 # With so many pairs for each column, one product of all columns with all columns is quicker than pair by pair.
 _DENSE = 4
 
 Group = tuple[int, ...]
-_Indices = npt.NDArray[np.int64]
+_Indices = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -150,10 +89,8 @@ class Products:
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """Where the coordinates of each group begin, and the end of the last."""
-        starts = [0]
-        for group in self.groups:
-            starts.append(starts[-1] + math.prod(self.tables[column].width for column in group))
-        return tuple(starts)
+        sizes = [math.prod(self.tables[column].width for column in group) for group in self.groups]
+        return tuple(np.cumsum([0, *sizes]).tolist())
 
     @property
     def dim(self) -> int:
@@ -184,10 +121,10 @@ class Products:
         return np.asarray([table.steps for table in self.tables if table.steps is not None], dtype=np.float64)
 
     @cached_property
-    def _last(self) -> npt.NDArray[np.intp]:
+    def _last(self) -> _Indices:
         return np.asarray([len(table.rows) - 1 for table in self.tables], dtype=np.intp)
 
-    def places(self, records: EncodedTable) -> npt.NDArray[np.intp]:
+    def places(self, records: EncodedTable) -> _Indices:
         """Returns which row of its table each record looks up in each column, (rows, columns)."""
         numeric = records.numeric.shape[1]
         places = np.empty((len(records), len(self.tables)), dtype=np.intp)
@@ -205,49 +142,85 @@ class Products:
             alike[tuple(self.tables[column].width for column in group)].append(place)
         return alike
 
+    def coordinates(self, groups: Sequence[int]) -> _Indices:
+        """Returns where the products of these groups stand in a vector."""
+        return np.concatenate([np.arange(self.starts[group], self.starts[group + 1]) for group in groups])
+
     @cached_property
-    def _shelves(self) -> tuple[_Shelf, ...]:
-        return tuple(_Shelf.of(self, places) for places in self.alike.values())
+    def _shelves(self) -> list[tuple[list[_Place], npt.NDArray[np.float32], _Indices | slice]]:
+        """Alike groups: the columns at each place in them, their weights, and where their products go."""
+        shelves: list[tuple[list[_Place], npt.NDArray[np.float32], _Indices | slice]] = []
+        for groups in self.alike.values():
+            columns = np.asarray([self.groups[group] for group in groups], dtype=np.intp)
+            weights = np.asarray([self.weights[group] for group in groups], dtype=np.float32)
+            coordinates = self.coordinates(groups)
+            first, end = int(coordinates[0]), int(coordinates[-1]) + 1
+            neighbours = end - first == len(coordinates)
+            places = [_Place.of(self.tables, of_group) for of_group in columns.T]
+            shelves.append((places, weights, slice(first, end) if neighbours else coordinates))
+        return shelves
 
     def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
         """Returns the vectors, (rows, dim). A product is the same bits wherever its record stands."""
         places = self.places(records)
         vectors = np.empty((len(records), self.dim), dtype=np.float32)
-        for shelf in self._shelves:
-            vectors[:, shelf.coordinates] = shelf.products(places)
+        for members, weights, coordinates in self._shelves:
+            product = members[-1].look_up(places) * weights[:, None]
+            # From the last column to the first, so that the inner loops are long; the coordinates' order is the same.
+            for member in reversed(members[:-1]):
+                product = member.look_up(places)[..., None] * product[:, :, None, :]
+                product = product.reshape(*product.shape[:2], -1)
+            vectors[:, coordinates] = product.reshape(len(places), -1)
         return vectors
 
     def exact_sum(self, grid: Grid) -> ExactSum | None:
         """Returns the sum by counts of values, where every group is one column (G-23)."""
         if not self.single or grid.centre is not None:
             return None
-        groups = zip(self.groups, self.weights, self.starts[:-1], strict=True)
-        return value_count_sum(
-            [(column, weight, start) for (column,), weight, start in groups], self.tables, self.places, grid
-        )
+        # Columns that share one table and one weight are counted together.
+        alike: dict[tuple[int, float], list[tuple[int, int]]] = defaultdict(list)
+        for (column,), weight, start in zip(self.groups, self.weights, self.starts[:-1], strict=True):
+            alike[id(self.tables[column]), weight].append((column, start))
+        largest, counted = 0, []
+        for (_, weight), members in alike.items():
+            columns, starts = np.asarray(members, dtype=np.intp).T
+            table = self.tables[columns[0]]
+            rounded = grid.quantise(table.rows * np.float32(weight))
+            largest += len(members) * int(np.square(rounded, dtype=np.int64).sum(axis=1).max())
+            counted.append((columns, starts[:, None] + np.arange(table.width), rounded.astype(np.float64)))
+
+        def add(sums: npt.NDArray[np.int64], records: EncodedTable) -> None:
+            if len(records) >= MOST_ROWS:
+                raise OverflowError(
+                    f"{len(records)} records at once: the products could leave float64's whole numbers."
+                )
+            places = self.places(records)
+            for columns, coordinates, rows in counted:
+                cells = places[:, columns] + np.arange(len(columns)) * len(rows)
+                counts = np.bincount(cells.ravel(), minlength=len(columns) * len(rows)).reshape(len(columns), -1)
+                sums[coordinates] += (counts.astype(np.float64) @ rows).astype(np.int64)
+
+        return ExactSum(squared_norm=largest, add=add)
 
     def of_cells(self, layout: Layout) -> TorchForm:
         """Returns the means of expected products: given its noise, a generated record's columns are independent."""
         import torch
 
         numeric = len(layout.numeric)
-        tables: list[npt.NDArray[np.floating]] = [
-            table.over_cells(numeric_cells(c)) for table, c in zip(self.tables, layout.numeric, strict=False)
-        ]
-        tables += [table.rows for table in self.tables[numeric:]]
+        cells = [numeric_cells(column) for column in layout.numeric]
+        tables = [table.over_cells(one) for table, one in zip(self.tables, cells, strict=False)]
+        rows: list[npt.NDArray[np.floating]] = [*tables, *(table.rows for table in self.tables[numeric:])]
 
         def expected(constants: Constants, probabilities: Made) -> Tensor:
-            rows = [constants[f"rows/{place}"] @ probabilities[place] for place in range(len(tables))]
-            return torch.cat(rows)
+            return torch.cat([constants[f"rows/{place}"] @ probabilities[place] for place in range(len(rows))])
 
-        return _mean_products(self, expected, {f"rows/{place}": rows.T for place, rows in enumerate(tables)})
+        return _mean_products(self, expected, {f"rows/{place}": one.T for place, one in enumerate(rows)})
 
-    def of_points(self) -> TorchForm:
-        """Returns the means of products at points of alike columns, such as pixels, with slopes between the steps."""
-        return self.of_points_after(lambda points: points)
+    def of_points(self, before: Callable[[Tensor], Tensor] = lambda points: points) -> TorchForm:
+        """Returns the means of products at points of alike columns, such as pixels, with slopes between the steps.
 
-    def of_points_after(self, before: Callable[[Tensor], Tensor]) -> TorchForm:
-        """Returns `of_points` of what `before` makes of points."""
+        `before` is done to the points first.
+        """
         first, steps = self.tables[0], self.tables[0].steps
         assert steps is not None
         assert all(table is first for table in self.tables if table.steps is not None)
@@ -258,77 +231,36 @@ class Products:
         return _mean_products(self, looked_up, {"rows": first.rows})
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Place:
-    """The columns that stand at one place of the groups of a shelf, each looked up once."""
+class _Place(NamedTuple):
+    """The columns that stand at one place of alike groups, each looked up once."""
 
-    columns: npt.NDArray[np.intp]  # the different ones
-    offsets: npt.NDArray[np.intp]  # where the table of each begins in `rows`
+    columns: _Indices  # the different ones
+    offsets: _Indices  # where the table of each begins in `rows`
     rows: npt.NDArray[np.float32]  # their tables, one under the other
-    of_group: npt.NDArray[np.intp]  # which of the columns stands in each group
+    of_group: _Indices  # which of the columns stands in each group
 
     @classmethod
-    def of(cls, tables: Sequence[ColumnTable], of_group: Sequence[int]) -> _Place:
-        columns, inverse = np.unique(np.asarray(of_group, dtype=np.intp), return_inverse=True)
-        starts: dict[int, int] = {}
-        parts: list[npt.NDArray[np.float32]] = []
-        for column in columns.tolist():
-            if id(tables[column]) not in starts:
-                starts[id(tables[column])] = sum(map(len, parts))
-                parts.append(tables[column].rows)
-        offsets = np.asarray([starts[id(tables[column])] for column in columns.tolist()], dtype=np.intp)
-        return cls(columns=columns, offsets=offsets, rows=np.concatenate(parts), of_group=inverse.astype(np.intp))
+    def of(cls, tables: Sequence[ColumnTable], of_group: _Indices) -> _Place:
+        columns, inverse = np.unique(of_group, return_inverse=True)
+        used = {id(tables[column]): tables[column].rows for column in columns}
+        starts = dict(zip(used, np.cumsum([0, *map(len, used.values())]).tolist(), strict=False))
+        offsets = np.asarray([starts[id(tables[column])] for column in columns], dtype=np.intp)
+        return cls(columns, offsets, np.concatenate(list(used.values())), inverse.astype(np.intp))
 
-    def look_up(self, places: npt.NDArray[np.intp]) -> npt.NDArray[np.float32]:
+    def look_up(self, places: _Indices) -> npt.NDArray[np.float32]:
         """Returns what each group has at this place, (rows, groups, width)."""
         looked = self.rows.take(places[:, self.columns] + self.offsets, axis=0)
         return looked.take(self.of_group, axis=1)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Shelf:
-    """Groups of one shape."""
-
-    members: tuple[_Place, ...]  # for each place in a group
-    weights: npt.NDArray[np.float32]
-    coordinates: npt.NDArray[np.intp] | slice  # where the products go; a slice where they are neighbours
-
-    @classmethod
-    def of(cls, features: Products, groups: Sequence[int]) -> _Shelf:
-        columns = np.asarray([features.groups[group] for group in groups], dtype=np.intp)
-        spans = [np.arange(features.starts[group], features.starts[group + 1]) for group in groups]
-        coordinates = np.concatenate(spans)
-        first, end = int(coordinates[0]), int(coordinates[-1]) + 1
-        return cls(
-            members=tuple(_Place.of(features.tables, of_group.tolist()) for of_group in columns.T),
-            weights=np.asarray([features.weights[group] for group in groups], dtype=np.float32),
-            coordinates=slice(first, end) if end - first == len(coordinates) else coordinates,
-        )
-
-    def products(self, places: npt.NDArray[np.intp]) -> npt.NDArray[np.float32]:
-        """Returns the weighted products, (rows, groups · coordinates)."""
-        product = self.members[-1].look_up(places) * self.weights[:, None]
-        # From the last column to the first, so that the inner loops are long; the order of coordinates is the same.
-        for member in reversed(self.members[:-1]):
-            factor = member.look_up(places)
-            product = (factor[..., None] * product[:, :, None, :]).reshape(*product.shape[:2], -1)
-        return product.reshape(len(places), -1)
-
-
 def _mean_products(
     features: Products, rows_fn: Callable[[Constants, Made], Tensor], constants: Mapping[str, Any]
 ) -> TorchForm:
-    """Returns the torch form of a map.
-
-    Args:
-        features: The map.
-        rows_fn: From constants and what the generator gave to the rows of all columns, (sum of widths, rows).
-        constants: For `rows_fn`.
-    """
+    """Returns the torch form of a map; `rows_fn` gives the rows of all columns, (sum of widths, rows)."""
     import torch
 
     offsets = np.cumsum([0, *(table.width for table in features.tables)])
-    shelves, order, indices = [], [], dict(constants)
+    shelves, indices = [], dict(constants)
     for shelf, (widths, groups) in enumerate(features.alike.items()):
         members = np.asarray([features.groups[group] for group in groups])
         dense = len(widths) == 2 and len(groups) > _DENSE * len(np.unique(members))
@@ -341,8 +273,7 @@ def _mean_products(
                 indices[f"{place}/{shelf}"] = offsets[members[:, place]][:, None] + np.arange(width)
             indices[f"weights/{shelf}"] = weights[:, None, None, None]
         shelves.append((f"{shelf}", len(widths), dense))
-        order += [np.arange(features.starts[group], features.starts[group + 1]) for group in groups]
-    indices["order"] = np.argsort(np.concatenate(order))
+    indices["order"] = np.argsort(np.concatenate([features.coordinates(groups) for groups in features.alike.values()]))
 
     def means(constants: Constants, made: Made, sets: int) -> Tensor:
         rows = rows_fn(constants, made)
@@ -376,11 +307,9 @@ def _of_gram(members: _Indices, offsets: _Indices, widths: Sequence[int]) -> tup
     sizes = {column: width for pair in members.tolist() for column, width in zip(pair, widths, strict=True)}
     columns = sorted(sizes)
     rows = np.concatenate([offsets[column] + np.arange(sizes[column]) for column in columns])
-    start = dict(zip(columns, np.cumsum([0, *(sizes[column] for column in columns)])[:-1].tolist(), strict=True))
-    first, second = ((start[column] for column in side) for side in members.T.tolist())
+    start = dict(zip(columns, np.cumsum([0, *(sizes[column] for column in columns)]).tolist(), strict=False))
     spans = np.arange(widths[0])[:, None] * len(rows) + np.arange(widths[1])
-    cells = [(a * len(rows) + b + spans).ravel() for a, b in zip(first, second, strict=True)]
-    return rows, np.concatenate(cells)
+    return rows, np.concatenate([(start[a] * len(rows) + start[b] + spans).ravel() for a, b in members.tolist()])
 
 
 def _gram(constants: Constants, shelf: str, rows: Tensor) -> Tensor:
