@@ -26,11 +26,10 @@ from noisegate.privacy.events import (
     Event,
     GaussianEvent,
     ThresholdedGaussianEvent,
-    event_to_json,
     events_from_json,
 )
 
-MAXIMUM_EPSILON = 1000.0
+_HALF = math.nextafter(0.5, 0)
 
 
 class Kind(StrEnum):
@@ -54,17 +53,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Cap:
-    """What a data set may cost in total, for all runs ever.
-
-    Attributes:
-        epsilon: In (0, 1000].
-        delta: In (0, 1/2).
-        adjacency: The neighbouring relation that every run must use.
-        unit: The privacy unit: whose data one record is.
-
-    Raises:
-        OptionError: if a value is out of range.
-    """
+    """What a data set may cost in total, for all runs ever; every run has its adjacency and its unit."""
 
     epsilon: float
     delta: float
@@ -72,10 +61,10 @@ class Cap:
     unit: str
 
     def __post_init__(self) -> None:
-        if not _number(self.epsilon) or not 0 < self.epsilon <= MAXIMUM_EPSILON:
-            raise OptionError(f"epsilon={self.epsilon!r} cannot be a cap; give a number in (0, {MAXIMUM_EPSILON:g}].")
-        if not _number(self.delta) or not 0 < self.delta < 0.5:
-            raise OptionError(f"delta={self.delta!r} cannot be a cap; give a number above 0 and below 1/2.")
+        for name, most, where in (("epsilon", 1000, "in (0, 1000]"), ("delta", _HALF, "above 0 and below 1/2")):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+                raise OptionError(f"{name}={value!r} cannot be a cap; give a number {where}.")
         text_option("unit", self.unit)
 
     def to_json(self) -> dict[str, Any]:
@@ -167,11 +156,7 @@ class Book:
     entries: list[Entry] = field(default_factory=list)
 
     def cap(self, dataset: str) -> Cap:
-        """Returns the cap of a data set.
-
-        Raises:
-            OptionError: if it is not registered.
-        """
+        """Returns the cap of a data set."""
         if dataset not in self.caps:
             known = ", ".join(repr(name) for name in self.caps) or "none"
             alike = lookalike(dataset, self.caps) if isinstance(dataset, str) else None
@@ -214,11 +199,7 @@ class Book:
 
 
 def fold(rows: Sequence[Row]) -> Book:
-    """Returns the accounts that the rows tell of.
-
-    Raises:
-        LedgerError: naming the first row that is not understood or that its state did not allow.
-    """
+    """Returns the accounts that the rows tell of; a LedgerError names the first row that cannot be."""
     book = Book()
     for row in rows:
         try:
@@ -268,19 +249,11 @@ def _apply(book: Book, entry: Entry) -> None:
     book.reservations[entry.reservation] = replace(held, state=_AFTER[entry.kind])
 
 
-_AFTER = {
-    Kind.CONFIRM: Stage.CONFIRMED,
-    Kind.COMMIT: Stage.COMMITTED,
-    Kind.VOID: Stage.VOID,
-}
+_AFTER = {Kind.CONFIRM: Stage.CONFIRMED, Kind.COMMIT: Stage.COMMITTED, Kind.VOID: Stage.VOID}
 
 
 def open_reservation(book: Book, reservation: str, kind: Kind) -> ReservedCost:
-    """Returns a reservation of which a row of `kind` may be written.
-
-    Raises:
-        OptionError: if there is none, it is closed, or it is to be voided or confirmed and was confirmed before.
-    """
+    """Returns a reservation of which a row of `kind` may be written."""
     held = book.reservations.get(reservation)
     if held is None:
         raise OptionError(f"reservation={reservation!r} is not in the ledger; see: noisegate ledger history DATASET")
@@ -292,11 +265,6 @@ def open_reservation(book: Book, reservation: str, kind: Kind) -> ReservedCost:
     if held.state in (Stage.COMMITTED, Stage.VOID):
         raise OptionError(f"reservation={reservation!r} is {held.state.value} already; that is final.")
     return held
-
-
-def reserve_payload(events: Sequence[Event], *, purpose: str) -> dict[str, Any]:
-    """Returns the payload of a row of kind RESERVE; adjacency and unit are those of the registration."""
-    return {"events": [event_to_json(event) for event in events], "purpose": purpose}
 
 
 @lru_cache(maxsize=64)
@@ -324,11 +292,7 @@ def remaining(events: tuple[Event, ...], cap: Cap) -> float | None:
 
 
 def text_option(option: str, value: str) -> str:
-    """Returns `value` if it is one line of printable text.
-
-    Raises:
-        OptionError: if it is not.
-    """
+    """Returns `value` if it is one line of printable text."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > 500:
         raise OptionError(f"{option}={value!r} cannot be recorded; give one line of text, at most 500 characters.")
     return value
@@ -375,7 +339,3 @@ def mixed_scripts(name: str) -> tuple[str, ...]:
         if len(found) > 1:
             return tuple(sorted(script.title() for script in found))
     return ()
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -21,29 +21,18 @@ from noisegate.errors import LedgerError
 _FORMAT = "noisegate-ledger-1"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Row:
-    """One stored row.
+    """One stored row."""
 
-    Attributes:
-        sequence: 1, 2, 3, … without gaps over the whole ledger.
-        time: When it was written, UTC, ISO 8601.
-        kind: What happened; see `accounts.Kind`.
-        dataset: The data set it is about.
-        reservation: The reservation it is about, or None.
-        payload: Canonical JSON of what belongs to the kind.
-        previous: Hash of the row before, of the first row `GENESIS.hash`.
-        hash: SHA-256 over all of the above, hexadecimal.
-    """
-
-    sequence: int
-    time: str
-    kind: str
+    sequence: int  # 1, 2, 3, … without gaps over the whole ledger
+    time: str  # when it was written, UTC, ISO 8601
+    kind: str  # see `accounts.Kind`
     dataset: str
     reservation: str | None
-    payload: str
-    previous: str
-    hash: str
+    payload: str  # canonical JSON of what belongs to the kind
+    previous: str  # hash of the row before, of the first row `GENESIS.hash`
+    hash: str  # SHA-256 over all of the above, hexadecimal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,37 +47,19 @@ GENESIS = ChainHead(rows=0, hash="0" * 64)
 
 
 def canonical(value: Any) -> str:
-    """Returns `value` as JSON text that is the same for equal values: sorted keys, ASCII, no spaces.
-
-    Raises:
-        ValueError: if it holds NaN or an infinity.
-    """
+    """Returns `value` as JSON text that is the same for equal values: sorted keys, ASCII, no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def next_row(head: ChainHead, *, kind: str, dataset: str, reservation: str | None, payload: Any) -> Row:
     """Returns the row that follows `head`, stamped with the time now."""
-    fields = (head.rows + 1, datetime.now(UTC).isoformat(timespec="microseconds"), kind, dataset, reservation)
-    text = canonical(payload)
-    sequence, time, *_ = fields
-    return Row(
-        sequence=sequence,
-        time=time,
-        kind=kind,
-        dataset=dataset,
-        reservation=reservation,
-        payload=text,
-        previous=head.hash,
-        hash=_digest((*fields, text, head.hash)),
-    )
+    now = datetime.now(UTC).isoformat(timespec="microseconds")
+    fields = (head.rows + 1, now, kind, dataset, reservation, canonical(payload), head.hash)
+    return Row(*fields, _digest(fields))
 
 
 def verify_chain(rows: Sequence[Row], head: ChainHead) -> None:
-    """Checks that `rows` are an unbroken chain that ends at `head`.
-
-    Raises:
-        LedgerError: naming the first row that is broken.
-    """
+    """Checks that `rows` are an unbroken chain that ends at `head`; a LedgerError names the first that is broken."""
     last = GENESIS
     for row in rows:
         number = last.rows + 1

@@ -25,7 +25,7 @@ from noisegate.ledger import accounts
 from noisegate.ledger.accounts import Account, Book, Cap, Entry, Kind, Stage, lookalike, mixed_scripts, text_option
 from noisegate.ledger.chain import next_row, verify_chain
 from noisegate.ledger.location import locate
-from noisegate.privacy.events import Adjacency, Event
+from noisegate.privacy.events import Adjacency, Event, event_to_json
 
 if TYPE_CHECKING:
     from noisegate.ledger.tables import Store, Transaction
@@ -149,15 +149,16 @@ class Ledger:
         asked, relation = tuple(events), Adjacency.parse(adjacency)
         if not asked:
             raise OptionError("events=() reserves nothing; give the events of the planned run.")
-        with self._store.read() as transaction:
-            book = self._open(transaction)
+        book = self._read()
         _same_guarantee(dataset, book.cap(dataset), relation, unit)
         # First without the lock, since it may take seconds; costs are remembered. What decides is the second time.
         self._judge(book, dataset, asked)
         reservation = str(uuid.uuid4())
         with self._store.write() as transaction:
             self._judge(self._open(transaction), dataset, asked)
-            _append(transaction, Kind.RESERVE, dataset, reservation, accounts.reserve_payload(asked, purpose=purpose))
+            # Adjacency and unit are those of the registration.
+            payload = {"events": [event_to_json(event) for event in asked], "purpose": purpose}
+            _append(transaction, Kind.RESERVE, dataset, reservation, payload)
         return reservation
 
     def confirm(self, reservation: str) -> None:
@@ -219,8 +220,7 @@ class Ledger:
             OptionError: if the data set is not registered.
             LedgerError: if the ledger cannot be used, or was tampered with.
         """
-        with self._store.read() as transaction:
-            book = self._open(transaction)
+        book = self._read()
         if dataset is not None:
             book.cap(dataset)
         return [book.account(name) for name in book.caps if dataset in (None, name)]
@@ -232,8 +232,7 @@ class Ledger:
             OptionError: if the data set is not registered.
             LedgerError: if the ledger cannot be used, or was tampered with.
         """
-        with self._store.read() as transaction:
-            book = self._open(transaction)
+        book = self._read()
         book.cap(dataset)
         return [entry for entry in book.entries if entry.dataset == dataset]
 
@@ -246,8 +245,7 @@ class Ledger:
         Raises:
             LedgerError: naming the first broken row, or the data set over its cap.
         """
-        with self._store.read() as transaction:
-            book = self._open(transaction)
+        book = self._read()
         for account in map(book.account, book.caps):
             if not account.spent <= account.epsilon:
                 mine = (entry for entry in book.entries if entry.dataset == account.dataset)
@@ -265,6 +263,10 @@ class Ledger:
         from noisegate.ledger.tables import Store
 
         return Store(self._location)
+
+    def _read(self) -> Book:
+        with self._store.read() as transaction:
+            return self._open(transaction)
 
     def _open(self, transaction: Transaction) -> Book:
         """Returns the accounts, from rows whose chain is whole."""
@@ -295,8 +297,7 @@ class Ledger:
 
 
 def _append(transaction: Transaction, kind: Kind, dataset: str, reservation: str | None, payload: Any) -> None:
-    head = transaction.head()
-    row = next_row(head, kind=kind.value, dataset=dataset, reservation=reservation, payload=payload)
+    row = next_row(transaction.head(), kind=kind.value, dataset=dataset, reservation=reservation, payload=payload)
     transaction.append(row)
 
 

@@ -16,33 +16,18 @@ _DRIVER = "postgresql+psycopg"
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerLocation:
-    """Exactly one of `path` and `url` is set, the latter with `schema`.
+    """Exactly one of `path` and `url` is set, the latter with `schema`."""
 
-    Attributes:
-        path: An SQLite file.
-        url: A PostgreSQL URL with its driver, password included: never print it.
-        shown: The same place for messages, with any password masked.
-        schema: The schema of the database that holds the tables. What the server's search path says is not followed:
-            whoever may make a schema that stands in it could slip in an empty ledger.
-    """
-
-    path: Path | None
-    url: str | None
-    shown: str
+    path: Path | None  # an SQLite file
+    url: str | None  # a PostgreSQL URL with its driver, password included: never print it
+    shown: str  # the same place for messages, with any password masked
+    # The schema of the database that holds the tables. What the server's search path says is not followed: whoever may
+    # make a schema that stands in it could slip in an empty ledger.
     schema: str | None = None
 
 
 def locate(location: str | Path | None) -> LedgerLocation:
-    """Returns the place that `location` means, without opening it.
-
-    Args:
-        location: A path, an SQLAlchemy URL, or None for the environment variable NOISEGATE_LEDGER and, when that is
-            not set, a file in the user's data folder.
-
-    Raises:
-        OptionError: if it is empty, a database of another kind, or a database in memory.
-        MissingExtraError: if it is a PostgreSQL URL and the driver is not installed.
-    """
+    """Returns the place that a path, an SQLAlchemy URL, or None for the default means, without opening it."""
     if location is None:
         location = os.environ.get(VARIABLE) or _default()
     text = str(location)

@@ -61,11 +61,7 @@ class Transaction:
         return [Row(**row) for row in found.mappings()]
 
     def head(self) -> ChainHead:
-        """Returns the stored head, unchecked.
-
-        Raises:
-            LedgerError: if there is not exactly one.
-        """
+        """Returns the stored head, unchecked."""
         found = self._connection.execute(sa.select(HEAD.c.rows, HEAD.c.hash)).all()
         if len(found) != 1:
             raise LedgerError(f"it is damaged: its head has {len(found)} rows instead of 1; restore a backup.")
@@ -86,11 +82,7 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """A transaction that sees one consistent state.
-
-        Raises:
-            LedgerError: if there is no ledger, or it cannot be read.
-        """
+        """A transaction that sees one consistent state."""
         isolation = "REPEATABLE READ" if self._location.url else None
         with self._transaction(create=False, isolation=isolation) as connection:
             self._require_tables(connection, create=False)
@@ -98,14 +90,7 @@ class Store:
 
     @contextmanager
     def write(self, *, create: bool = False) -> Iterator[Transaction]:
-        """A transaction that no other writer overlaps; written to disk when it ends, undone on an exception.
-
-        Args:
-            create: Make the ledger if there is none.
-
-        Raises:
-            LedgerError: if there is no ledger, or it is locked or cannot be written.
-        """
+        """A transaction that no other writer overlaps; written to disk when it ends, undone on an exception."""
         with self._transaction(create=create, write=True) as connection:
             if self._location.url:
                 self._lock_postgresql(connection)

@@ -81,11 +81,10 @@ class Certificate:
     version: str = __version__
 
     def __str__(self) -> str:
-        releases = "; ".join(_in_words(event) for event in self.events)
         return (
             f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency.value}, unit: "
             f"{used(self.unit, self.contributions)}, "
-            f"method: {self.method}. Released {releases}."
+            f"method: {self.method}. Released {'; '.join(map(_in_words, self.events))}."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -126,17 +125,18 @@ class Certificate:
                     f"{NOISE_SOURCE!r} only: do not rely on it."
                 )
             guarantee = data["guarantee"]
+            limit = guarantee.get("contributions")
+            if limit is not None and (type(limit) is not int or limit < 1):
+                raise ModelError(f"the certificate states contributions={limit!r}, which means nothing.")
             found = cls(
                 epsilon=float(guarantee["epsilon"]),
                 delta=float(guarantee["delta"]),
                 adjacency=Adjacency.parse(guarantee["adjacency"]),
                 unit=str(guarantee["unit"]),
-                contributions=_contributions(guarantee),
+                contributions=limit,
                 events=events_from_json(data["events"]),
                 method=str(data["method"]),
-                public=data["public"],
-                hashes=data["hashes"],
-                ledger=data["ledger"],
+                **{name: data[name] for name in ("public", "hashes", "ledger")},
                 version=str(data["noisegate"]),
             )
             _check_fields(found)
@@ -186,11 +186,7 @@ def _in_words(event: Event) -> str:
 
 
 def _check_fields(certificate: Certificate) -> None:
-    """Checks what from_json() takes as it comes.
-
-    Raises:
-        ModelError: if a text is no line, or a table holds other things than it may.
-    """
+    """Checks what from_json() takes as it comes: that a text is a line, and a table holds no other things."""
     texts = {"unit": certificate.unit, "method": certificate.method, "noisegate": certificate.version}
     texts |= {f"name of event {number}": event.name for number, event in enumerate(certificate.events)}
     for name, text in texts.items():
@@ -206,29 +202,13 @@ def _check_fields(certificate: Certificate) -> None:
 
 
 def _check_nothing_else(understood: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
-    """Checks that a certificate says what was understood, in the same words, and nothing beside it.
-
-    Raises:
-        ModelError: if a field is not known, or is of another type than it was written with.
-    """
+    """Checks that a certificate says what was understood, in the same words, and nothing beside it."""
     for name in sorted({*understood, *stored}):
         if name not in understood or canonical_json(understood[name]) != canonical_json(stored.get(name)):
             raise ModelError(
                 f"the certificate's field {name!r} holds something that this version of noisegate does not know or "
                 "would not have written; use the version that wrote it, and do not rely on it if it is this one."
             )
-
-
-def _contributions(guarantee: Mapping[str, Any]) -> int | None:
-    """Returns the limit on the records of a unit, as a certificate states it.
-
-    Raises:
-        ModelError: if it is no positive whole number.
-    """
-    limit = guarantee.get("contributions")
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise ModelError(f"the certificate states contributions={limit!r}, which means nothing.")
-    return limit
 
 
 def canonical_json(data: Any) -> bytes:
@@ -238,17 +218,23 @@ def canonical_json(data: Any) -> bytes:
 
 def render(certificate: Certificate) -> str:
     """Returns the certificate as a page that a person can read and sign for, Markdown."""
-    unit = certificate.unit
-    somebody, them = (f"any one {unit}", f"that {unit}") if certificate.contributions is None else (unit, "them")
+    unit, limit, adjacency = certificate.unit, certificate.contributions, certificate.adjacency
+    somebody, them = (f"any one {unit}", f"that {unit}") if limit is None else (unit, "them")
+    relation = (
+        f"{adjacency.sentence()}. One record stands for one {unit}."
+        if limit is None
+        else f"{adjacency.sentence(unit)}. One unit is {used(unit, limit)}."
+    )
+    factor = f"{math.exp(certificate.epsilon):.4g}" if certificate.epsilon < 700 else "beyond any meaning"
     lines = [
         "# Privacy certificate",
         "",
-        f"What was made from the private records satisfies {headline(certificate)}: {_relation(certificate)}",
+        f"What was made from the private records satisfies {headline(certificate)}: {relation}",
         "",
         "In words: whoever sees the synthetic records, the model and this page, and knows everything about all other "
         f"records, can hardly tell whether {somebody} took part. For every conclusion that could be drawn, its "
         f"probability with and without {them} differs by a factor of at most exp({certificate.epsilon:g}) = "
-        f"{_factor(certificate.epsilon)}, except for a chance of {certificate.delta:g}.",
+        f"{factor}, except for a chance of {certificate.delta:g}.",
         "",
         f"Method: {certificate.method}. Written by noisegate {certificate.version}.",
         "",
@@ -258,9 +244,18 @@ def render(certificate: Certificate) -> str:
         "",
         "| question | numbers released | sensitivity (grid) | noise (grid) | noise / sensitivity | noise drawn by |",
         "| --- | --- | --- | --- | --- | --- |",
+        *map(_row, certificate.events),
+        "",
+        "The noise has no seed: its randomness came from the operating system.",
+        "",
+        *_public(certificate),
+        "",
+        "## How to check this",
+        "",
+        "`noisegate verify FOLDER` recomputes ε from the table above and checks the hashes, without the data. The "
+        "proofs of the bounds are in the documentation, under Guarantees. This page says nothing about other releases "
+        "from the same records: their costs add up, which is what a ledger is for.",
     ]
-    lines += [_row(event) for event in certificate.events]
-    lines += ["", "The noise has no seed: its randomness came from the operating system.", "", *_public(certificate)]
     return "\n".join(lines) + "\n"
 
 
@@ -280,20 +275,9 @@ def _row(event: Event) -> str:
     )
 
 
-def _relation(certificate: Certificate) -> str:
-    if certificate.contributions is None:
-        return f"{certificate.adjacency.sentence()}. One record stands for one {certificate.unit}."
-    limit = used(certificate.unit, certificate.contributions)
-    return f"{certificate.adjacency.sentence(certificate.unit)}. One unit is {limit}."
-
-
 def headline(certificate: Certificate) -> str:
     """Returns the claim, as it stands on the page of every version."""
     return f"**({certificate.epsilon:g}, {certificate.delta:g})-differential privacy**"
-
-
-def _factor(epsilon: float) -> str:
-    return f"{math.exp(epsilon):.4g}" if epsilon < 700 else "beyond any meaning"
 
 
 def schema_cost(certificate: Certificate) -> str | None:
@@ -332,12 +316,4 @@ def _public(certificate: Certificate) -> list[str]:
     lines += [] if bought is None else ["", bought]
     if certificate.ledger:
         lines += ["", f"The cost is booked in a ledger on the data set {certificate.ledger.get('dataset')!r}."]
-    return [
-        *lines,
-        "",
-        "## How to check this",
-        "",
-        "`noisegate verify FOLDER` recomputes ε from the table above and checks the hashes, without the data. The "
-        "proofs of the bounds are in the documentation, under Guarantees. This page says nothing about other releases "
-        "from the same records: their costs add up, which is what a ledger is for.",
-    ]
+    return lines

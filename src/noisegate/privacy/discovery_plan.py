@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 from noisegate.errors import CalibrationError, ModelError, OptionError
 from noisegate.privacy import accounting
@@ -68,10 +69,6 @@ def plan_discovery(budget: Budget, *, magnitudes: Sequence[int], cells: int, tex
         magnitudes: For each numeric column, the number of cells of the first look.
         cells: For each numeric column, the number of cells of the second look.
         texts: How many columns have levels to discover.
-
-    Raises:
-        OptionError: if there is nothing to ask.
-        CalibrationError: if no noise can give the guarantee.
     """
     touched = 2 * len(magnitudes) + texts
     if not touched:
@@ -81,8 +78,9 @@ def plan_discovery(budget: Budget, *, magnitudes: Sequence[int], cells: int, tex
     first = second = levels = None
     if magnitudes:
         sensitivity, std = _noise(budget, mu, columns=len(magnitudes), touched=touched)
-        first = _counts("magnitudes", sensitivity, std, sum(magnitudes))
-        second = _counts("cells", sensitivity, std, cells * len(magnitudes))
+        noise: dict[str, Any] = {"sensitivity": sensitivity, "noise_std": std, "sampler": Sampler.DISCRETE_GAUSSIAN}
+        first = GaussianEvent(name="magnitudes", coordinates=sum(magnitudes), **noise)
+        second = GaussianEvent(name="cells", coordinates=cells * len(magnitudes), **noise)
     if texts:
         sensitivity, std = _noise(budget, mu, columns=texts, touched=touched)
         levels = ThresholdedGaussianEvent(
@@ -102,14 +100,7 @@ def plan_discovery(budget: Budget, *, magnitudes: Sequence[int], cells: int, tex
 def check_events(events: Sequence[Event], adjacency: Adjacency, *, numeric: int, texts: int) -> None:
     """Checks that the events of a certificate are those of a discovery, each with what a record adds to its counts.
 
-    Args:
-        events: What the certificate says was run.
-        adjacency: The neighbouring relation that it states.
-        numeric: How many columns it says had bounds to discover.
-        texts: How many columns it says had levels to discover.
-
-    Raises:
-        ModelError: if one is missing, too many, or states a sensitivity that no discovery of so many columns has.
+    The certificate says how many numeric columns had bounds to discover, and how many of texts had levels.
     """
     columns = {"magnitudes": numeric, "cells": numeric, "levels": texts}
     expected = [name for name, count in columns.items() if count]
@@ -131,16 +122,6 @@ def _sensitivity(columns: int, adjacency: Adjacency) -> int:
     """Returns the sensitivity, in grid units, of counts in which a record touches one cell of each column."""
     norm = math.isqrt(columns * RECORD**2 - 1) + 1
     return GridBound(units=norm, nonnegative=True).sensitivity(adjacency)
-
-
-def _counts(name: str, sensitivity: int, std: float, coordinates: int) -> GaussianEvent:
-    return GaussianEvent(
-        name=name,
-        sensitivity=sensitivity,
-        noise_std=std,
-        coordinates=coordinates,
-        sampler=Sampler.DISCRETE_GAUSSIAN,
-    )
 
 
 def _noise(budget: Budget, mu: float, *, columns: int, touched: int) -> tuple[int, float]:

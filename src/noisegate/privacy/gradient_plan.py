@@ -7,7 +7,6 @@ gate takes.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
@@ -37,7 +36,7 @@ _Shapes = Annotated[Mapping[str, Annotated[tuple[int, ...], Field(strict=False)]
 
 
 @settings
-class StepPlan(Settings, ABC):
+class StepPlan(Settings):
     """Noisy vectors over samples of the records, step after step, before any budget is fixed."""
 
     renamed = {"rate": "sampling_probability", "norm": "clip_norm"}  # noqa: RUF012
@@ -68,9 +67,22 @@ class StepPlan(Settings, ABC):
                 raise OptionError(f"{option}={dict(shapes)!r}: at least one, and no size below 1.")
         object.__setattr__(self, "sampling_probability", math.ceil(self.sampling_probability * RATES) / RATES)
 
-    @abstractmethod
     def event(self, noise_std: float, sampler: Sampler) -> SampledGaussianEvent:
         """Returns the private event that all steps together are, with noise of so many grid units."""
+        return SampledGaussianEvent(
+            name=self.name,
+            rate=self.sampling_probability,
+            steps=self.steps,
+            sensitivity=self.units,
+            noise_std=noise_std,
+            coordinates=self.count,
+            sampler=sampler,
+        )
+
+    @property
+    def units(self) -> int:
+        """Norm bound of one vector in grid units."""
+        return UNITS
 
     @property
     def count(self) -> int:
@@ -218,9 +230,6 @@ def _least_noise(plan: StepPlan, budget: Budget, others: tuple[Event, ...], samp
     """Returns the event with about the least noise that costs, with `others`, at most ε.
 
     What is returned was priced, and is priced again when the plan is made: the search may be as rough as it likes.
-
-    Raises:
-        CalibrationError: if no noise is enough; the message says what would be.
     """
     narrowest = float(NARROWEST) if sampler is Sampler.CONVOLVED_GAUSSIAN else accounting.MINIMUM_STD
     widest = accounting.MAXIMUM_STD / 2
@@ -331,18 +340,6 @@ class GradientPlan(StepPlan):
         shrink = UNITS / FACTOR_UNITS
         return (Grid(norm=1.0).scale / shrink) * (self.grid.scale / shrink)
 
-    def event(self, noise_std: float, sampler: Sampler) -> SampledGaussianEvent:
-        """Returns the event of all steps."""
-        return SampledGaussianEvent(
-            name=self.name,
-            rate=self.sampling_probability,
-            steps=self.steps,
-            sensitivity=self.units,
-            noise_std=noise_std,
-            coordinates=self.count,
-            sampler=sampler,
-        )
-
 
 @settings
 class BatchPlan(StepPlan):
@@ -378,13 +375,5 @@ class BatchPlan(StepPlan):
 
     def event(self, noise_std: float, sampler: Sampler) -> BatchGaussianEvent:
         """Returns the event of all steps."""
-        return BatchGaussianEvent(
-            name=self.name,
-            rate=self.sampling_probability,
-            steps=self.steps,
-            shards=self.shards,
-            sensitivity=2 * UNITS,
-            noise_std=noise_std,
-            coordinates=self.count,
-            sampler=sampler,
-        )
+        steps = vars(super().event(noise_std, sampler))
+        return BatchGaussianEvent(**steps | {"sensitivity": 2 * UNITS, "shards": self.shards})

@@ -213,11 +213,8 @@ def _quantise_row(row: FloatRows, scaled: FloatRows, nonnegative: bool) -> npt.N
         squares = sum(int(np.dot(part, part)) for part in np.split(exact, range(_CHUNK, len(exact), _CHUNK)))
         if squares <= UNITS * UNITS:
             return exact
-    return _clip_row(row.astype(np.float64), nonnegative)
-
-
-def _clip_row(row: npt.NDArray[np.float64], nonnegative: bool) -> npt.NDArray[np.int64]:
-    clipped: npt.NDArray[np.int64] = _clip_rows(np.maximum(row, 0)[None] if nonnegative else row[None])[0]
+    exact_row = row.astype(np.float64)[None]
+    clipped: npt.NDArray[np.int64] = _clip_rows(np.maximum(exact_row, 0) if nonnegative else exact_row)[0]
     return clipped
 
 

@@ -56,27 +56,9 @@ class MarginalPlan(PricedPlan):
         super().__post_init__()
 
     @classmethod
-    def calibrate(
-        cls,
-        budget: Budget,
-        *,
-        name: str,
-        algorithm: Literal["AIM", "MST"],
-        options: Mapping[str, Any],
-        sizes: tuple[int, ...],
-        candidates: tuple[tuple[int, ...], ...],
-    ) -> MarginalPlan:
-        """Returns the plan with the largest ρ that keeps `budget`."""
-        rho = accounting.rho_for(budget.epsilon, budget.delta)
-        return cls(
-            budget=budget,
-            name=name,
-            algorithm=algorithm,
-            options=options,
-            sizes=sizes,
-            candidates=candidates,
-            rho=rho,
-        )
+    def calibrate(cls, budget: Budget, **asked: Any) -> MarginalPlan:
+        """Returns the plan of what is `asked`, by attribute, with the largest ρ that keeps `budget`."""
+        return cls(budget=budget, rho=accounting.rho_for(budget.epsilon, budget.delta), **asked)
 
     @property
     def events(self) -> tuple[ZeroConcentratedEvent, ...]:

@@ -18,9 +18,6 @@ from noisegate.privacy.events import RECORD, Adjacency, Event, GaussianEvent, Sa
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.noise import choose_samplers, reached
 
-MINIMUM_EPSILON, MAXIMUM_EPSILON = 0.01, 1000.0
-MINIMUM_DELTA = 1e-12
-
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
@@ -49,12 +46,16 @@ class Budget:
     contributions: int | None = None
 
     def __post_init__(self) -> None:
-        for name, value, low, high in (
-            ("epsilon", self.epsilon, MINIMUM_EPSILON, MAXIMUM_EPSILON),
-            ("delta", self.delta, MINIMUM_DELTA, math.nextafter(0.5, 0)),
+        for name, low, high, hint in (
+            ("epsilon", 0.01, 1000.0, "for instance 1 (--epsilon 1)"),
+            ("delta", 1e-12, math.nextafter(0.5, 0), "for instance 1e-5 (--delta 1e-5)"),
         ):
-            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-                raise OptionError(f"{name}={value!r} must be a number from {low:g} to {high:g}{_hint(name, value)}.")
+            value = getattr(self, name)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not low <= value <= high:
+                if name == "epsilon" and number and value > high:
+                    hint = "above that there is no privacy left to speak of"
+                raise OptionError(f"{name}={value!r} must be a number from {low:g} to {high:g}; {hint}.")
             # A certificate is hashed as JSON, where 1 is not 1.0, and read back it has floats.
             object.__setattr__(self, name, float(value))
         if self.contributions is not None and not (type(self.contributions) is int and 1 <= self.contributions <= 1000):
@@ -68,12 +69,6 @@ class Budget:
                 "adjacency='replace-one' takes the number of records as public, which depends on how many records each "
                 "unit has; with unit_column use adjacency='add-remove'."
             )
-
-
-def _hint(name: str, value: object) -> str:
-    if name == "epsilon" and isinstance(value, int | float) and value > MAXIMUM_EPSILON:
-        return "; above that there is no privacy left to speak of"
-    return "; for instance 1 (--epsilon 1)" if name == "epsilon" else "; for instance 1e-5 (--delta 1e-5)"
 
 
 class BoundedMap(Protocol):
@@ -133,15 +128,9 @@ class Query:
     @classmethod
     def of(cls, name: str, feature_map: BoundedMap, *, columns: int, share: float, bound: float = 1.0) -> Query:
         """Returns the query for the sum of a map's vectors, clipped to a share `bound` of its norm."""
-        return cls(
-            name=name,
-            dim=feature_map.dim,
-            columns=columns,
-            norm=feature_map.norm * bound,
-            share=share,
-            nonnegative=feature_map.nonnegative,
-            feature_map=feature_map,
-        )
+        vector: dict[str, Any] = {"dim": feature_map.dim, "nonnegative": feature_map.nonnegative}
+        norm = feature_map.norm * bound
+        return cls(name=name, columns=columns, norm=norm, share=share, feature_map=feature_map, **vector)
 
     def __post_init__(self) -> None:
         if self.dim < 1 or self.columns < 1:
@@ -326,17 +315,11 @@ class Plan:
 
         The Gaussian-DP budget μ² is split in proportion to the shares (exact composition, so nothing is lost by asking
         several queries), and each query's noise follows from its own sensitivity.
-
-        Raises:
-            CalibrationError: if no noise can give the guarantee.
         """
         sizes = [query.coordinates for query in self.queries]
         samplers = choose_samplers(sizes, epsilon=budget.epsilon, delta=budget.delta)
-        slack = sum(
-            query.coordinates * accounting.ROUNDED_DISTANCE
-            for query, sampler in zip(self.queries, samplers, strict=True)
-            if sampler is Sampler.ROUNDED_GAUSSIAN
-        )
+        rounded = (size for size, one in zip(sizes, samplers, strict=True) if one is Sampler.ROUNDED_GAUSSIAN)
+        slack = sum(size * accounting.ROUNDED_DISTANCE for size in rounded)
         # At most a tenth of δ, or another sampler would have been chosen.
         delta = budget.delta - slack * (1 + math.exp(budget.epsilon)) * (1 + 1e-9) if slack else budget.delta
         mu = accounting.mu_for(budget.epsilon, delta) * (1 - 1e-9 if slack else 1)

@@ -49,11 +49,7 @@ class Release:
 
     @property
     def schema(self) -> Schema:
-        """The public schema, as the certificate states it.
-
-        Raises:
-            UserError: if it states none.
-        """
+        """The public schema, as the certificate states it."""
         try:
             return Schema.from_json(self.certificate.public["schema"])
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -92,17 +88,12 @@ class Release:
                 )
             if value.ndim != 2 or not np.isfinite(value).all():
                 raise ModelError(f"{folder / VALUES_FILE}: the values of {name!r} must be a finite table of numbers.")
-        return cls(
-            values=values, noise_std={name: float(std[0]) for name, std in stds.items()}, certificate=certificate
-        )
+        noise_std = {name: float(std[0]) for name, std in stds.items()}
+        return cls(values=values, noise_std=noise_std, certificate=certificate)
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """Returns the arrays of a file, which must hold nothing else.
-
-    Raises:
-        ModelError: if it cannot be read, is no file of its own, or carries text beside its arrays.
-    """
+    """Returns the arrays of a file, which must hold nothing else."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -121,16 +112,11 @@ def _check_own_file(path: Path) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Returns what a JSON file says, if it says it once and in numbers.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ModelError: if it cannot be read, is no JSON, names something twice, or holds NaN or infinity.
-    """
+    """Returns what a JSON file says, if it says it once and in numbers; a FileNotFoundError if there is none."""
     try:
         _check_own_file(path)
         text = path.read_text(encoding="utf-8")
-        return json.loads(text, object_pairs_hook=_table, parse_constant=_no_number, parse_float=_finite)
+        return json.loads(text, object_pairs_hook=_table, parse_constant=_finite, parse_float=_finite)
     except FileNotFoundError:
         raise
     except (OSError, ValueError, RecursionError) as error:
@@ -144,21 +130,14 @@ def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return table
 
 
-def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no number")
-
-
 def _finite(text: str) -> float:
-    value = float(text)
-    return value if math.isfinite(value) else _no_number(text)
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text} is no number")
+    return value
 
 
 def read_certificate(path: Path) -> Certificate:
-    """Returns the certificate in the file `path`.
-
-    Raises:
-        ModelError: if the file is missing or no certificate.
-    """
+    """Returns the certificate in the file `path`."""
     try:
         stored = read_json(path)
     except FileNotFoundError:
