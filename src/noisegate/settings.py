@@ -48,7 +48,7 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic_core import ErrorDetails, to_jsonable_python
 
@@ -73,6 +73,20 @@ Widths = Annotated[tuple[Count, ...], Field(strict=False), "positive whole numbe
 Names = Annotated[tuple[str, ...], Field(strict=False), "a list of names"]
 ImageSize = Annotated[
     tuple[Count, Count, Count], Field(strict=False), "(height, width, channels) of the images, as in (28, 28, 1)"
+]
+
+
+def _whole(shares: tuple[float, ...]) -> tuple[float, ...]:
+    if abs(sum(shares) - 1) > 1e-6:
+        raise ValueError
+    return shares
+
+
+LabelShares = Annotated[
+    tuple[Fraction, ...],
+    Field(strict=False),
+    AfterValidator(_whole),
+    "numbers above 0 whose sum is 1, one for each level",
 ]
 Options = Annotated[Mapping[str, Any], "names with values"]
 """Changes to the settings of a fit."""

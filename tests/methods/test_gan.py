@@ -7,8 +7,9 @@ import torch
 
 from noisegate import DPCGAN, DPGAN, Budget, Gate, Ledger, Release, Synthesizer
 from noisegate.errors import CalibrationError, ModelError, OptionError, SchemaError
+from noisegate.gate.per_example.gradients import clipped_gradients
 from noisegate.gate.queries.gradients import GradientSession
-from noisegate.methods.adversarial import LABELS, clipped_gradients
+from noisegate.methods.adversarial import LABELS
 from noisegate.methods.gradient import STATE_FILE
 from noisegate.methods.registry import method_named, method_of
 from noisegate.privacy import accounting
@@ -210,7 +211,7 @@ def test_gradients_at_generated_records_are_clipped_one_by_one(clip_norm):
         assert 0.01 < length < 100
         for name, gradient in zip(weights, gradients, strict=True):
             expected[name] += gradient * min(1.0, clip_norm / float(length)) / len(rows)
-    found = clipped_gradients(clip_norm)(discriminator, rows.detach())
+    found = clipped_gradients(discriminator, rows.detach(), clip_norm=clip_norm)
     assert all(torch.allclose(found[name], expected[name], rtol=1e-4, atol=1e-7) for name in expected)
 
 

@@ -17,10 +17,9 @@ from noisegate.privacy import accounting
 from noisegate.privacy import noise as gate_noise
 from noisegate.privacy.grid import UNITS
 from noisegate.schema import Boolean, Categorical, Continuous, ImageShape, Schema, pixel_schema
-from noisegate.training import set_training
+from noisegate.training import synthetic_set
 from noisegate.training.fit import FinishedFit
-from noisegate.training.set_training import SetSchedule, SetTraining
-from noisegate.training.synthetic_set import FreeRecords
+from noisegate.training.synthetic_set import FreeRecords, SetSchedule, SetTraining
 
 SHAPE = ImageShape(height=8, width=8)
 PIXELS = pixel_schema(8, 8, labels=("across", "down"))
@@ -170,7 +169,7 @@ def test_a_run_that_is_taken_up_again_gives_the_same_bits(tmp_path, monkeypatch,
     monkeypatch.setattr(gate_noise, "add_noise", noise)
     monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: np.arange(len(drawn), 40))
     # Smaller than the set, so that the order of its records matters.
-    monkeypatch.setattr(set_training, "INNER_BATCH", 3)
+    monkeypatch.setattr(synthetic_set, "INNER_BATCH", 3)
     whole = TABLE.query(gate())
     drawn.clear()
 

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from noisegate.errors import DataError, OptionError
-from noisegate.methods.public_reference import read_reference, without_label
+from noisegate.methods.public_reference import read_reference
 from noisegate.schema import Boolean, Integer, Schema, pixel_schema
 
 SCHEMA = Schema((Boolean(name="ill"), Integer(name="x", lower=0, upper=99_999), Boolean(name="old")), label="ill")
@@ -55,9 +55,9 @@ def test_records_without_a_label_get_a_code_that_nobody_reads():
         assert found.records.codes.shape == (100, 2)
         assert not found.records.codes[:, 0].any()
         assert found.records.codes[:, 1].tolist() == (numbers(found) % 2 == 0).astype(int).tolist()
-    assert without_label(SCHEMA).names == ("x", "old")
+    assert SCHEMA.unlabelled().names == ("x", "old")
     plain = Schema(SCHEMA.columns)
-    assert without_label(plain) is plain
+    assert plain.unlabelled() is plain
     assert not read(table(), plain).labelled
 
 

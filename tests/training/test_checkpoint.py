@@ -5,9 +5,8 @@ import torch
 
 from noisegate.errors import ModelError
 from noisegate.training import checkpoint as module
-from noisegate.training.adam import Adam
+from noisegate.training.adam import Adam, NoisyDescent
 from noisegate.training.checkpoint import Checkpoint, joined, under
-from noisegate.training.descent import NoisyDescent
 
 
 @pytest.fixture

@@ -120,9 +120,8 @@ def predict_command(
 def _read(path: Path, classifier: LocallyLinear, *, show_values: bool) -> Iterator[Rows]:
     """Yields the records in a file, encoded by the schema of the classifier without its label."""
     from noisegate.data.sources import open_source
-    from noisegate.methods.public_reference import without_label
 
-    yield from open_source(path, without_label(classifier.release.schema), show_values=show_values).batches()
+    yield from open_source(path, classifier.release.schema.unlabelled(), show_values=show_values).batches()
 
 
 def _class_named(classifier: LocallyLinear, text: str) -> Any:
@@ -151,14 +150,13 @@ def record_reasons(
     """Returns, for each record, the probabilities and what speaks for and against a class."""
     import numpy as np
 
-    from noisegate.methods.public_reference import without_label
     from noisegate.models.locally_linear import reasons
     from noisegate.schema import decode
 
     chances, predicted = classifier.probabilities(records), classifier.predictions(records)
     of = predicted if label is None else np.full(len(records), classifier.classes.index(label))
     why = reasons(classifier, records, of=of)
-    cells = decode(records, without_label(classifier.release.schema)).to_pylist() if show_values else None
+    cells = decode(records, classifier.release.schema.unlabelled()).to_pylist() if show_values else None
     found = []
     for row, adds in enumerate(why.adds):
         told = [

@@ -1,16 +1,20 @@
 """Base of private GANs: a discriminator takes noisy gradients at real records, a generator learns from it alone.
 
-Generator and discriminator are trained by `noisegate.training.adversarial`; only gradients of the discriminator at real
-records are asked for. Those at generated records are clipped too, record by record: on simulated digits they grew to a
-hundred times the norm of the real ones, which are clipped anyway.
+Gradients at generated records are clipped too, record by record: on simulated digits they grew to a hundred times the
+norm of the real ones, which are clipped anyway. The training is `noisegate.training.adversarial`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import fields
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.gate.per_example.losses import RecordLoss, RowInputs, real_loss
@@ -23,21 +27,14 @@ from noisegate.seeds import MOST_SEED
 from noisegate.settings import Count, ImageSize, Positive, Widths, settings
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    from torch import Tensor
-
     from noisegate.models.discriminator_input import DiscriminatorInput
     from noisegate.models.generator import Generator
     from noisegate.models.record_model import RecordModel
     from noisegate.networks.discriminator import Discriminator
-    from noisegate.training.adversarial import AdversarialConfig, AdversarialTraining, FakeGradients
+    from noisegate.training.adversarial import AdversarialConfig, AdversarialTraining
 
 GENERATOR, LABELS = "generator", "labels"
 """The event and the release; and what the learned logits of the labels are called in it."""
-
-# Generated records whose gradients are held at once.
-_BLOCK = 64
 
 
 @settings
@@ -45,8 +42,7 @@ class AdversarialMethod(GenerativeMethod):
     """Settings of private GANs; none of them depends on private data."""
 
     renamed: ClassVar[Mapping[str, str]] = {
-        "discriminator_rate": "discriminator_learning_rate",
-        "generator_rate": "generator_learning_rate",
+        f"{network}_rate": f"{network}_learning_rate" for network in ("discriminator", "generator")
     }
 
     image: ImageSize | None = None
@@ -82,16 +78,12 @@ class AdversarialMethod(GenerativeMethod):
         """Returns the discriminator at its start, on the CPU; refuses a schema that does not fit."""
 
     @abstractmethod
-    def real_inputs(self, schema: Schema) -> RowInputs:
-        """Returns the map from a real record to discriminator inputs, its label left out."""
+    def inputs(self, schema: Schema) -> tuple[RowInputs, DiscriminatorInput]:
+        """Returns the maps from a real record and from the generator to discriminator inputs, labels left out."""
 
-    @abstractmethod
-    def fake_inputs(self, schema: Schema) -> DiscriminatorInput:
-        """Returns the map from the generator to discriminator inputs."""
-
-    @abstractmethod
     def model_of(self, generator: Generator, weights: npt.NDArray[np.float64], schema: Schema) -> RecordModel:
         """Returns the model that a trained generator is, with the share of each label."""
+        return generator.record_model(weights, schema.layout)
 
     def label_weights(self, schema: Schema) -> tuple[float, ...] | None:
         """Returns the share of each code of the label as public knowledge; None where it is learned."""
@@ -106,12 +98,13 @@ class AdversarialMethod(GenerativeMethod):
 
     def loss(self, schema: Schema) -> RecordLoss:
         """Returns the loss of one real record, which the discriminator should take for real."""
-        return real_loss(self.discriminator(schema), self.real_inputs(schema), schema)
+        return real_loss(self.discriminator(schema), self.inputs(schema)[0], schema)
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> AdversarialTraining:
         """Returns generator and discriminator at their start."""
         import torch
 
+        from noisegate.gate.per_example.gradients import clipped_gradients
         from noisegate.training.adversarial import AdversarialTraining
 
         generator, discriminator = self.generator(schema).to(device), self.discriminator(schema).to(device)
@@ -122,10 +115,10 @@ class AdversarialMethod(GenerativeMethod):
             self.config(),
             generator,
             logits.to(device),
-            learned=self._learns(schema),
-            encode=self.fake_inputs(schema),
+            learned=LABELS in plan.plan.released,
+            encode=self.inputs(schema)[1],
             discriminator=discriminator,
-            gradients=clipped_gradients(self.clip_norm),
+            gradients=partial(clipped_gradients, clip_norm=self.clip_norm),
             records=batch,
         )
 
@@ -133,63 +126,25 @@ class AdversarialMethod(GenerativeMethod):
         """Returns how the two networks are trained."""
         from noisegate.training.adversarial import AdversarialConfig
 
-        return AdversarialConfig(
-            discriminator_steps=self.discriminator_steps,
-            batch=self.batch,
-            discriminator_learning_rate=self.discriminator_learning_rate,
-            generator_learning_rate=self.generator_learning_rate,
-            seed=self.seed,
-        )
+        return AdversarialConfig(**{field.name: getattr(self, field.name) for field in fields(AdversarialConfig)})
 
     def model(self, release: Release, fitting: Any = None) -> RecordModel:
         """Returns the released generator, to be drawn from."""
-        import numpy as np
-
         schema, shapes, generator = release.schema, self._released(release.schema), self.generator(release.schema)
         what = f"generator of {sum(map(prod, shapes.values()))} numbers"
         arrays = released_arrays(release, GENERATOR, shapes, what=what)
         logits = arrays.pop(LABELS, None)
         generator.load_state_dict(arrays)
-        generator.requires_grad_(False).eval()
-        given = self.label_weights(schema) or (1.0,)
-        weights = np.asarray(given) if logits is None else logits.double().softmax(dim=0).numpy()
-        return self.model_of(generator, weights, schema)
+        shares = np.asarray(self.label_weights(schema) or (1.0,))
+        weights = shares if logits is None else logits.double().softmax(dim=0).numpy()
+        return self.model_of(generator.requires_grad_(False).eval(), weights, schema)
 
     @property
     def discriminator_seed(self) -> int:
         """The seed of the discriminator's weights: another than the generator's."""
         return (self.seed + 1) % (MOST_SEED + 1)
 
-    def _learns(self, schema: Schema) -> bool:
-        return schema.layout.label is not None and self.label_weights(schema) is None
-
     def _released(self, schema: Schema) -> dict[str, tuple[int, ...]]:
         """Returns the shape of each array that is released."""
-        shapes = shapes_of(self.generator(schema).state_dict())
-        return {**shapes, **({LABELS: (schema.layout.classes,)} if self._learns(schema) else {})}
-
-
-def clipped_gradients(clip_norm: float) -> FakeGradients:
-    """Returns the map to the mean over fake records of the discriminator's clipped gradient, as the gate clips it."""
-    import torch
-    from torch.nn.functional import softplus
-
-    from noisegate.gate.per_example.losses import module_loss, per_example_gradients
-
-    def gradients(discriminator: Discriminator, rows: Tensor) -> dict[str, Tensor]:
-        loss = module_loss(discriminator, lambda run, row, codes: softplus(run(row[None]))[0])
-        parameters = {name: value.detach() for name, value in discriminator.named_parameters()}
-        total = {name: torch.zeros_like(value) for name, value in parameters.items()}
-        for block in torch.split(rows, _BLOCK):
-            found = per_example_gradients(loss, parameters, block, torch.zeros(len(block), 0, device=rows.device))
-            squares = [value.flatten(1).square().sum(dim=1) for value in found.whole.values()]
-            squares += [x.square().sum(dim=1) * d.square().sum(dim=1) for x, d in found.products.values()]
-            lengths = torch.stack(squares).sum(dim=0).sqrt()
-            weights = (clip_norm / lengths.clamp_min(1e-30)).clamp_max(1.0) / len(rows)
-            for name, value in found.whole.items():
-                total[name] += torch.tensordot(weights, value, dims=1)
-            for name, (inputs, outputs) in found.products.items():
-                total[name] += (outputs * weights[:, None]).T @ inputs
-        return total
-
-    return gradients
+        learned = schema.layout.label is not None and self.label_weights(schema) is None
+        return shapes_of(self.generator(schema).state_dict()) | ({LABELS: (schema.layout.classes,)} if learned else {})

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noisegate.methods.adversarial import GENERATOR
-from noisegate.methods.gan import DPCGAN, DPGAN, RecordGAN, Weights, by_records
+from noisegate.methods.gan import DPCGAN, DPGAN, RecordGAN, by_records
 from noisegate.methods.generative import GenerativeMethod, shapes_of
 from noisegate.methods.registry import register
 from noisegate.models.classifier_inputs import inputs_of
@@ -28,8 +28,7 @@ from noisegate.privacy.gradient_plan import BatchPlan, CalibratedGradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Count, Fraction, ImageSize, Positive, Unit, Widths, settings
+from noisegate.settings import Count, Fraction, ImageSize, LabelShares, Positive, Unit, Widths, settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,10 +46,9 @@ class DPSinkhorn(GenerativeMethod):
     """Settings of DP-Sinkhorn; none of them depends on private data.
 
     Examples:
-        >>> from noisegate import Budget, DPSinkhorn
-        >>> from noisegate.schema import pixel_schema
-        >>> schema = pixel_schema(8, 8, labels=("cat", "dog"))
-        >>> plan = DPSinkhorn.for_schema(schema, {"steps": 10}).plan(schema, Budget(epsilon=1.0))
+        >>> from noisegate import Budget, DPSinkhorn, Schema
+        >>> from noisegate.schema import Integer
+        >>> plan = DPSinkhorn(steps=10).plan(Schema([Integer(name="age", lower=0, upper=99)]), Budget(epsilon=1.0))
         >>> [(event.name, event.steps, event.sensitivity / 2**22) for event in plan.events]  # twice the norm
         [('generator', 10, 2.0)]
     """
@@ -78,34 +76,31 @@ class DPSinkhorn(GenerativeMethod):
     """Cost between records of different labels, beside that of their inputs."""
     learning_rate: Positive = by_records(table=3e-3, images=2e-3)
     """Of the generator, by Adam."""
-    label_shares: Weights | None = None
+    label_shares: LabelShares | None = None
     """Share of each level of the label, as public knowledge; None for equal shares."""
 
     def __post_init__(self) -> None:
-        self._gan(labelled=True)
+        self._gan()
 
-    @classmethod
-    def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the shape, and a generator that can make such images."""
-        return RecordGAN.for_images(shape, given)
+    for_images = RecordGAN.for_images
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> BatchPlan:
         """Returns the steps; refuses a schema that does not fit the settings."""
-        gan = self._gan(labelled=schema.layout.label is not None)
-        gan.real_inputs(schema), gan.label_weights(schema)
+        gan, generated = self._gan(schema), self.batch + round(self.fresh * self.batch)
+        gan.inputs(schema), gan.label_weights(schema)
         return BatchPlan(
             name=GENERATOR,
             steps=self.steps,
             sampling_probability=self.sampling_probability,
             clip_norm=self.clip_norm,
-            parameters={"records": (self._generated, len(inputs_of(schema, centre=0.5).names))},
+            parameters={"records": (generated, len(inputs_of(schema, centre=0.5).names))},
             trained=shapes_of(gan.generator(schema).state_dict()),
         )
 
     def session(self, gate: Gate, plan: CalibratedGradientPlan, *, journal: Path | None, **options: Any) -> StepSession:
         """Returns a session of vectors of whole samples."""
-        vector = self._vector(gate.schema)
-        return gate.batch(plan, vector, method=self.name, public=self.public_facts(gate.schema), journal=journal)
+        known: dict[str, Any] = {"method": self.name, "public": self.public_facts(gate.schema), "journal": journal}
+        return gate.batch(plan, self._vector(gate.schema), **known)
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> TransportTraining:
         """Returns the generator at its start."""
@@ -113,24 +108,27 @@ class DPSinkhorn(GenerativeMethod):
 
         from noisegate.training.transport import TransportTraining
 
-        gan = self._gan(labelled=schema.layout.label is not None)
-        shares, generator = torch.tensor(gan.label_weights(schema) or (1.0,)), gan.generator(schema).to(device)
-        how = {"records": self._generated, "seed": self.seed, "device": device}
-        rate, encode = self.learning_rate, gan.fake_inputs(schema)
-        return TransportTraining(generator, shares, encode=encode, learning_rate=rate, **how)  # type: ignore[arg-type]
+        gan = self._gan(schema)
+        return TransportTraining(
+            gan.generator(schema).to(device),
+            torch.tensor(gan.label_weights(schema) or (1.0,)),
+            encode=gan.inputs(schema)[1],
+            records=plan.plan.parameters["records"][0],
+            learning_rate=self.learning_rate,
+            seed=self.seed,
+            device=device,
+        )
 
     def model(self, release: Release, fitting: Any = None) -> RecordModel:
         """Returns the released generator, to be drawn from."""
-        return self._gan(labelled=release.schema.layout.label is not None).model(release)
+        return self._gan(release.schema).model(release)
 
-    @property
-    def _generated(self) -> int:
-        return self.batch + round(self.fresh * self.batch)
-
-    def _gan(self, *, labelled: bool) -> RecordGAN:
+    def _gan(self, schema: Schema | None = None) -> RecordGAN:
         """Returns the GAN whose generator and inputs these are; nothing is trained against its discriminator."""
         given = {name: getattr(self, name) for name in ("image", "network", "latent", "hidden", "channels", "seed")}
-        return DPCGAN(**given, label_shares=self.label_shares) if labelled else DPGAN(**given)
+        if schema is not None and schema.layout.label is None:
+            return DPGAN(**given)
+        return DPCGAN(**given, label_shares=self.label_shares)
 
     def _vector(self, schema: Schema) -> SampleVector:
         """Returns the gradient of the loss with respect to generated records, of those and a sample of real ones."""
@@ -138,20 +136,14 @@ class DPSinkhorn(GenerativeMethod):
 
         from noisegate.training.transport import transport_gradient
 
-        label = schema.layout.label
-        inputs = self._gan(labelled=label is not None).real_inputs(schema)
+        label, inputs = schema.layout.label, self._gan(schema).inputs(schema)[0]
+        loss = {"label_cost": self.label_cost, "regularisation": self.regularisation, "iterations": self.iterations}
 
         def vector(parameters: Mapping[str, Any], numeric: Any, codes: Any) -> dict[str, Tensor]:
             coded = torch.from_numpy(codes).long()
-            of_real = coded[:, label] if label is not None else torch.zeros(len(coded), dtype=torch.long)
-            gradient = transport_gradient(
-                (parameters["records"].cpu(), parameters["labels"].cpu()),
-                (inputs(torch.from_numpy(numeric), coded), of_real),
-                first=self.batch,
-                label_cost=self.label_cost,
-                regularisation=self.regularisation,
-                iterations=self.iterations,
-            )
-            return {"records": gradient}
+            labels = coded[:, label] if label is not None else torch.zeros(len(coded), dtype=torch.long)
+            generated = parameters["records"].cpu(), parameters["labels"].cpu()
+            real = inputs(torch.from_numpy(numeric), coded), labels
+            return {"records": transport_gradient(generated, real, first=self.batch, **loss)}  # type: ignore[arg-type]
 
         return vector

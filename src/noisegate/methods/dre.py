@@ -30,7 +30,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, Positive, Widths, settings
-from noisegate.training.density_ratio import MAX_CLIP_NORM, DensityRatioConfig, DensityRatioTraining, clip_norm_for
+from noisegate.training.density_ratio import MAX_CLIP_NORM, DensityRatioTraining, clip_norm_for
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,12 +53,9 @@ class DPDRE(ReferenceSettings, GenerativeMethod):
     Examples:
         >>> from noisegate import Budget, DPDRE
         >>> from noisegate.schema import pixel_schema
-        >>> schema = pixel_schema(8, 8, labels=("cat", "dog"))
-        >>> plan = DPDRE(steps=100, sampling_probability=0.125).plan(schema, Budget(epsilon=1.0))
+        >>> plan = DPDRE(steps=100, sampling_probability=0.125).plan(pixel_schema(8, 8), Budget(epsilon=1.0))
         >>> [(event.name, event.steps, event.rate) for event in plan.events]
         [('discriminator', 100, 0.125)]
-        >>> plan.epsilon <= 1.0
-        True
     """
 
     hidden: Widths = (16,)
@@ -116,9 +113,17 @@ class DPDRE(ReferenceSettings, GenerativeMethod):
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> DensityRatioTraining:
         """Returns the discriminator at its start."""
-        vectors, labels = self.public_features(schema).tensors(device)
-        config = DensityRatioConfig(self.steps, self.batch, self.learning_rate, self.averaged, self.seed)
-        return DensityRatioTraining(config, self.discriminator(schema).to(device), vectors, labels, records=batch)
+        public = self.public_features(schema)
+        return DensityRatioTraining(
+            self.discriminator(schema).to(device),
+            public.vectors,
+            public.labels,
+            records=batch,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            burn_in=self.steps - max(round(self.averaged * self.steps), 1),
+            seed=self.seed,
+        )
 
     def discriminator(self, schema: Schema) -> Discriminator:
         """Returns the discriminator at its start, on the CPU."""

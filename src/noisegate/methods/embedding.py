@@ -102,10 +102,6 @@ class MeanEmbeddingMethod(Method):
         maps = {release.query.name: maps[release.query.name] for release in plan.releases}
         return gate.sum(plan, maps, method=self.name, public=self.public_facts(gate.schema))
 
-    def public_facts(self, schema: Schema) -> dict[str, Any]:
-        """Returns what is taken as public, for the certificate."""
-        return {"settings": self.to_json()}
-
     def _with_counts(self, schema: Schema) -> dict[str, Embedding]:
         return {**self.embeddings(schema), COUNTS: Embedding(Counts(), self.counts_share)}
 

@@ -15,18 +15,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from noisegate.gate.per_example.losses import RowInputs
 from noisegate.methods.adversarial import AdversarialMethod
 from noisegate.methods.encoders import EncodedImages
 from noisegate.methods.registry import register
-from noisegate.models.image_network import check_image_schema
+from noisegate.models.image_network import check_image_schema, read_shape
 from noisegate.schema import Schema
 from noisegate.settings import Count, ImageSize, Positive, Widths, settings
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from noisegate.features.perceptual import Perceptual
     from noisegate.models.decoded import FeatureGenerator
     from noisegate.models.discriminator_input import DiscriminatorInput
@@ -44,36 +44,29 @@ class FeatureGAN(EncodedImages, AdversarialMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.shape
+        read_shape(self.image)
 
     def represent(self, schema: Schema) -> Perceptual:
         """Returns the encoder, whose features stand for records."""
         return self.encoding()
 
-    def real_inputs(self, schema: Schema) -> RowInputs:
-        """Returns the map from a feature to entries of size 1."""
-        from noisegate.models.discriminator_input import feature_scale
+    def inputs(self, schema: Schema) -> tuple[RowInputs, DiscriminatorInput]:
+        """Returns the maps from a feature and from the generator to entries of size 1."""
+        from noisegate.models.discriminator_input import encode_features, feature_scale
 
         scale = feature_scale(self.encoding().dim)
-        return lambda numeric, codes: numeric * scale
-
-    def fake_inputs(self, schema: Schema) -> DiscriminatorInput:
-        """Returns the same for what the generator makes."""
-        from noisegate.models.discriminator_input import encode_features
-
-        return encode_features
+        return lambda numeric, codes: numeric * scale, encode_features
 
     def generator(self, schema: Schema) -> FeatureGenerator:
         """Returns the generator at its start, on the CPU."""
         from noisegate.models.decoded import FeatureNetwork, build_feature_generator
 
-        encoding = self.encoding()
         design = FeatureNetwork(
-            features=encoding.dim,
+            features=self.encoding().dim,
             classes=max(schema.layout.classes, 1),
             latent=self.latent,
             hidden=self.hidden,
-            nonnegative=encoding.nonnegative,
+            nonnegative=self.encoding().nonnegative,
         )
         return build_feature_generator(design, seed=self.seed)
 
@@ -82,20 +75,16 @@ class FeatureGAN(EncodedImages, AdversarialMethod):
         from noisegate.networks.discriminator import build_table_discriminator
 
         check_image_schema(schema, self.shape, labelled=False)
-        dim, classes, seed = self.encoding().dim, schema.layout.classes, self.discriminator_seed
-        return build_table_discriminator(dim, classes, hidden=self.discriminator_hidden, seed=seed)
+        hidden, seed = self.discriminator_hidden, self.discriminator_seed
+        return build_table_discriminator(self.encoding().dim, schema.layout.classes, hidden=hidden, seed=seed)
 
     def model_of(self, generator: Generator, weights: npt.NDArray[np.float64], schema: Schema) -> RecordModel:
         """Returns the generator with the decoder."""
         from noisegate.models.decoded import DecodedGenerator, FeatureGenerator
 
         assert isinstance(generator, FeatureGenerator)
-        return DecodedGenerator(
-            source=generator,
-            decoder=self.checked_decoder(),
-            weights=weights,
-            labelled=schema.layout.label is not None,
-        )
+        decoder, labelled = self.checked_decoder(), schema.layout.label is not None
+        return DecodedGenerator(source=generator, decoder=decoder, weights=weights, labelled=labelled)
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns settings with the digests of encoder and decoder; refuses a decoder that does not fit."""

@@ -13,9 +13,7 @@ added to the gradients at real records alone. These are baselines.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import AfterValidator, Field
+from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import OptionError, SchemaError
 from noisegate.gate.per_example.losses import RowInputs
@@ -25,30 +23,12 @@ from noisegate.models.classifier_inputs import Inputs, inputs_of, scaled_inputs
 from noisegate.models.image_network import ImageKind, ImageNetwork, check_image_schema, doubles
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Count, Fraction, Positive, Widths, derived, settings
+from noisegate.settings import Count, Fraction, LabelShares, Positive, Widths, derived, settings
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from noisegate.models.discriminator_input import DiscriminatorInput
     from noisegate.models.generator import Generator
-    from noisegate.models.record_model import RecordModel
     from noisegate.networks.discriminator import Discriminator
-
-
-def _with_sum_one(shares: tuple[float, ...]) -> tuple[float, ...]:
-    if abs(sum(shares) - 1) > 1e-6:
-        raise ValueError
-    return shares
-
-
-Weights = Annotated[
-    tuple[Fraction, ...],
-    Field(strict=False),
-    AfterValidator(_with_sum_one),
-    "numbers above 0 whose sum is 1, one for each level",
-]
 
 
 def by_records(*, table: Any, images: Any) -> Any:
@@ -60,8 +40,8 @@ def by_records(*, table: Any, images: Any) -> Any:
 class RecordGAN(AdversarialMethod):
     """What DP-GAN and DP-CGAN share.
 
-    Defaults for tables were tried on the public survey of `noisegate demo` at ε = 1, where learning rates of 1e-3 did
-    worse; those for images on simulated digits, in one run of 800 steps (benchmarks/simulated_digits.py).
+    Defaults for tables were tried on the survey of `noisegate demo` at ε = 1, where learning rates of 1e-3 did worse;
+    those for images on simulated digits, in one run of 800 steps (benchmarks/simulated_digits.py).
     """
 
     network: ImageKind = "convolutional"
@@ -78,54 +58,44 @@ class RecordGAN(AdversarialMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._design()
+        if self.image is not None:
+            self._design()
 
     @classmethod
     def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the shape, and a generator that can make such images."""
-        found = super().for_images(shape, given)
-        return found if doubles(shape, given.get("channels") or (16, 8)) else found | {"network": "fully-connected"}
+        divides = doubles(shape, given.get("channels") or (16, 8))
+        return super().for_images(shape, given) | ({} if divides else {"network": "fully-connected"})
 
-    def real_inputs(self, schema: Schema) -> RowInputs:
-        """Returns the map from a record to the inputs of a classifier, over their scale."""
-        return scaled_inputs(self._inputs(schema), schema)
-
-    def fake_inputs(self, schema: Schema) -> DiscriminatorInput:
-        """Returns the same for what the generator makes."""
+    def inputs(self, schema: Schema) -> tuple[RowInputs, DiscriminatorInput]:
+        """Returns the maps to the inputs of a classifier, over their scale."""
         from noisegate.models.discriminator_input import TableInput, encode_images
 
-        return TableInput(schema.layout) if self.image is None else encode_images
+        fake = TableInput(schema.layout) if self.image is None else encode_images
+        return scaled_inputs(self._inputs(schema), schema), fake
 
     def generator(self, schema: Schema) -> Generator:
         """Returns the generator at its start, on the CPU."""
         from noisegate.models.image import build_image_generator
         from noisegate.models.table import build_table_generator
 
-        if (design := self._design()) is not None:
-            return build_image_generator(design, max(schema.layout.classes, 1), seed=self.seed)
+        if self.image is not None:
+            return build_image_generator(self._design(), max(schema.layout.classes, 1), seed=self.seed)
         return build_table_generator(schema.layout, latent=self.latent, hidden=self.hidden, seed=self.seed)
 
     def discriminator(self, schema: Schema) -> Discriminator:
         """Returns the discriminator at its start, on the CPU; refuses a schema that does not fit."""
         from noisegate.networks.discriminator import build_image_discriminator, build_table_discriminator
 
-        inputs, classes, seed = self._inputs(schema), schema.layout.classes, self.discriminator_seed
+        inputs, classes, seed = len(self._inputs(schema).names), schema.layout.classes, self.discriminator_seed
         self.label_weights(schema)
         if self.image is None:
-            return build_table_discriminator(len(inputs.names), classes, hidden=self.discriminator_hidden, seed=seed)
-        shape, channels = self.shape, self.discriminator_channels
-        return build_image_discriminator(shape, classes, channels=channels, seed=seed)
+            return build_table_discriminator(inputs, classes, hidden=self.discriminator_hidden, seed=seed)
+        return build_image_discriminator(self.shape, classes, channels=self.discriminator_channels, seed=seed)
 
-    def model_of(self, generator: Generator, weights: npt.NDArray[np.float64], schema: Schema) -> RecordModel:
-        """Returns the network as a model of images or of rows."""
-        return generator.record_model(weights, schema.layout)
-
-    def _design(self) -> ImageNetwork | None:
-        """Returns the design of the image generator; None for a table."""
-        if self.image is None:
-            return None
-        sizes = {"latent": self.latent, "hidden": self.hidden, "channels": self.channels}
-        return ImageNetwork(shape=self.shape, kind=self.network, **sizes)  # type: ignore[arg-type]
+    def _design(self) -> ImageNetwork:
+        kind, sizes = self.network, {"hidden": self.hidden, "channels": self.channels}
+        return ImageNetwork(shape=self.shape, kind=kind, latent=self.latent, **sizes)
 
     def _inputs(self, schema: Schema) -> Inputs:
         if self.image is not None:
@@ -139,14 +109,9 @@ class DPGAN(RecordGAN):
     """Settings of DP-GAN: see `RecordGAN`. A label, if there is one, is drawn first, from shares that are learned.
 
     Examples:
-        >>> from noisegate import Budget, DPGAN, Schema
-        >>> from noisegate.schema import Boolean, Integer
-        >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
-        >>> plan = DPGAN(steps=100, sampling_probability=0.125).plan(schema, Budget(epsilon=1.0))
-        >>> [(event.name, event.steps, event.rate) for event in plan.events]
-        [('generator', 100, 0.125)]
-        >>> plan.epsilon <= 1.0
-        True
+        >>> from noisegate import DPGAN
+        >>> DPGAN().steps, DPGAN(image=(28, 28, 1)).steps
+        (600, 2000)
     """
 
 
@@ -157,33 +122,25 @@ class DPCGAN(RecordGAN):
 
     Examples:
         >>> from noisegate import DPCGAN, Schema
-        >>> from noisegate.schema import Boolean, Integer
-        >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
-        >>> DPCGAN(label_shares=(0.9, 0.1)).label_weights(schema)
+        >>> from noisegate.schema import Boolean
+        >>> DPCGAN(label_shares=(0.9, 0.1)).label_weights(Schema([Boolean(name="ill")], label="ill"))
         (0.9, 0.1)
-        >>> DPCGAN().label_weights(schema)
-        (0.5, 0.5)
     """
 
-    label_shares: Weights | None = None
+    label_shares: LabelShares | None = None
     """Share of each level of the label, missing last where it may be, as public knowledge; None for equal shares."""
 
     def label_weights(self, schema: Schema) -> tuple[float, ...]:
-        """Returns the shares that were given, or equal ones.
-
-        Raises:
-            SchemaError: if there is no label with levels.
-            OptionError: if there are more or fewer shares than levels.
-        """
-        layout = schema.layout
+        """Returns the shares that were given, or equal ones; refuses a schema that they do not fit."""
+        layout, shares = schema.layout, self.label_shares
         if layout.label is None:
             raise SchemaError(
                 "dp-cgan is given labels: name a column with levels as the label of the schema, or use dp-gan."
             )
         label = layout.coded[layout.label]
-        if self.label_shares is not None and len(self.label_shares) != label.size:
+        if shares is not None and len(shares) != label.size:
             raise OptionError(
-                f"label_shares has {len(self.label_shares)} numbers, the label {label.name!r} {label.size} codes"
+                f"label_shares has {len(shares)} numbers, the label {label.name!r} {label.size} codes"
                 f"{', missing included' * label.missing}; give one for each."
             )
-        return self.label_shares or (1 / label.size,) * label.size
+        return shares or (1 / label.size,) * label.size

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.errors import OptionError
 from noisegate.methods.feature_gan import FeatureGAN
-from noisegate.methods.public_reference import PublicReference, features_of, read_reference
+from noisegate.methods.public_reference import features_of, read_reference
 from noisegate.methods.registry import register
+from noisegate.models.public_features import PublicReference
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, Positive, settings
 
@@ -75,7 +76,7 @@ class DPGANFineTuned(FeatureGAN):
 
         rate, rows = self.pretraining_learning_rate, self.public_rows(schema).to(device)
         config = replace(self.config(), discriminator_learning_rate=rate, generator_learning_rate=rate)
-        encode, steps = self.fake_inputs(schema), self.pretraining_steps
+        encode, steps = self.inputs(schema)[1], self.pretraining_steps
         pretrain(config, generator, discriminator, rows, encode=encode, steps=steps)
 
     def public_rows(self, schema: Schema) -> Tensor:

@@ -13,6 +13,7 @@ from noisegate.methods.gradient import GradientMethod
 from noisegate.privacy.gradient_plan import GradientPlan, unpacked
 from noisegate.privacy.release import Release
 from noisegate.settings import Count, Fraction, Positive, Seed, settings
+from noisegate.training.fit import FitState
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.models.record_model import RecordModel
     from noisegate.models.synthesizer import Synthesizer
-    from noisegate.training.fit import FitState
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -41,13 +41,7 @@ class DescentMethod(GradientMethod):
     """Of the public randomness: initial weights, public draws. Never of the samples or the noise."""
 
     def steps_of(self, name: str, parameters: Shapes, **options: Any) -> GradientPlan:
-        """Returns the plan of the steps, for `gradient_plan`.
-
-        Args:
-            name: What the event and the release are called.
-            parameters: Shape of each parameter that gradients are taken of.
-            options: See `GradientPlan`.
-        """
+        """Returns the plan of the steps, for `gradient_plan`: of an event, and of the shapes of what is trained."""
         return GradientPlan(
             name=name,
             steps=self.steps,
@@ -64,11 +58,7 @@ class GenerativeMethod(DescentMethod):
 
     @abstractmethod
     def model(self, release: Release, fitting: Any = None) -> RecordModel:
-        """Returns the model in a release.
-
-        Raises:
-            ModelError: if the release is of another method, or does not fit its schema and settings.
-        """
+        """Returns the model in a release; a ModelError if that is of another method, schema or settings."""
 
     def notes(self, release: Release) -> dict[str, Any]:
         """Returns what a report says of the model, beside the steps."""
@@ -100,7 +90,6 @@ class GenerativeMethod(DescentMethod):
             convert: Applied to the Arrow tables that `Synthesizer.sample` returns.
         """
         from noisegate.devices import choose_device
-        from noisegate.training.fit import FitState
 
         def after_step(done: int) -> None:
             if report is not None:
@@ -122,16 +111,10 @@ def weight_shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:
 
 
 def released_arrays(release: Release, name: str, shapes: Shapes, *, what: str) -> dict[str, Tensor]:
-    """Returns the arrays of a release by their names, float32.
-
-    Args:
-        release: Of a gradient method.
-        name: Of the event.
-        shapes: Of each array, in the order of the plan.
-        what: What they are, for the message.
+    """Returns the float32 arrays of an event of a release by their names, of these shapes in the order of the plan.
 
     Raises:
-        ModelError: if the release is of another method, or of other sizes.
+        ModelError: if the release is of another method, or of other sizes; it says `what` is not in it.
     """
     import torch
 

@@ -36,15 +36,12 @@ class Trainer(Resumable, Protocol):
 
     def parameters(self) -> Mapping[str, Tensor]:
         """Returns where the next gradient is taken, of the shapes of the plan's `parameters`."""
-        ...
 
     def step(self, noisy: Mapping[str, Tensor], /) -> None:
         """Does with a noisy sum of gradients what the method does."""
-        ...
 
     def result(self) -> Mapping[str, Tensor]:
         """Returns what was trained, of the shapes of the plan's `released`."""
-        ...
 
 
 class GradientMethod(Method):
@@ -52,12 +49,9 @@ class GradientMethod(Method):
 
     Examples:
         >>> from noisegate import Budget, DPGAN, Schema
-        >>> from noisegate.methods.gradient import GradientMethod
         >>> from noisegate.schema import Integer
-        >>> method = DPGAN(steps=100, sampling_probability=0.125)
-        >>> isinstance(method, GradientMethod)
-        True
-        >>> plan = method.plan(Schema([Integer(name="age", lower=0, upper=99)]), Budget(epsilon=1.0))
+        >>> schema = Schema([Integer(name="age", lower=0, upper=99)])
+        >>> plan = DPGAN(steps=100, sampling_probability=0.125).plan(schema, Budget(epsilon=1.0))
         >>> [(event.name, event.steps, event.rate) for event in plan.events], plan.epsilon <= 1.0
         ([('generator', 100, 0.125)], True)
     """
@@ -70,37 +64,15 @@ class GradientMethod(Method):
         """Returns the loss of one record, which the gate differentiates; or a method has a `session` of its own."""
         raise NotImplementedError
 
-    def session(
-        self,
-        gate: Gate,
-        plan: CalibratedGradientPlan,
-        *,
-        journal: Path | None,
-        device: str = "cpu",
-        microbatch: int | None = None,
-    ) -> Any:
-        """Returns the session of the steps at a gate: gradients of `loss`."""
-        return gate.gradients(
-            plan,
-            self.loss(gate.schema),
-            method=self.name,
-            public=self.public_facts(gate.schema),
-            journal=journal,
-            device=device,
-            physical_batch=microbatch,
-            represent=self.represent(gate.schema),
-        )
+    def session(self, gate: Gate, plan: CalibratedGradientPlan, *, journal: Path | None, **options: Any) -> Any:
+        """Returns the session of the steps at a gate, gradients of `loss`; `options` are those of `Gate.gradients`."""
+        public, represent = self.public_facts(gate.schema), self.represent(gate.schema)
+        known: dict[str, Any] = {"method": self.name, "public": public, "represent": represent, "journal": journal}
+        return gate.gradients(plan, self.loss(gate.schema), **known, **options)
 
     @abstractmethod
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> Trainer:
-        """Returns the training at its start.
-
-        Args:
-            schema: The columns.
-            plan: What was calibrated.
-            batch: Expected number of records of a step.
-            device: Where to compute.
-        """
+        """Returns the training at its start; `batch` is the expected number of records of a step."""
 
     def represent(self, schema: Schema) -> FeatureMap | None:
         """Returns the public map whose vectors the loss sees in place of numeric columns; None for the columns."""
@@ -110,16 +82,8 @@ class GradientMethod(Method):
         """Returns the feature map of each query that follows the steps, by what was trained."""
         raise NotImplementedError
 
-    def public_facts(self, schema: Schema) -> dict[str, Any]:
-        """Returns what is taken as public, for the certificate."""
-        return {"settings": self.to_json()}
-
     def check_gate(self, gate: Gate) -> None:
-        """Finds what would stop the training at a gate, before anything is spent.
-
-        Raises:
-            OptionError: if no number of records is public.
-        """
+        """See `Method`; an OptionError if no number of records is public."""
         super().check_gate(gate)
         if gate.records is None:
             raise OptionError(
@@ -129,12 +93,7 @@ class GradientMethod(Method):
             )
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedGradientPlan:
-        """Returns the calibrated plan: how many gradients will be asked for, and with what noise. Reads no data.
-
-        Raises:
-            SchemaError, OptionError: if the schema is unusable for the method or its settings.
-            CalibrationError: if no noise can give the guarantee.
-        """
+        """Returns the calibrated plan: how many gradients will be asked for, and with what noise. Reads no data."""
         return self.gradient_plan(schema, budget).calibrate(budget)
 
     def query(
@@ -171,9 +130,9 @@ class GradientMethod(Method):
         # Found now and not when all is spent.
         plan.plan.check({name: tuple(value.shape) for name, value in training.result().items()})
         folder = None if plan.releases else folder
-        journal = None if folder is None else folder / JOURNAL_FILE
-        session = self.session(gate, plan, journal=journal, device=device, microbatch=microbatch)
-        checkpoint = Checkpoint(None if folder is None else folder / STATE_FILE, training, journal=journal, cure=_CURE)
+        journal, state = (None, None) if folder is None else (folder / JOURNAL_FILE, folder / STATE_FILE)
+        session = self.session(gate, plan, journal=journal, device=device, physical_batch=microbatch)
+        checkpoint = Checkpoint(state, training, journal=journal, cure=_CURE)
         checkpoint.resume()
         with session, checkpoint:
             while session.steps_left:

@@ -75,7 +75,7 @@ class Marginals(Method):
 
     def query(self, gate: Gate, plan: MarginalPlan | None = None) -> Release:
         """Returns the release: the one time that private records are used. Holds all of them in memory."""
-        plan, public = plan or self.plan(gate.schema, gate.budget), {"settings": self.to_json()}
+        plan, public = plan or self.plan(gate.schema, gate.budget), self.public_facts(gate.schema)
         return gate.marginals(plan, self.cells(gate.schema.layout), method=self.name, public=public)
 
     def check_fit(self, device: str) -> None:

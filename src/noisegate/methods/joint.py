@@ -102,21 +102,15 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     @classmethod
     def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the shape, and a generator and cells that divide it."""
-        found = super().for_images(shape, given)
         cell = next((cell for cell in (4, 6, 2, 8) if not (shape.height % cell or shape.width % cell)), None)
-        return found | ({"orientations": 0} if cell is None else {"cell": cell})
+        return super().for_images(shape, given) | ({"orientations": 0} if cell is None else {"cell": cell})
 
-    @classmethod
-    def usual_channels(cls, shape: ImageShape) -> tuple[int, ...]:
-        """Returns the channels of the sub-pixel generator."""
-        return sub_pixel_channels(shape)
+    usual_channels = staticmethod(sub_pixel_channels)
 
     def why(self, schema: Schema, epsilon: float) -> str:
         """Returns in one sentence what "auto" does with images."""
-        form = schema.images
-        assert form is not None
-        labels = f"with {len(form.labels)} labels" if form.labels else "without labels"
-        return f"{self.name}: the records are images of {form.shape} pixels {labels}."
+        labels = f"with {schema.layout.classes} labels" if schema.layout.classes else "without labels"
+        return f"{self.name}: the records are images of {self.shape} pixels {labels}."
 
     @property
     def fit_defaults(self) -> Mapping[str, Any]:
@@ -127,24 +121,26 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         """Returns the sums of pixels, of orientations and of activations, as far as they are asked for."""
         shape = self.shape
         check_image_schema(schema, shape, labelled=False)
-        found: dict[str, Embedding] = {}
+        embeddings: dict[str, Embedding] = {}
         if self.pixels:
             scale = self.pixel_scale or PIXEL_SCALE * math.sqrt(shape.size / REFERENCE.size)
             pixels = draw_points(shape.size, count=self.pixels, length_scale=scale, seed=self.seed)
-            found[PIXELS] = Embedding(pixels, self.pixels_share)
+            embeddings[PIXELS] = Embedding(pixels, self.pixels_share)
         if self.orientations:
             of = self._orientations()
             cells = math.prod(of.grid) / math.prod(Orientations(image=REFERENCE).grid)
             scale = self.orientation_scale or ORIENTATION_SCALE * math.sqrt(cells)
             # Another stream than the pixels': the next seed of a run would draw the same frequencies.
             fourier = draw_points(of.size, count=self.orientations, length_scale=scale, seed=self.seed + 2**62)
-            found[ORIENTATIONS] = Embedding(OrientedFourier(orientations=of, fourier=fourier), self.orientations_share)
+            embeddings[ORIENTATIONS] = Embedding(
+                OrientedFourier(orientations=of, fourier=fourier), self.orientations_share
+            )
         if self.perceptual_share:
             from noisegate.features.perceptual import Perceptual
 
             perceptual = Perceptual(activations=self.activations(pool=self.pool))
-            found[PERCEPTUAL] = Embedding(perceptual, self.perceptual_share)
-        return found
+            embeddings[PERCEPTUAL] = Embedding(perceptual, self.perceptual_share)
+        return embeddings
 
     def public_network(self) -> FrozenNetwork | None:
         """Returns the public network, or None if no activations are asked for."""

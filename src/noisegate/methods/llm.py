@@ -80,7 +80,7 @@ class DPLLM(DescentMethod):
         """Returns Adam on the maps' weights."""
         import torch
 
-        from noisegate.training.descent import NoisyDescent
+        from noisegate.training.adam import NoisyDescent
 
         # Another stream than that of the projection, from the same seed.
         random = np.random.Generator(np.random.Philox(self.seed).jumped())

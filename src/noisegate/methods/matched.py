@@ -84,8 +84,8 @@ class MatchedMethod(MeanEmbeddingMethod):
             return settings | {"generator": "fully-connected"}
         return settings | ({"generator": "convolutional"} if cls.generator in TABLES else {})
 
-    @classmethod
-    def usual_channels(cls, shape: ImageShape) -> tuple[int, ...]:
+    @staticmethod
+    def usual_channels(shape: ImageShape) -> tuple[int, ...]:
         """Returns the channels of the generator of images that the method has by default."""
         return (16, 8)
 

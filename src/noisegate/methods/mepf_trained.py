@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.gate.per_example.losses import RecordLoss, label_loss
-from noisegate.methods.generative import released_arrays, weight_shapes
+from noisegate.methods.generative import DescentMethod, released_arrays, weight_shapes
 from noisegate.methods.gradient import GradientMethod, Trainer
 from noisegate.methods.mepf import DPMEPF
+from noisegate.methods.method import Method
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
@@ -52,8 +53,7 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
     """
 
     renamed: ClassVar[Mapping[str, str]] = {
-        "encoder_rate": "encoder_sampling_probability",
-        "encoder_norm": "encoder_clip_norm",
+        f"encoder_{old}": f"encoder_{name}" for old, name in DescentMethod.renamed.items()
     }
 
     network: str = _OWN
@@ -94,18 +94,17 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
 
     def loss(self, schema: Schema) -> RecordLoss:
         """Returns the loss of one image: the cross-entropy of its label."""
-        shape, label = self.shape, schema.layout.label
-        assert label is not None
+        shape = self.shape
 
         def image(numeric: Tensor, codes: Tensor) -> Tensor:
             rows = numeric.reshape(shape.height, shape.width, shape.channels).permute(2, 0, 1)
             return (rows.expand(3, -1, -1) - _MEAN[0]) / _STD[0]
 
-        return label_loss(self._fresh(schema), image, label)
+        return label_loss(self._fresh(schema), image, schema)
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> Trainer:
         """Returns Adam on the encoder's weights; see `GradientMethod`."""
-        from noisegate.training.descent import NoisyDescent
+        from noisegate.training.adam import NoisyDescent
 
         start = dict(self._fresh(schema).named_parameters())
         return NoisyDescent(start, learning_rate=self.encoder_learning_rate, batch=batch, device=device)
@@ -114,14 +113,12 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
         """Returns the maps by the encoder that was trained."""
         module = self._fresh(schema)
         module.load_state_dict({name: value.cpu() for name, value in trained.items()})
-        queries = self._with(module).sum_queries(schema, budget)
-        return {query.name: query.feature_map for query in queries}
+        return {query.name: query.feature_map for query in self._with(module).sum_queries(schema, budget)}
 
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> PerceptualMatching:
         """Returns the fit of a release, with the encoder that is in it."""
         module = self._fresh(release.schema)
-        shapes = weight_shapes(module)
-        module.load_state_dict(released_arrays(release, ENCODER, shapes, what="encoder of this size"))
+        module.load_state_dict(released_arrays(release, ENCODER, weight_shapes(module), what="encoder of this size"))
         return super(DPMEPFTrained, self._with(module)).fitting(release, device=device)
 
     def _fresh(self, schema: Schema) -> nn.Module:
@@ -148,13 +145,5 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
             raise ModelError(f"the feature maps of {self.name} are known once its encoder is trained.")
         return network
 
-    def public_facts(self, schema: Schema) -> dict[str, Any]:
-        """Returns what is taken as public, for the certificate."""
-        return {"settings": self.to_json()}
-
-    def check_fit(self, device: str) -> None:
-        """Finds what would stop the fit, before any budget is spent; see `DPMEPF`."""
-        from noisegate.devices import choose_device
-
-        choose_device(device)
-        self.fit_settings()
+    # Not those of a network that is here before the training.
+    public_facts, check_fit = Method.public_facts, Method.check_fit

@@ -80,11 +80,10 @@ class Method(Settings, ABC):
         """Returns how to fit: the defaults with `fit_options` on top; an OptionError if one of these is unusable."""
         if self.fit_class is None:
             return None
-        names, options = self.fit_class.renamed, getattr(self, "fit_options", {})
+        today, options = self.fit_class.renamed, getattr(self, "fit_options", {})
+        changes = {today.get(name, str(name)): value for name, value in options.items()}
         try:
-            return self.fit_class(
-                **{**self.fit_defaults, **{names.get(name, str(name)): value for name, value in options.items()}}
-            )
+            return self.fit_class(**{**self.fit_defaults, **changes})
         except OptionError as error:
             raise OptionError(f"fit option {error}") from None
 
@@ -118,6 +117,10 @@ class Method(Settings, ABC):
         summary = FitSummary(step=fitting.step, steps=fitting.steps, discrepancy=fitting.discrepancy)
         return Synthesizer(release=release, model=model, summary=summary)
 
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns what is taken as public, for the certificate."""
+        return {"settings": self.to_json()}
+
     def why(self, schema: Schema, epsilon: float) -> str | None:
         """Returns in one sentence what the method does with such records, and why; "auto" says it."""
         return None
@@ -125,17 +128,12 @@ class Method(Settings, ABC):
     def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[ErrorBound, ...]:
         """Returns, before any data is read, how far queries are from the kernels that they stand for.
 
-        One bound for each query whose dimension is a trade-off; see `noisegate.features.error_bounds`. `records` is the
-        number of records as far as the public knows.
+        One bound for each query whose dimension is a trade-off; `records` is their number as far as the public knows.
         """
         return ()
 
     def check_gate(self, gate: Gate) -> None:
-        """Finds what would stop the query at a gate, before anything is spent.
-
-        Raises:
-            OptionError: if it is something else than a gate, where a table may have been meant.
-        """
+        """Finds what would stop the query at a gate, before anything is spent; an OptionError if it is no gate."""
         if not hasattr(gate, "budget"):
             raise OptionError(
                 f"gate={type(gate).__name__}: a method asks through a gate; give "

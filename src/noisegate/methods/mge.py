@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import OptionError
 from noisegate.methods.embedding import COUNTS, Embedding, MeanEmbeddingMethod
 from noisegate.methods.encoders import EncodedImages
 from noisegate.methods.public_reference import Axes, public_axes
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 MEAN, SECOND = "mean", "second-moment"
 """The queries, beside the counts."""
-Floor = Annotated[float, Field(gt=0, le=1), "a positive number, at most 1"]
 
 
 @register("dp-mge")
@@ -47,14 +46,9 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
     """Settings of DP-MGE; none of them depends on private data.
 
     Examples:
-        >>> from noisegate import Budget, DPMGE
-        >>> from noisegate.schema import pixel_schema
-        >>> schema = pixel_schema(8, 8, labels=("cat", "dog"))
-        >>> plan = DPMGE.for_schema(schema).plan(schema, Budget(epsilon=1.0))
-        >>> {event.name: event.coordinates for event in plan.events}
-        {'mean': 288, 'second-moment': 288, 'counts': 2}
-        >>> round(plan.epsilon, 6)
-        1.0
+        >>> from noisegate import DPMGE
+        >>> DPMGE(image=(8, 8, 1), layer="middle").encoding().dim
+        64
     """
 
     covariance: Literal["diagonal", "full"] = derived(lambda given: "diagonal" if given["public"] is None else "full")
@@ -68,7 +62,7 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
     """How many public images are encoded at most."""
     per_class: bool = True
     """A Gaussian for each label; if not, labels are drawn without looking at the image."""
-    floor: Floor = 1e-6
+    floor: Annotated[float, Field(gt=0, le=1), "a positive number, at most 1"] = 1e-6
     """Least variance. A feature of d numbers has 1/d of its squared length in each on average: this is next to none."""
     mean_share: Share = 1.0
     """Budget share of the mean."""
@@ -97,25 +91,21 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
         from noisegate.features.transforms import Compression, OuterProducts, Squares
 
         check_image_schema(schema, self.shape, labelled=False)
-        encoding = self.encoding()
-        first: FeatureMap = encoding
-        second: FeatureMap = Squares(of=encoding)
+        first: Perceptual | Compression = self.encoding()
+        second: FeatureMap = Squares(of=first)
         if self.covariance == "full":
-            first = compressed = Compression(of=encoding, axes=_axes(self, schema).values)
-            second = OuterProducts(of=compressed)
-        return {
-            MEAN: Embedding(first, self.mean_share, per_class=self.per_class),
-            SECOND: Embedding(second, self.second_share, per_class=self.per_class),
-        }
+            first = Compression(of=first, axes=_axes(self, schema).values)
+            second = OuterProducts(of=first)
+        shares = {MEAN: (first, self.mean_share), SECOND: (second, self.second_share)}
+        return {name: Embedding(*one, per_class=self.per_class) for name, one in shares.items()}
 
     def sum_queries(self, schema: Schema, budget: Budget) -> tuple[Query, ...]:
         """Returns what will be asked, of axes that are like those of the public images, which are not read here."""
-        alike = replace(self, public=None, covariance=self.covariance)
-        queries = super(DPMGE, alike).sum_queries(schema, budget)
+        queries = super(DPMGE, replace(self, public=None, covariance=self.covariance)).sum_queries(schema, budget)
         return queries if self.public is None else tuple(replace(query, feature_map=None) for query in queries)
 
     def check_gate(self, gate: Gate) -> None:
-        """Finds what would stop the query, before anything is spent: that the public images are private ones too."""
+        """See `Method`; a DataError if the public images are private ones too."""
         super().check_gate(gate)
         if self.public is not None:
             gate.check_apart(self.public)
@@ -126,12 +116,12 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
         return {"settings": self.stored_with_digests(), **axes}
 
     def check_fit(self, device: str) -> None:
-        """Finds what would stop the fit, before any budget is spent; see `Method`."""
+        """See `Method`; an error if there is no decoder that fits."""
         super().check_fit(device)
         self.checked_decoder()
 
     def gaussians(self, release: Release) -> FeatureGaussians:
-        """Returns the distributions of features that a release describes; refuses other public images than its own."""
+        """Returns the distributions of features in a release; refuses other public images than its own."""
         from noisegate.training.feature_gaussian import feature_gaussians
         from noisegate.training.moment_matching import read_target
 
@@ -140,26 +130,17 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
             target.means[name] if self.per_class else release.values[name].T / target.records for name in (MEAN, SECOND)
         )
         if self.covariance == "full":
-            axes = _axes(self, release.schema)
-            if release.certificate.public.get("axes", {}).get("sha256") != axes.facts["sha256"]:
-                raise ModelError(
-                    f"public={self.public!r}: the axes of a full covariance are not those of the release; give the "
-                    "same public images as then."
-                )
-        along, nonnegative = None if axes is None else axes.values, self.encoding().nonnegative
-        return feature_gaussians(means, seconds, axes=along, floor=self.floor, nonnegative=nonnegative)
+            axes = _axes(self, release.schema).checked(release.certificate.public, self.public)
+        return feature_gaussians(means, seconds, axes=axes, floor=self.floor, nonnegative=self.encoding().nonnegative)
 
     def model(self, release: Release, fitting: Any) -> DecodedGaussian:
         """Returns the Gaussians and the decoder of what is drawn from them."""
         from noisegate.models.decoded import DecodedGaussian
         from noisegate.training.moment_matching import read_target
 
-        return DecodedGaussian(
-            source=self.gaussians(release),
-            decoder=self.checked_decoder(),
-            weights=read_target(release, counts=COUNTS).weights,
-            labelled=release.schema.layout.label is not None,
-        )
+        source, decoder, labelled = self.gaussians(release), self.checked_decoder(), bool(release.schema.layout.classes)
+        weights = read_target(release, counts=COUNTS).weights
+        return DecodedGaussian(source=source, decoder=decoder, weights=weights, labelled=labelled)
 
 
 # The public images are encoded once, and not for the check, the query and the fit anew.

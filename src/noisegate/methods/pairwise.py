@@ -24,18 +24,9 @@ from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, Options, Relative, Seed, TwoOrMore, settings
+from noisegate.training import pairwise as rounds
 from noisegate.training.fit import MixtureSettings
-from noisegate.training.pairwise import (
-    COARSE,
-    COUNTS,
-    HISTOGRAMS,
-    PAIRS,
-    SCREEN,
-    SINGLES,
-    Design,
-    cells_for,
-    columns_named,
-)
+from noisegate.training.pairwise import Design, cells_for, columns_named
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
@@ -62,8 +53,6 @@ class Pairwise(Method):
         >>> plan = Pairwise(cells=8).plan(schema, Budget(epsilon=1.0))
         >>> {event.name: round(event.noise_multiplier, 2) for event in plan.events}
         {'fine': 16.77, 'coarse': 16.77, 'counts': 37.49, 'one-way': 8.38, 'pairs': 4.48}
-        >>> round(plan.epsilon, 6)
-        1.0
     """
 
     seeded_fit, fit_class = True, MixtureSettings
@@ -93,20 +82,14 @@ class Pairwise(Method):
     """Of the public randomness: the fit's first components. Never of the private noise."""
 
     def design(self, schema: Schema, epsilon: float) -> Design:
-        """Returns what is asked about a table at a given ε.
-
-        Raises:
-            OptionError: if a column that the settings name is not in the schema.
-        """
+        """Returns what is asked about a table at a given ε; an OptionError if a named column is not in the schema."""
         layout = schema.layout
         cells = self.cells or cells_for(len(layout.numeric) + len(layout.coded), epsilon)
         bare = Design(layout=layout, cells=cells, screened=False, most_pairs=self.most_pairs, pairs=())
         # The label is in every table anyway where its classes are told apart.
-        triples = tuple(
-            tuple(column for column in columns_named(layout, names, "triples") if column != bare.label)
-            for names in self.triples
-        )
-        bare = replace(bare, triples=tuple(dict.fromkeys(triples)))
+        triples = (columns_named(layout, names, "triples") for names in self.triples)
+        unlabelled = (tuple(column for column in triple if column != bare.label) for triple in triples)
+        bare = replace(bare, triples=tuple(dict.fromkeys(unlabelled)))
         if self.pairs == "none":
             return bare
         if not isinstance(self.pairs, str):
@@ -124,14 +107,9 @@ class Pairwise(Method):
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
         """Returns the calibrated plan, with the design in it. Reads no data."""
-        shares = {
-            HISTOGRAMS: self.histograms_share / 2,
-            COARSE: self.histograms_share / 2,
-            SCREEN: self.screen_share,
-            COUNTS: self.counts_share,
-            SINGLES: self.one_way_share,
-            PAIRS: self.pairs_share,
-        }
+        shares = dict.fromkeys((rounds.HISTOGRAMS, rounds.COARSE), self.histograms_share / 2)
+        shares |= {rounds.SCREEN: self.screen_share, rounds.COUNTS: self.counts_share}
+        shares |= {rounds.SINGLES: self.one_way_share, rounds.PAIRS: self.pairs_share}
         design = self.design(schema, budget.epsilon)
         return Plan(queries=design.queries(shares), design=design).calibrate(budget)
 
@@ -141,11 +119,11 @@ class Pairwise(Method):
         design: Design = plan.design
         stds = {release.query.name: release.noise_std_natural for release in plan.releases}
         values: dict[str, Any] = {}
-        with gate.open(plan, method=self.name, public={"settings": self.to_json()}) as session:
+        with gate.open(plan, method=self.name, public=self.public_facts(gate.schema)) as session:
             if design.bought:
                 values |= session.ask(design.histograms())
             if design.screened:
-                values |= session.ask({SCREEN: design.screen(values, stds)})
+                values |= session.ask({rounds.SCREEN: design.screen(values, stds)})
             session.ask(design.final(values, stds))
         return session.release()
 

@@ -29,7 +29,7 @@ from noisegate.models.record_sets import PointSet
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
-from noisegate.schema import CodedColumn, Schema
+from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Fraction, ImageSize, Positive, Unit, Widths, derived, settings
 
@@ -37,10 +37,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-# The event, and the released set.
-SET = "set"
-# Numbers in a set at most, records times inputs: about 1 GiB beside the network.
-MOST_NUMBERS = 2**26
+SET = "set"  # the event, and the released set
+MOST_NUMBERS = 2**26  # in a set, records times inputs: about 1 GiB beside the network
 _START, _PRIOR = 2, 3
 
 
@@ -53,9 +51,8 @@ class PrivateSetGeneration(GenerativeMethod):
         >>> from noisegate import Budget, PrivateSetGeneration, Schema
         >>> from noisegate.schema import Boolean, Integer
         >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
-        >>> plan = PrivateSetGeneration(steps=100, samples_per_class=5).plan(schema, Budget(epsilon=1.0))
-        >>> plan.plan.released, plan.epsilon <= 1.0
-        ({'set': (10, 1)}, True)
+        >>> PrivateSetGeneration(samples_per_class=5).plan(schema, Budget(epsilon=1.0)).plan.released
+        {'set': (10, 1)}
     """
 
     renamed: ClassVar[Mapping[str, str]] = {"network_rate": "network_learning_rate", "spread": "init_std"}
@@ -93,71 +90,61 @@ class PrivateSetGeneration(GenerativeMethod):
     """Position between the bounds of a numeric column that counts as nothing: 0.5 if unknown, 0 for ink on a page."""
 
     def __post_init__(self) -> None:
-        shape = self.image and self.shape
-        if self.prior and (shape is None or shape.height % 4 or shape.width % 4):
+        if self.prior and (self.image is None or self.image[0] % 4 or self.image[1] % 4):
             raise OptionError(f"prior=True needs images whose sides are multiples of 4, not image={self.image!r}.")
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
         """Returns the steps; refuses a schema without a label of two levels, and sets that are too large."""
-        inputs, records = self._inputs(schema), self.samples_per_class * _label(schema).size
-        if records * len(inputs.names) > MOST_NUMBERS:
+        inputs, records = len(self._inputs(schema).names), self.samples_per_class * schema.layout.classes
+        if records * inputs > MOST_NUMBERS:
             raise OptionError(
-                f"samples_per_class={self.samples_per_class}: a set of {records:,} records of {len(inputs.names):,} "
+                f"samples_per_class={self.samples_per_class}: a set of {records:,} records of {inputs:,} "
                 f"numbers each is more than the {MOST_NUMBERS:,} that are held in memory; lower it."
             )
-        return self.steps_of(SET, weight_shapes(self.network(schema, 0)), trained={SET: (records, len(inputs.names))})
+        return self.steps_of(SET, weight_shapes(self.network(schema, 0)), trained={SET: (records, inputs)})
 
     def loss(self, schema: Schema) -> RecordLoss:
         """Returns the cross-entropy of a record's label, by the network."""
-        assert schema.layout.label is not None
-        return label_loss(self.network(schema, 0), scaled_inputs(self._inputs(schema), schema), schema.layout.label)
+        return label_loss(self.network(schema, 0), scaled_inputs(self._inputs(schema), schema), schema)
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> Trainer:
         """Returns the set at its start; `batch` does not matter, as only the directions of gradients do."""
         import torch
 
-        from noisegate.training.set_training import SetSchedule, SetTraining
-        from noisegate.training.synthetic_set import FreeRecords, SyntheticSet, prior_images
+        from noisegate.training.synthetic_set import FreeRecords, SetSchedule, SetTraining, SyntheticSet, prior_images
 
         schedule = SetSchedule(self.batches, self.outer, self.epochs, self.network_learning_rate, self.seed)
-        labels = torch.arange(_label(schema).size).repeat_interleave(self.samples_per_class).to(device)
-        seed, rate = schedule.stream(_START, 0), self.learning_rate
+        labels = torch.arange(schema.layout.classes).repeat_interleave(self.samples_per_class).to(device)
+        moved: dict[str, Any] = {"learning_rate": self.learning_rate, "device": device}
         synthetic: SyntheticSet
         if self.prior:
-            shape, seeds = self.shape, (schedule.stream(_PRIOR, 0), seed)
-            synthetic = prior_images(shape, labels, centre=self.centre, learning_rate=rate, seeds=seeds, device=device)
+            seeds = schedule.stream(_PRIOR, 0), schedule.stream(_START, 0)
+            synthetic = prior_images(self.shape, labels, centre=self.centre, seeds=seeds, **moved)
         else:
-            inputs, std, momentum = self._inputs(schema), self.init_std, self.momentum
-            synthetic = FreeRecords(
-                inputs, len(labels), init_std=std, learning_rate=rate, momentum=momentum, seed=seed, device=device
-            )
+            moved |= {"init_std": self.init_std, "momentum": self.momentum, "seed": schedule.stream(_START, 0)}
+            synthetic = FreeRecords(self._inputs(schema), len(labels), **moved)
         return SetTraining(schedule, self.steps, synthetic, labels, lambda seed: self.network(schema, seed).to(device))
 
     def network(self, schema: Schema, seed: int) -> nn.Module:
         """Returns the classifier with fresh weights, from rows of inputs to logits, in float32 on the CPU."""
         from noisegate.networks.classifiers import build_perceptron, build_row_convnet
 
-        classes = _label(schema).size
+        inputs, classes = len(self._inputs(schema).names), schema.layout.classes
         if self.image is not None:
             return build_row_convnet(self.shape, classes, width=self.width, depth=self.depth, seed=seed)
-        row = ImageShape(height=1, width=len(self._inputs(schema).names))
-        return build_perceptron(row, classes, hidden=self.hidden, seed=seed)
+        return build_perceptron(ImageShape(height=1, width=inputs), classes, hidden=self.hidden, seed=seed)
 
     def model(self, release: Release, fitting: Any = None) -> PointSet:
         """Returns the released set, to be drawn from."""
         schema, inputs = release.schema, self._inputs(release.schema)
-        labels = np.repeat(np.arange(_label(schema).size), self.samples_per_class)
+        labels = np.repeat(np.arange(schema.layout.classes), self.samples_per_class)
         shape = len(labels), len(inputs.names)
-        what = f"set of {shape[0]} records of {shape[1]} numbers"
-        values = released_arrays(release, SET, {SET: shape}, what=what)[SET].double().numpy()
-        return PointSet(records=decode_inputs(values, inputs, schema, labels), label=schema.layout.label)
+        arrays = released_arrays(release, SET, {SET: shape}, what="set of {} records of {} numbers".format(*shape))
+        records = decode_inputs(arrays[SET].double().numpy(), inputs, schema, labels)
+        return PointSet(records=records, label=schema.layout.label)
 
     def _inputs(self, schema: Schema) -> Inputs:
         if self.image is not None:
             check_image_schema(schema, self.shape)
-        _label(schema)
+        class_label(schema, "psg makes a set for each label: name a column with levels as the label of the schema.")
         return inputs_of(schema, centre=self.centre, otherwise="there is nothing to make a set of")
-
-
-def _label(schema: Schema) -> CodedColumn:
-    return class_label(schema, "psg makes a set for each label: name a column with levels as the label of the schema.")

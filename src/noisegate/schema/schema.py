@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -245,6 +245,15 @@ class Schema:
         coded = tuple(column for column in self.columns if not column.numeric)
         label = next((index for index, column in enumerate(coded) if column.name == self.label), None)
         return Layout(numeric=tuple(column for column in self.columns if column.numeric), coded=coded, label=label)
+
+    def unlabelled(self) -> Schema:
+        """Return the schema of records whose label, if they have one, is not read; itself if it has no codes."""
+        if self.layout.label is None:
+            return self
+        columns = tuple(column for column in self.columns if column.name != self.label)
+        images = None if self.images is None else self.images.unlabelled()
+        ignored = (*self.ignore, str(self.label))
+        return replace(self, columns=columns, label=None, ignore=ignored, constraints=(), images=images)
 
     def region(self, values: Mapping[str, Any]) -> Region:
         """Return the records that have the given values, by column; `noisegate.schema.regions` says how to write them.

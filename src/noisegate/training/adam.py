@@ -6,26 +6,27 @@ which is longer than many a training.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
+from noisegate.training.checkpoint import restore
+
 _KINDS = {"mean": "exp_avg", "square": "exp_avg_sq"}
 """Moments by our name, to torch's, which checkpoints of earlier versions have."""
+
+
+def gradients(output: Tensor, parameters: Mapping[str, Tensor], at: Tensor | None = None) -> dict[str, Tensor]:
+    """Returns the gradient of an output at each parameter, pulled back from `at` unless the output is a scalar."""
+    return dict(zip(parameters, torch.autograd.grad(output, list(parameters.values()), at), strict=True))
 
 
 class Adam:
     """Moves parameters in place; a `noisegate.training.checkpoint.Resumable`.
 
-    Args:
-        parameters: By name; changed by `step`.
-        learning_rate: Size of a step.
-        beta1: Decay of the mean gradient.
-        beta2: Decay of the mean squared gradient.
-        eps: Added to the root of the mean squared gradient.
-        fused: Whether torch's fused kernel is used; None leaves it to torch.
+    `fused` says whether torch's fused kernel is used; None leaves it to torch.
     """
 
     def __init__(
@@ -42,8 +43,8 @@ class Adam:
         self._moments = {kind: [torch.zeros_like(value) for value in parameters.values()] for kind in _KINDS}
         device = next(iter(parameters.values())).device if fused else None
         self._taken = [torch.zeros((), device=device) for _ in parameters]
-        self.steps, self._learning_rate, self._fused = 0, learning_rate, fused
-        self._beta1, self._beta2, self._eps = beta1, beta2, eps
+        self.steps, self._learning_rate = 0, learning_rate
+        self._options = {"beta1": beta1, "beta2": beta2, "eps": eps, "fused": fused}
 
     @torch.no_grad()
     def step(self, gradients: Mapping[str, Tensor], *, scale: float = 1.0) -> None:
@@ -57,28 +58,24 @@ class Adam:
             [],
             self._taken,
             lr=self._learning_rate * scale,
-            beta1=self._beta1,
-            beta2=self._beta2,
-            eps=self._eps,
             weight_decay=0.0,
             amsgrad=False,
             maximize=False,
-            fused=self._fused,
+            **self._options,  # type: ignore[arg-type]
         )
 
-    def descend(self, loss: Tensor, *, scale: float = 1.0) -> None:
-        """Takes a step against the gradient of a loss."""
-        gradients = torch.autograd.grad(loss, list(self._parameters.values()))
-        self.step(dict(zip(self._parameters, gradients, strict=True)), scale=scale)
+    def descend(self, output: Tensor, at: Tensor | None = None, *, scale: float = 1.0) -> None:
+        """Takes a step against the gradient of a loss, or of an output pulled back from `at`."""
+        self.step(gradients(output, self._parameters, at), scale=scale)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns both moments of each parameter, and the number of steps."""
-        named = {
+        moments = {
             f"{kind}/{name}": moment
             for kind, moments in self._moments.items()
             for name, moment in zip(self._parameters, moments, strict=True)
         }
-        return {**named, "taken": torch.tensor(self.steps)}
+        return {**moments, "taken": torch.tensor(self.steps)}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called.
@@ -88,13 +85,49 @@ class Adam:
         """
         first = next(iter(self._parameters))
         for kind, moments in self._moments.items():
-            for name, moment in zip(self._parameters, moments, strict=True):
-                old = f"{name}/{_KINDS[kind]}"
-                stored = tensors[old if old in tensors else f"{kind}/{name}"]
-                if stored.shape != moment.shape:
-                    raise ValueError(f"{name} of another shape")
-                moment.copy_(stored)
-        names = ("taken", f"{first}/step", f"steps/{first}")
-        self.steps = int(next(tensors[name] for name in names if name in tensors))
+            names = [(f"{name}/{_KINDS[kind]}", f"{kind}/{name}") for name in self._parameters]
+            moments_by_name = {old if old in tensors else new: m for (old, new), m in zip(names, moments, strict=True)}
+            restore(moments_by_name, tensors)
+        self.steps = int(next(tensors[k] for k in ("taken", f"{first}/step", f"steps/{first}") if k in tensors))
         for taken in self._taken:
             taken.fill_(self.steps)
+
+
+class NoisyDescent:
+    """The public half of DP-SGD (Abadi et al., CCS 2016, https://arxiv.org/abs/1607.00133), with Adam for its steps.
+
+    Noisy sums of gradients are divided by `batch`, the expected number of records of a step; `schedule` gives the
+    factor of the learning rate at each step, counted from 0.
+    """
+
+    def __init__(
+        self,
+        start: Mapping[str, Tensor],
+        *,
+        learning_rate: float,
+        batch: float,
+        device: str,
+        schedule: Callable[[int], float] = lambda step: 1.0,
+    ) -> None:
+        self._parameters = {name: value.detach().clone().to(device) for name, value in start.items()}
+        self._adam, self._batch, self._schedule = Adam(self._parameters, learning_rate=learning_rate), batch, schedule
+
+    def parameters(self) -> dict[str, Tensor]:
+        """Returns the parameters, which are what is trained."""
+        return self._parameters
+
+    result = parameters
+
+    def step(self, noisy: Mapping[str, Tensor]) -> None:
+        """Takes a step against a noisy sum of gradients."""
+        scale = self._schedule(self._adam.steps)
+        self._adam.step({name: value / self._batch for name, value in noisy.items()}, scale=scale)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns the parameters and the state of Adam."""
+        return {**self._parameters, **self._adam.state_dict()}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Resumes where `state_dict` was called."""
+        self._adam.load_state_dict(tensors)
+        restore(self._parameters, tensors)

@@ -20,7 +20,7 @@ from torch.nn.functional import one_hot, softplus
 from noisegate.models.discriminator_input import DiscriminatorInput
 from noisegate.models.generator import Generator
 from noisegate.networks.discriminator import Discriminator
-from noisegate.training.adam import Adam
+from noisegate.training.adam import Adam, gradients
 from noisegate.training.checkpoint import joined, under
 
 LABELS = "labels"
@@ -43,11 +43,7 @@ def stream(*seeds: int) -> torch.Generator:
 class DiscriminatorTraining(ABC):
     """A discriminator between real records, of which noisy sums of gradients come, and fake ones.
 
-    Args:
-        discriminator: At its start, on the device.
-        learning_rate: Of Adam.
-        records: Expected number of real records in a step.
-        beta1: Of Adam.
+    A step divides the noisy sum by `records`, the expected number of real records in it, and is one of Adam.
     """
 
     def __init__(
@@ -92,15 +88,15 @@ class AdversarialConfig:
 
 
 class AdversarialTraining(DiscriminatorTraining):
-    """Generator and discriminator on their way.
+    """Generator and discriminator on their way; all that is given is on one device.
 
     Args:
         config: How they are trained.
-        generator: At its start, on the device.
-        logits: Log-shares of the labels, (labels,), on the device; one 0 where there is no label.
+        generator: At its start.
+        logits: Log-shares of the labels, (labels,); one 0 where there is no label.
         learned: Whether the shares are learned too.
         encode: From the generator to discriminator inputs.
-        discriminator: At its start, on the device.
+        discriminator: At its start.
         gradients: Gradients at fake records.
         records: Expected number of real records in a step.
     """
@@ -123,12 +119,12 @@ class AdversarialTraining(DiscriminatorTraining):
         # which are released, see every batch.
         self.config, self.generator = config, generator.train()
         self._logits, self._learned, self._encode, self._gradients = logits.clone(), learned, encode, gradients
-        trained = {**dict(generator.named_parameters()), **({LABELS: self._logits} if learned else {})}
+        trained = dict(generator.named_parameters()) | self._learned_logits()
         self._generator_adam = Adam(trained, learning_rate=config.generator_learning_rate, beta1=_BETA1)
 
     def result(self) -> dict[str, Tensor]:
         """Returns the generator's weights and running statistics, and the logits of the labels if they are learned."""
-        return {**self.generator.state_dict(), **({LABELS: self._logits} if self._learned else {})}
+        return self.generator.state_dict() | self._learned_logits()
 
     def generated(self, random: torch.Generator) -> tuple[Tensor, Tensor]:
         """Returns discriminator inputs of generated records, (batch, inputs + classes), and their labels, (batch,)."""
@@ -156,20 +152,19 @@ class AdversarialTraining(DiscriminatorTraining):
         """Moves the generator, and the shares of the labels if they are learned."""
         rows, labels = self.generated(random)
         losses = softplus(-self.discriminator(rows))
-        weights = dict(self.generator.named_parameters())
-        gradients = dict(zip(weights, torch.autograd.grad(losses.mean(), list(weights.values())), strict=True))
+        descent = gradients(losses.mean(), dict(self.generator.named_parameters()))
         if self._learned:
             # REINFORCE with a batch-mean baseline (Williams 1992, https://doi.org/10.1007/BF00992696).
             advantage = (losses - losses.mean()).detach() / len(losses)
             chosen = torch.zeros_like(self._logits).index_add_(0, labels, advantage)
-            gradients[LABELS] = chosen - advantage.sum() * self._logits.softmax(dim=0)
-        self._generator_adam.step(gradients)
+            descent[LABELS] = chosen - advantage.sum() * self._logits.softmax(dim=0)
+        self._generator_adam.step(descent)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns both networks, both optimisers and the number of steps."""
-        parts = {"discriminator": self.parameters(), "generator": self.result()}
-        adams = {"first": self._adam.state_dict(), "second": self._generator_adam.state_dict()}
-        return {**joined(**parts, **adams), "steps": torch.tensor(self.steps)}
+        networks = joined(discriminator=self.parameters(), generator=self.result())
+        adams = joined(first=self._adam.state_dict(), second=self._generator_adam.state_dict())
+        return {**networks, **adams, "steps": torch.tensor(self.steps)}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called."""
@@ -182,13 +177,14 @@ class AdversarialTraining(DiscriminatorTraining):
         self._generator_adam.load_state_dict(under(tensors, "second/"))
         self.steps = int(tensors["steps"])
 
+    def _learned_logits(self) -> dict[str, Tensor]:
+        return {LABELS: self._logits} if self._learned else {}
+
 
 def mean_gradients(discriminator: Discriminator, rows: Tensor, *, real: bool = False) -> dict[str, Tensor]:
     """Returns the mean gradient of the loss at fake rows, or at real ones; nothing is clipped."""
-    weights = dict(discriminator.named_parameters())
     scores = discriminator(rows)
-    loss = softplus(-scores if real else scores).mean()
-    return dict(zip(weights, torch.autograd.grad(loss, list(weights.values())), strict=True))
+    return gradients(softplus(-scores if real else scores).mean(), dict(discriminator.named_parameters()))
 
 
 def pretrain(
@@ -202,20 +198,16 @@ def pretrain(
 ) -> None:
     """Trains a generator and a discriminator in place on public records, before they see gradients at private ones.
 
-    Args:
-        config: How they are trained.
-        generator: At its start, on a device.
-        discriminator: At its start, on the same.
-        rows: Discriminator inputs of public records, with one-hot labels if there are any, (records, inputs + classes).
-        encode: From the generator to discriminator inputs.
-        steps: Of the discriminator.
+    `rows` are discriminator inputs of public records, with one-hot labels if there are any, (records, inputs +
+    classes); `steps` are the discriminator's.
     """
-    classes = discriminator.classes
-    logits = rows[:, -classes:].mean(dim=0).clamp_min(1e-6).log() if classes else torch.zeros(1, device=rows.device)
+    classes, shares = discriminator.classes, torch.ones(1, device=rows.device)
+    if classes:
+        shares = rows[:, -classes:].mean(dim=0).clamp_min(1e-6)
     training = AdversarialTraining(
         config,
         generator,
-        logits,
+        shares.log(),
         learned=False,
         encode=encode,
         discriminator=discriminator,

@@ -26,7 +26,6 @@ class Resumable(Protocol):
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns everything that `load_state_dict` needs."""
-        ...
 
     def load_state_dict(self, tensors: Mapping[str, Tensor], /) -> Any:
         """Resumes where `state_dict` was called.
@@ -34,7 +33,6 @@ class Resumable(Protocol):
         Raises:
             KeyError, RuntimeError, ValueError: if the state is that of something else.
         """
-        ...
 
 
 class Checkpoint:
@@ -117,6 +115,18 @@ def check_finite(tensors: Mapping[str, Tensor], step: int) -> None:
             f"step {step}: {broken[0]!r} is not finite any more. Lower the learning rate. What was spent stays spent; "
             "the last state that was kept is that of an earlier step."
         )
+
+
+def restore(values: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+    """Copies stored tensors into those of the same names.
+
+    Raises:
+        KeyError, ValueError: if one is missing or of another shape.
+    """
+    for name, value in values.items():
+        if tensors[name].shape != value.shape:
+            raise ValueError(f"{name} of another shape")
+        value.detach().copy_(tensors[name])
 
 
 def joined(**parts: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -12,15 +12,17 @@ density of private features over that of public ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from noisegate.networks.discriminator import Discriminator
+from noisegate.training.adam import gradients
 from noisegate.training.adversarial import DiscriminatorTraining, stream
-from noisegate.training.checkpoint import joined, under
+from noisegate.training.checkpoint import joined, restore, under
 
 MAX_CLIP_NORM = 2.0
 """The largest clipping norm that is chosen where none was asked for."""
@@ -38,45 +40,38 @@ def clip_norm_for(noise_multiplier: float) -> float:
     return MAX_CLIP_NORM if noise_multiplier * MAX_CLIP_NORM <= MAX_NOISE_STD else MAX_NOISE_STD / noise_multiplier
 
 
-@dataclass(frozen=True)
-class DensityRatioConfig:
-    """How the discriminator is trained; none of it uses private records."""
-
-    steps: int
-    """How many there will be."""
-    batch: int
-    """References in a step."""
-    learning_rate: float
-    averaged: float
-    """Part of the steps, the last ones, whose weights are averaged to what is released."""
-    seed: int
-    """Which references are drawn; public."""
-
-
 class DensityRatioTraining(DiscriminatorTraining):
     """A discriminator on its way.
 
     Args:
-        config: How it is trained.
         discriminator: At its start, on the device.
-        features: Of the references, (references, dim), on the device.
-        labels: Of the references, (references,) int64, on the device; None where each stands for every label.
+        features: Of the references, (references, dim).
+        labels: Of the references, (references,) int64; None where each stands for every label.
         records: Expected number of private records in a step.
+        batch: References in a step.
+        learning_rate: Of Adam.
+        burn_in: Steps before those whose weights are averaged to what is released.
+        seed: Which references are drawn; public.
     """
 
     def __init__(
         self,
-        config: DensityRatioConfig,
         discriminator: Discriminator,
-        features: Tensor,
-        labels: Tensor | None,
+        features: npt.NDArray[np.float32],
+        labels: npt.NDArray[np.int64] | None,
         *,
         records: float,
+        batch: int,
+        learning_rate: float,
+        burn_in: int,
+        seed: int,
     ) -> None:
-        super().__init__(discriminator, learning_rate=config.learning_rate, records=records)
-        self._config, self._features, self._labels = config, features, labels
+        super().__init__(discriminator, learning_rate=learning_rate, records=records)
+        device = next(discriminator.parameters()).device
+        self._features, self._seed = torch.from_numpy(features).to(device), seed
+        self._labels = None if labels is None else torch.from_numpy(labels).to(device)
+        self._batch, self._burn_in = min(batch, len(features)), burn_in
         self._means = {name: value.detach().clone() for name, value in self._weights.items()}
-        self._from = config.steps - max(round(config.averaged * config.steps), 1)
 
     def result(self) -> dict[str, Tensor]:
         """Returns the mean of the weights over the last steps: most of what noise did to single ones cancels."""
@@ -84,16 +79,14 @@ class DensityRatioTraining(DiscriminatorTraining):
 
     def fake_gradients(self) -> dict[str, Tensor]:
         """Returns the gradient of the mean of −log(1 − D) over references that are drawn at random."""
-        batch = min(self._config.batch, len(self._features))
-        drawn = torch.randint(len(self._features), (batch,), generator=stream(self._config.seed, self.steps))
+        drawn = torch.randint(len(self._features), (self._batch,), generator=stream(self._seed, self.steps))
         drawn = drawn.to(self._features.device)
         labels = None if self._labels is None else self._labels[drawn]
-        loss = softplus(self.discriminator.label_scores(self._features[drawn], labels)).mean()
-        return dict(zip(self._weights, torch.autograd.grad(loss, list(self._weights.values())), strict=True))
+        return gradients(softplus(self.discriminator.label_scores(self._features[drawn], labels)).mean(), self._weights)
 
     def after_step(self) -> None:
         """Averages the weights; until the averaging begins, the mean is the latest."""
-        share = 1 / max(self.steps - self._from, 1)
+        share = 1 / max(self.steps - self._burn_in, 1)
         for name, value in self._weights.items():
             self._means[name].lerp_(value.detach(), share)
 
@@ -106,6 +99,5 @@ class DensityRatioTraining(DiscriminatorTraining):
         """Resumes where `state_dict` was called."""
         self.discriminator.load_state_dict(under(tensors, "weights/"))
         self._adam.load_state_dict(under(tensors, "adam/"))
-        for name, mean in self._means.items():
-            mean.copy_(tensors[f"mean/{name}"])
+        restore(self._means, under(tensors, "mean/"))
         self.steps = int(tensors["steps"])

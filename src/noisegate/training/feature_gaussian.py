@@ -22,12 +22,7 @@ Array = npt.NDArray[np.float64]
 
 
 def simplex_projection(rows: Array, *, at_most: bool = False) -> Array:
-    """Returns the nearest points that are not negative and add up to 1 (Held, Wolfe and Crowder 1974).
-
-    Args:
-        rows: (rows, dim).
-        at_most: Whether they may add up to less than 1.
-    """
+    """Returns the nearest points, (rows, dim), not negative, of sum 1 or `at_most` 1 (Held, Wolfe and Crowder 1974)."""
     ordered = -np.sort(-rows, axis=1)
     excess = (np.cumsum(ordered, axis=1) - 1) / np.arange(1, rows.shape[1] + 1)
     # The last place whose entry stays positive when all before it share what is too much.
@@ -40,12 +35,7 @@ def simplex_projection(rows: Array, *, at_most: bool = False) -> Array:
 
 
 def mean_projection(rows: Array, *, nonnegative: bool) -> Array:
-    """Returns the nearest points of length at most 1, without negative entries if so asked.
-
-    Args:
-        rows: (rows, dim).
-        nonnegative: Whether no entry may be negative.
-    """
+    """Returns the nearest points, (rows, dim), of length at most 1, without negative entries if so asked."""
     # Cutting entries off first gives the projection onto both sets: the second is a ball around the cone's tip.
     cut = np.maximum(rows, 0) if nonnegative else rows
     shortened: Array = cut / np.maximum(np.linalg.norm(cut, axis=1, keepdims=True), 1)
@@ -53,37 +43,21 @@ def mean_projection(rows: Array, *, nonnegative: bool) -> Array:
 
 
 def moment_projection(matrices: Array, *, at_most: bool) -> Array:
-    """Returns the nearest positive semi-definite matrices of trace 1, in the Frobenius norm.
-
-    Args:
-        matrices: Symmetric, (rows, dim, dim).
-        at_most: Whether the trace may be less than 1, as after a projection of the vectors.
-    """
+    """Returns the nearest positive semi-definite matrices of trace 1, or `at_most` 1, in the Frobenius norm."""
     values, vectors = np.linalg.eigh(matrices)
     return _composed(simplex_projection(values, at_most=at_most), vectors)
 
 
 def diagonal_gaussians(means: Array, seconds: Array, *, floor: float, nonnegative: bool) -> tuple[Array, Array]:
-    """Returns means and variances, both (rows, dim).
-
-    Args:
-        means: Noisy E z, (rows, dim).
-        seconds: Noisy E z ⊙ z, (rows, dim).
-        floor: Least variance; public.
-        nonnegative: Whether z has no negative entry.
-    """
+    """Returns means and variances, both (rows, dim), by noisy E z and E z ⊙ z; see `feature_gaussians`."""
     centres = mean_projection(means, nonnegative=nonnegative)
     return centres, np.clip(simplex_projection(seconds) - centres**2, floor, 1)
 
 
 def full_gaussians(means: Array, matrices: Array, *, floor: float, at_most: bool) -> tuple[Array, Array]:
-    """Returns means, (rows, dim), and covariances, (rows, dim, dim).
+    """Returns means, (rows, dim), and covariances, (rows, dim, dim), by noisy E x and E xxᵀ.
 
-    Args:
-        means: Noisy E x, (rows, dim).
-        matrices: Noisy E xxᵀ, (rows, dim, dim), symmetric.
-        floor: Least eigenvalue; public.
-        at_most: Whether x may be shorter than 1.
+    `floor` is the least eigenvalue; `at_most` says that x may be shorter than 1.
     """
     centres = mean_projection(means, nonnegative=False)
     covariances = moment_projection(matrices, at_most=at_most) - centres[:, :, None] * centres[:, None, :]

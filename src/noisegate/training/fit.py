@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 
-from noisegate.settings import Settings, settings
+from noisegate.settings import Settings, Unit, settings
 from noisegate.training.checkpoint import Resumable
 
 Whole = Annotated[int, Field(ge=0), "a whole number, 0 or more"]
@@ -40,21 +40,17 @@ class Fit(Resumable, Protocol):
     @property
     def step(self) -> int:
         """Steps done."""
-        ...
 
     @property
     def steps(self) -> int:
         """Most steps that there will be."""
-        ...
 
     @property
     def discrepancy(self) -> float:
         """Distance to the release, in units of what its noise alone explains."""
-        ...
 
     def run(self, report: Callable[[FitState], None] | None = None) -> None:
         """Runs the remaining steps."""
-        ...
 
 
 class FinishedFit:
@@ -83,7 +79,7 @@ class MomentSettings(Settings):
     "Noise vectors a step, over all classes together."
     learning_rate: LearningRate = 5e-3
     "Of Adam; with a schedule its peak."
-    ema_decay: Annotated[float, Field(ge=0, le=1), "a number from 0 to 1"] = 0.99
+    ema_decay: Unit = 0.99
     "Decay of the exponential average of the weights, which is what is kept; 0 keeps the weights as they are."
     stop_at_noise: bool = True
     "Stop when the distance is what the noise alone would leave (the discrepancy principle)."
@@ -114,17 +110,11 @@ class PerceptualFitSettings(MomentSettings):
     renamed = {"averaging": "ema_decay"}  # noqa: RUF012
 
     steps: Whole = 3000
-    "Most optimiser steps."
     batch: _AtLeastTwo = 128
-    "Noise vectors a step, over all classes together."
-    ema_decay: Annotated[float, Field(ge=0, le=1), "a number from 0 to 1"] = 0.998
-    "Decay of the exponential average of the weights; 0 keeps the weights as they are."
+    ema_decay: Unit = 0.998
     stop_at_noise: bool = False
-    "Stop when the distance is what the noise alone would leave (the discrepancy principle)."
     check_every: Steps = 500
-    "Steps between looks at the stopping rule."
     check_batches: _AtLeastTwo = 16
-    "Fresh batches for a look at the distance."
     check_images: Steps = 5000
     "Images for a comparison with the validation embedding."
     schedule: Literal["constant", "one-cycle"] = "one-cycle"

@@ -30,19 +30,16 @@ _BLOCK = 500
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Validation:
-    """The released mean embedding that candidates are compared with.
-
-    Attributes:
-        means: For each block, the noisy mean over all records, (dim,).
-        embeddings: For each block, the mean features of what a generator gives.
-        weights: Share of each class among the records, (classes,).
-        images: How many images of a candidate are compared.
-    """
+    """The released mean embedding that candidates are compared with."""
 
     means: Mapping[str, npt.NDArray[np.float64]]
+    """For each block, the noisy mean over all records, (dim,)."""
     embeddings: Mapping[str, TorchForm]
+    """For each block, the mean features of what a generator gives."""
     weights: npt.NDArray[np.float64]
+    """Share of each class among the records, (classes,)."""
     images: int
+    """How many images of a candidate are compared."""
 
     def distance(self, generator: Generator, random: torch.Generator, device: torch.device) -> float:
         """Returns the squared distance of a generator's mean embedding to the released one, in evaluation mode."""
@@ -60,11 +57,7 @@ class Validation:
 
 
 class PerceptualMatching(MomentMatching):
-    """With the losses of DP-MEPF; see `MomentMatching`.
-
-    Args:
-        validation: What chooses the generator that is kept; None keeps the last one.
-    """
+    """With the losses of DP-MEPF; see `MomentMatching`. `validation` chooses the generator; None keeps the last one."""
 
     settings: PerceptualFitSettings
     beta1 = _BETA1
@@ -165,14 +158,8 @@ class MovingAverage:
 
     Its gradient is twice the difference, over the number of features where their mean is taken. With 303,104 features
     of norm 1 that is about 1e-8, as small as Adam's ε, which then damps every step: the mean and 1e-8, as in DP-MEPF's
-    code, move v much slower than the sum does. Both are settings.
-
-    Args:
-        dim: Number of features.
-        classes: Columns of the gap.
-        settings: How it is averaged.
-        random: Public randomness, of the start: uniform within ±1/√dim, as a linear layer's weights.
-        device: Where to compute.
+    code, move v much slower than the sum does. Both are settings. It starts uniform within ±1/√dim, as a linear layer's
+    weights.
     """
 
     def __init__(

@@ -1,19 +1,26 @@
-"""The records of a synthetic set as numbers that can be moved: by themselves, or as what a network makes of noise.
+"""The public half of PSG (Chen, Kerkouche and Fritz, NeurIPS 2022, https://arxiv.org/abs/2211.04446, algorithm 1).
 
-Both encode the set as a classifier sees records (`models.classifier_inputs.Inputs` over its scale): 2(x − centre) for a
-numeric column, the chance of being missing where it may be, and the share of each level of the others.
+A run begins with a network of fresh weights. Each step moves the synthetic set so that its gradient at the network
+points where the noisy one does. After `batches` steps the network is trained on the set for a while; after `outer`
+times that, the next run begins. Steps are what is paid for, so there are as many as planned, wherever a run is then.
+
+The set's records are numbers that are moved by themselves, or what a network makes of noise. Both encode the set as a
+classifier sees records (`models.classifier_inputs.Inputs` over its scale): 2(x − centre) for a numeric column, the
+chance of being missing where it may be, and the share of each level of the others.
 
 What moves them is how far two gradients of a network point apart: the distance of dataset condensation (Zhao, Mopuri,
-Bilen, ICLR 2021), which PSG uses (Chen, Kerkouche, Fritz, NeurIPS 2022, Equation 7). For each weight with two or more
-dimensions it is the sum over its output rows of 1 − cos. Biases and the shifts and scales of normalisations are left
-out. No length matters, so sums of gradients do as well as means.
+Bilen, ICLR 2021), which PSG uses (Equation 7). For each weight with two or more dimensions it is the sum over its
+output rows of 1 − cos. Biases and the shifts and scales of normalisations are left out. No length matters, so sums of
+gradients do as well as means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -22,13 +29,40 @@ from noisegate.models.classifier_inputs import Inputs
 from noisegate.models.image import ImageGenerator, build_image_generator
 from noisegate.models.image_network import ImageNetwork
 from noisegate.schema.pixels import ImageShape
-from noisegate.training.adam import Adam
-from noisegate.training.checkpoint import Resumable, joined
+from noisegate.training.adam import Adam, gradients
+from noisegate.training.checkpoint import Resumable, check_finite, joined, restore, under
+
+SET = "set"
+"""What the released set is called."""
 
 AT_ONCE = 128
 """Records whose second derivatives are held at once: some hundred megabytes for small images at 128 channels."""
 
+INNER_BATCH = 256
+"""Records of the synthetic set in one step of the training of a network."""
+
+_NETWORK, _ORDER = 0, 1
 _TINY = 1e-12
+
+
+@dataclass(frozen=True)
+class SetSchedule:
+    """What happens between the steps; none of it uses private records."""
+
+    batches: int
+    """Steps between two trainings of the network (K)."""
+    outer: int
+    """How often that is done with one network (T)."""
+    epochs: int
+    """Passes over the set in one training of the network (J)."""
+    learning_rate: float
+    """Of these trainings, by plain gradient descent."""
+    seed: int
+    """Of networks and orders; public."""
+
+    def stream(self, kind: int, number: int) -> int:
+        """Returns the seed of the `number`-th network or order: another for each."""
+        return int(np.random.SeedSequence([self.seed, kind, number]).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 class SyntheticSet(Resumable, Protocol):
@@ -36,27 +70,89 @@ class SyntheticSet(Resumable, Protocol):
 
     def inputs(self) -> Tensor:
         """Returns the set as a network sees it, (records, inputs), with the graph back to what is moved."""
-        ...
 
     def descend(self, inputs: Tensor, gradient: Tensor) -> None:
         """Takes a step against the gradient of something at what `inputs` returned, of its shape."""
-        ...
+
+
+class SetTraining:
+    """A synthetic set on its way, and the network at which its gradient is compared.
+
+    Args:
+        schedule: What happens between the steps.
+        steps: How many there will be.
+        synthetic: The set at its start.
+        labels: Of the set, (records,) int64, on the device.
+        build: Returns a network with weights from a seed, on the device.
+    """
+
+    def __init__(
+        self,
+        schedule: SetSchedule,
+        steps: int,
+        synthetic: SyntheticSet,
+        labels: Tensor,
+        build: Callable[[int], nn.Module],
+    ) -> None:
+        self.steps, self.distance = 0, float("nan")
+        self._schedule, self._planned, self._set, self._labels, self._build = schedule, steps, synthetic, labels, build
+        self._network = build(schedule.stream(_NETWORK, 0))
+
+    def parameters(self) -> dict[str, Tensor]:
+        """Returns the weights of the network, where the next gradient is to be taken."""
+        return {name: value.detach() for name, value in self._network.named_parameters()}
+
+    def result(self) -> dict[str, Tensor]:
+        """Returns the set as a network sees it, (records, inputs)."""
+        return {SET: self._set.inputs().detach()}
+
+    def step(self, noisy: Mapping[str, Tensor]) -> None:
+        """Moves the set after a noisy sum of gradients, and the network after the set.
+
+        Raises:
+            DivergedError: if the set is not finite any more.
+        """
+        inputs = self._set.inputs()
+        self.distance, gradient = matching_gradient(self._network, inputs.detach(), self._labels, noisy)
+        self._set.descend(inputs, gradient)
+        self.steps += 1
+        check_finite(self.result(), self.steps)
+        if self.steps == self._planned or self.steps % self._schedule.batches:
+            return
+        run, rest = divmod(self.steps, self._schedule.batches * self._schedule.outer)
+        if rest == 0:
+            self._network = self._build(self._schedule.stream(_NETWORK, run))
+        else:
+            self._train_network()
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns the set, the network and the number of steps."""
+        return {**joined(set=self._set.state_dict()), **self.parameters(), "steps": torch.tensor(self.steps)}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Resumes where `state_dict` was called."""
+        self._set.load_state_dict(under(tensors, "set/"))
+        restore(self.parameters(), tensors)
+        self.steps = int(tensors["steps"])
+
+    def _train_network(self) -> None:
+        # Follows from the step, so that a resumed run draws the same orders.
+        random = torch.Generator().manual_seed(self._schedule.stream(_ORDER, self.steps))
+        inputs, weights = self._set.inputs().detach(), dict(self._network.named_parameters())
+        for _ in range(self._schedule.epochs):
+            order = torch.randperm(len(inputs), generator=random).to(inputs.device)
+            for batch in torch.split(order, INNER_BATCH):
+                loss = cross_entropy(self._network(inputs[batch]), self._labels[batch])
+                for name, gradient in gradients(loss, weights).items():
+                    weights[name].detach().sub_(gradient, alpha=self._schedule.learning_rate)
 
 
 class FreeRecords:
     """Each record on its own: numbers within their bounds, and logits of what is missing and of levels.
 
     Moved by gradient descent with momentum (PSG, Algorithm 1). Numbers are put back within their bounds after each
-    step, so that what is trained is what can be handed out; the authors' program leaves them free.
-
-    Args:
-        columns: The columns without the label.
-        records: How many.
-        init_std: Standard deviation at the start, before numbers are put within their bounds.
-        learning_rate: Of the descent.
-        momentum: Of the descent.
-        seed: Of the start; public.
-        device: Where to compute.
+    step, so that what is trained is what can be handed out; the authors' program leaves them free. They start normal,
+    with `init_std` before they are put within their bounds.
     """
 
     def __init__(
@@ -71,7 +167,7 @@ class FreeRecords:
         device: str = "cpu",
     ) -> None:
         random = torch.Generator().manual_seed(seed)
-        self._columns, self._rate, self._momentum = columns, learning_rate, momentum
+        self._columns, self._learning_rate, self._momentum = columns, learning_rate, momentum
         start = init_std * torch.randn(records, len(columns.names), generator=random)
         self._values = self._bounded(start).to(device)
         self._velocity = torch.zeros_like(self._values)
@@ -92,7 +188,7 @@ class FreeRecords:
         """Takes a step of gradient descent with momentum."""
         own = gradient if inputs is self._values else torch.autograd.grad(inputs, self._values, gradient)[0]
         self._velocity = self._momentum * self._velocity + own
-        self._values = self._bounded(self._values.detach() - self._rate * self._velocity)
+        self._values = self._bounded(self._values.detach() - self._learning_rate * self._velocity)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns the records and where they are heading."""
@@ -100,7 +196,7 @@ class FreeRecords:
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called."""
-        (self._values, self._velocity) = _like([self._values, self._velocity], tensors, ["records", "velocity"])
+        restore(self.state_dict(), tensors)
 
     def _bounded(self, values: Tensor) -> Tensor:
         lowest, numeric = -2 * self._columns.centre, self._columns.numeric
@@ -110,13 +206,7 @@ class FreeRecords:
 class GeneratedImages:
     """Images that a convolutional network makes of fixed noise: only its weights are moved, by Adam (PSG, Equation 8).
 
-    Args:
-        generator: The network, in training mode: images of the set are normalised with each other.
-        labels: Of the images, (records,).
-        centre: The intensity that counts as nothing.
-        learning_rate: Of Adam.
-        seed: Of the noise; public.
-        device: Where to compute.
+    The network is in training mode: images of the set are normalised with each other. `seed` is of the noise.
     """
 
     def __init__(
@@ -132,7 +222,7 @@ class GeneratedImages:
         self._generator, self._labels = generator.to(device).train(), labels.to(device)
         self._noise = generator.noise(len(labels), torch.Generator().manual_seed(seed)).to(device)
         self._centre = centre
-        self._weights = {str(place): weight for place, weight in enumerate(generator.parameters())}
+        self._weights = {str(number): weight for number, weight in enumerate(generator.parameters())}
         self._adam = Adam(self._weights, learning_rate=learning_rate)
 
     def inputs(self) -> Tensor:
@@ -142,8 +232,7 @@ class GeneratedImages:
 
     def descend(self, inputs: Tensor, gradient: Tensor) -> None:
         """Takes a step of Adam."""
-        gradients = torch.autograd.grad(inputs, list(self._weights.values()), gradient)
-        self._adam.step(dict(zip(self._weights, gradients, strict=True)))
+        self._adam.descend(inputs, gradient)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns the weights, Adam's moments, and the number of steps."""
@@ -151,11 +240,7 @@ class GeneratedImages:
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called."""
-        names = [f"weight/{name}" for name in self._weights]
-        stored = _like(list(self._weights.values()), tensors, names)
-        with torch.no_grad():
-            for weight, value in zip(self._weights.values(), stored, strict=True):
-                weight.copy_(value)
+        restore(self._weights, under(tensors, "weight/"))
         self._adam.load_state_dict(tensors)
 
 
@@ -164,34 +249,15 @@ def prior_images(
 ) -> GeneratedImages:
     """Returns images of some labels, made by a fresh convolutional generator: DP-MERF's, a little wider.
 
-    Args:
-        shape: Of the images.
-        labels: Of the images, (records,).
-        centre: The intensity that counts as nothing.
-        learning_rate: Of Adam.
-        seeds: Of the generator's weights and of the noise; public.
-        device: Where to compute.
+    `seeds` are those of the generator's weights and of the noise.
     """
     design = ImageNetwork(shape=shape, kind="convolutional", latent=10, hidden=(200,), channels=(32, 16))
     generator = build_image_generator(design, int(labels.max()) + 1, seed=seeds[0])
     return GeneratedImages(generator, labels, centre=centre, learning_rate=learning_rate, seed=seeds[1], device=device)
 
 
-def _like(values: Sequence[Tensor], tensors: Mapping[str, Tensor], names: Sequence[str]) -> list[Tensor]:
-    """Returns the tensors of these names, on the devices of `values`, whose shapes they must have."""
-    found = [tensors[name].to(value.device) for name, value in zip(names, values, strict=True)]
-    if [tensor.shape for tensor in found] != [value.shape for value in values]:
-        raise ValueError("tensors of another shape")
-    return found
-
-
 def row_distance(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> Tensor:
-    """Returns the sum over weights and their output rows of 1 − cos, a scalar.
-
-    Args:
-        found: Gradients, of two or more dimensions each, outputs first.
-        wanted: Gradients of the same shapes; others are not looked at.
-    """
+    """Returns the sum over weights, outputs first, and their output rows of 1 − cos, a scalar."""
     total = torch.zeros(())
     for name, gradient in found.items():
         mine, theirs = gradient.flatten(1), wanted[name].flatten(1)
@@ -213,33 +279,27 @@ def matching_gradient(
         inputs: (records, …).
         labels: (records,) int64.
         wanted: Gradient by name of the network's parameters.
-
-    Returns:
-        The distance, and its gradient, of the shape of `inputs`.
     """
     weights = {name: value for name, value in network.named_parameters() if value.dim() > 1}
+
+    def own_gradients(part: Tensor, coded: Tensor, *, graph: bool) -> dict[str, Tensor]:
+        """Returns what some records add to the gradient of the mean loss over all."""
+        loss = cross_entropy(network(part), coded, reduction="sum") / len(inputs)
+        parts = torch.autograd.grad(loss, list(weights.values()), create_graph=graph)
+        return dict(zip(weights, parts, strict=True))
+
     if len(inputs) <= AT_ONCE:
         points = inputs.detach().requires_grad_()
-        distance = row_distance(_gradient(network, points, labels, len(inputs), weights, graph=True), wanted)
+        distance = row_distance(own_gradients(points, labels, graph=True), wanted)
         (gradient,) = torch.autograd.grad(distance, points)
         return float(distance.detach()), gradient
     blocks = list(zip(torch.split(inputs, AT_ONCE), torch.split(labels, AT_ONCE), strict=True))
-    parts = [_gradient(network, part, coded, len(inputs), weights, graph=False) for part, coded in blocks]
+    parts = [own_gradients(part, coded, graph=False) for part, coded in blocks]
     whole = {name: sum((part[name] for part in parts[1:]), parts[0][name]).requires_grad_() for name in weights}
     distance = row_distance(whole, wanted)
-    pull = torch.autograd.grad(distance, list(whole.values()))
-    found = []
+    pull, at_inputs = torch.autograd.grad(distance, list(whole.values())), []
     for part, coded in blocks:
         points = part.detach().requires_grad_()
-        own = _gradient(network, points, coded, len(inputs), weights, graph=True)
-        found.append(torch.autograd.grad(list(own.values()), points, pull)[0])
-    return float(distance.detach()), torch.cat(found)
-
-
-def _gradient(
-    network: nn.Module, inputs: Tensor, labels: Tensor, records: int, weights: Mapping[str, Tensor], *, graph: bool
-) -> dict[str, Tensor]:
-    """Returns what these records add to the gradient of the mean loss over `records`."""
-    loss = cross_entropy(network(inputs), labels, reduction="sum") / records
-    gradients = torch.autograd.grad(loss, list(weights.values()), create_graph=graph)
-    return dict(zip(weights, gradients, strict=True))
+        own = own_gradients(points, coded, graph=True)
+        at_inputs.append(torch.autograd.grad(list(own.values()), points, pull)[0])
+    return float(distance.detach()), torch.cat(at_inputs)

@@ -24,16 +24,10 @@ Labelled = tuple[Tensor, Tensor]
 
 
 class TransportTraining:
-    """The generator on its way.
+    """The generator on its way; `records` are generated in each step.
 
-    Args:
-        generator: At its start, on the device.
-        shares: Of the labels, (labels,); one where there is no label.
-        encode: From the generator to records as the loss takes them.
-        records: Generated records in each step.
-        learning_rate: Of Adam.
-        seed: Of noise and labels; public.
-        device: Where to compute.
+    `shares` are those of the labels, (labels,), one where there is no label; `encode` makes of what the generator gives
+    records as the loss takes them.
     """
 
     def __init__(
@@ -49,27 +43,19 @@ class TransportTraining:
     ) -> None:
         self.steps, self._generator, self._shares = 0, generator.train(), shares
         self._encode, self._records, self._seed, self._device = encode, records, seed, device
-        self._weights = dict(generator.named_parameters())
-        self._adam = Adam(self._weights, learning_rate=learning_rate)
-        self._made: Labelled | None = None
+        self._adam = Adam(dict(generator.named_parameters()), learning_rate=learning_rate)
+        self._generated: Labelled | None = None
 
     def parameters(self) -> dict[str, Tensor]:
         """Returns the generated records of this step, and their labels."""
-        if self._made is None:
-            random = stream(self._seed, self.steps)
-            labels = torch.multinomial(self._shares, self._records, replacement=True, generator=random)
-            noise = self._generator.noise(self._records, random).to(self._device)
-            self._made = self._encode(self._generator, noise, labels.to(self._device), random), labels
-        return {"records": self._made[0].detach(), "labels": self._made[1]}
+        records, labels = self._latest()
+        return {"records": records.detach(), "labels": labels}
 
     def step(self, noisy: Mapping[str, Any]) -> None:
         """Moves the generator against a noisy gradient at its records."""
-        self.parameters()
-        assert self._made is not None
-        at_records = torch.as_tensor(noisy["records"]).to(self._made[0])
-        found = torch.autograd.grad(self._made[0], list(self._weights.values()), at_records)
-        self._adam.step(dict(zip(self._weights, found, strict=True)))
-        self.steps, self._made = self.steps + 1, None
+        records, _ = self._latest()
+        self._adam.descend(records, torch.as_tensor(noisy["records"]).to(records))
+        self.steps, self._generated = self.steps + 1, None
 
     def result(self) -> dict[str, Tensor]:
         """Returns the generator's weights and running statistics."""
@@ -83,16 +69,25 @@ class TransportTraining:
         """Resumes where `state_dict` was called."""
         self._generator.load_state_dict(under(tensors, "generator/"))
         self._adam.load_state_dict(under(tensors, "adam/"))
-        self.steps, self._made = int(tensors["steps"]), None
+        self.steps, self._generated = int(tensors["steps"]), None
+
+    def _latest(self) -> Labelled:
+        """Returns the generated records of this step, made once."""
+        if self._generated is None:
+            random = stream(self._seed, self.steps)
+            labels = torch.multinomial(self._shares, self._records, replacement=True, generator=random)
+            noise = self._generator.noise(self._records, random).to(self._device)
+            self._generated = self._encode(self._generator, noise, labels.to(self._device), random), labels
+        return self._generated
 
 
 def transport_gradient(
-    made: Labelled, real: Labelled, *, first: int, label_cost: float, regularisation: float, iterations: int
+    generated: Labelled, real: Labelled, *, first: int, label_cost: float, regularisation: float, iterations: int
 ) -> Tensor:
     """Returns the gradient of the semi-debiased loss 2·W(X₁, Y) − W(X₁, X₂) at generated records, (records, inputs).
 
     Args:
-        made: X₁ and X₂: the first records and the last ones, `first` of each.
+        generated: X₁ and X₂: the first records and the last ones, `first` of each.
         real: Y, of any number of records; none have no pull at all.
         first: Records in X₁.
         label_cost: Cost between records of different labels.
@@ -100,13 +95,12 @@ def transport_gradient(
         iterations: Of Sinkhorn's algorithm.
     """
     if not len(real[0]):
-        return torch.zeros_like(made[0])
-    records = made[0].detach().requires_grad_()
-    of_first, of_second = (records[:first], made[1][:first]), (records[-first:], made[1][-first:])
+        return torch.zeros_like(generated[0])
+    records, labels = generated[0].detach().requires_grad_(), generated[1]
     losses = []
-    for other in (real, of_second):
-        apart = of_first[0][:, None] - other[0]
-        cost = (apart.square() + apart.abs()).mean(dim=2) + label_cost * (of_first[1][:, None] != other[1])
+    for other in (real, (records[-first:], labels[-first:])):
+        apart = records[:first, None] - other[0]
+        cost = (apart.square() + apart.abs()).mean(dim=2) + label_cost * (labels[:first, None] != other[1])
         losses.append((transport_plan(cost.detach(), regularisation, iterations) * cost).sum())
     (gradient,) = torch.autograd.grad(2 * losses[0] - losses[1], records)
     return gradient

@@ -45,13 +45,20 @@ from noisegate.gate.per_example.clipping import (
     clipped,
     row_norms,
 )
-from noisegate.gate.per_example.losses import FactoredLoss, RecordLoss, agrees, by_torch, per_example_gradients
+from noisegate.gate.per_example.losses import (
+    FactoredLoss,
+    RecordLoss,
+    agrees,
+    by_torch,
+    module_loss,
+    per_example_gradients,
+)
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import BLOCK_LIMIT
 from noisegate.schema import EncodedTable, Layout
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
 Parameters = Mapping[str, "Tensor"]
 Arrays = tuple[npt.NDArray[np.float32], ...]
@@ -210,6 +217,26 @@ def block_gradients(
     numbers = torch.tensor(numeric, dtype=torch.float32, device=device)
     with source.execution.kernels():
         return source.vectors(parameters, numbers, torch.tensor(codes, dtype=torch.int64, device=device))
+
+
+def clipped_gradients(discriminator: nn.Module, rows: Tensor, *, clip_norm: float) -> dict[str, Tensor]:
+    """Returns the mean over fake records of a discriminator's clipped gradient; in floats, as they are public."""
+    import torch
+    from torch.nn.functional import softplus
+
+    loss = module_loss(discriminator, lambda run, row, codes: softplus(run(row[None]))[0])
+    parameters = {name: value.detach() for name, value in discriminator.named_parameters()}
+    mean = {name: torch.zeros_like(value) for name, value in parameters.items()}
+    for block in torch.split(rows, _MOST_ROWS):
+        found = per_example_gradients(loss, parameters, block, block.new_zeros(len(block), 0))
+        squares = [value.flatten(1).square().sum(dim=1) for value in found.whole.values()]
+        squares += [x.square().sum(dim=1) * d.square().sum(dim=1) for x, d in found.products.values()]
+        factors = (clip_norm / torch.stack(squares).sum(dim=0).sqrt().clamp_min(1e-30)).clamp_max(1.0) / len(rows)
+        for name, value in found.whole.items():
+            mean[name] += torch.tensordot(factors, value, dims=1)
+        for name, (inputs, outputs) in found.products.items():
+            mean[name] += (outputs * factors[:, None]).T @ inputs
+    return mean
 
 
 def represent_execution(represent: FeatureMap, layout: Layout) -> Execution:

@@ -113,8 +113,10 @@ def cross_entropy(scores: Tensor, label: Tensor) -> Tensor:
     return torch.logsumexp(scores, dim=0) - torch.where(wanted, scores, 0.0).sum()
 
 
-def label_loss(network: nn.Module, inputs: RowInputs, label: int) -> RecordLoss:
+def label_loss(network: nn.Module, inputs: RowInputs, schema: Schema) -> RecordLoss:
     """Returns the cross-entropy of a record's label, by a classifier."""
+    label = schema.layout.label
+    assert label is not None
     return module_loss(
         network,
         lambda run, numeric, codes: cross_entropy(run(inputs(numeric, codes)[None])[0], codes[label]),
