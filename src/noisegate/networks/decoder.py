@@ -14,11 +14,9 @@ with the images as Parquet files in a folder, this makes the same file again::
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass
-from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
@@ -30,7 +28,7 @@ from torch import Tensor, nn
 
 from noisegate.devices import seeded
 from noisegate.errors import ModelError, OptionError
-from noisegate.networks.weights import check_digest, check_sizes
+from noisegate.networks.weights import check_sizes, read_weights
 from noisegate.schema.pixels import ImageShape
 
 FORMAT = "noisegate-decoder-1"
@@ -110,12 +108,7 @@ def default_channels(shape: ImageShape) -> tuple[int, ...]:
 
 
 class Modulation(nn.Module):
-    """Batch normalisation with a gain and a bias from feature and noise, then ReLU.
-
-    Args:
-        channels: Of the activations.
-        inputs: Length of feature and noise together.
-    """
+    """Batch normalisation with a gain and a bias from feature and noise, of length `inputs` together, then ReLU."""
 
     def __init__(self, channels: int, inputs: int) -> None:
         super().__init__()
@@ -131,13 +124,7 @@ class Modulation(nn.Module):
 
 
 class Doubling(nn.Module):
-    """A 3 x 3 convolution to twice the height and width.
-
-    Args:
-        entering: Channels of the input.
-        channels: Channels of the output.
-        repeat: Repeat pixels and then convolve, instead of convolving to four times the channels.
-    """
+    """A 3 x 3 convolution to twice the height and width: to four times the channels, or of repeated pixels."""
 
     def __init__(self, entering: int, channels: int, *, repeat: bool) -> None:
         super().__init__()
@@ -157,11 +144,7 @@ class Doubling(nn.Module):
 
 
 class DecoderNetwork(nn.Module):
-    """The network.
-
-    Args:
-        design: What it is made of.
-    """
+    """The network of a design."""
 
     centre: Tensor
 
@@ -197,12 +180,7 @@ class DecoderNetwork(nn.Module):
 
 
 def build_decoder(design: DecoderDesign, *, seed: int) -> DecoderNetwork:
-    """Returns a decoder with fresh weights, in float32 on the CPU.
-
-    Args:
-        design: What it is made of.
-        seed: Of the weights; public.
-    """
+    """Returns a decoder with fresh weights from a public seed, in float32 on the CPU."""
     with seeded(seed):
         return DecoderNetwork(design).to(memory_format=torch.channels_last)
 
@@ -216,9 +194,13 @@ def decoder_bytes(network: DecoderNetwork) -> bytes:
 
 def decoder_tensors(network: DecoderNetwork) -> dict[str, Tensor]:
     """Returns the weights in float16, as the file has them."""
-    # How many batches the normalisation has seen is not used.
-    weights = {name: value for name, value in network.state_dict().items() if not name.endswith("num_batches_tracked")}
-    return {name: value.detach().to(torch.float16).contiguous() for name, value in weights.items()}
+    weights = network.state_dict().items()
+    return {name: value.detach().to(torch.float16).contiguous() for name, value in weights if _is_weight(name)}
+
+
+def _is_weight(name: str) -> bool:
+    """How many batches the normalisation has seen is not used."""
+    return not name.endswith("num_batches_tracked")
 
 
 def decoder_from(design: DecoderDesign, tensors: Mapping[str, Tensor]) -> DecoderNetwork:
@@ -228,7 +210,7 @@ def decoder_from(design: DecoderDesign, tensors: Mapping[str, Tensor]) -> Decode
         RuntimeError: if the tensors are not those of such a decoder.
     """
     network = build_decoder(design, seed=0)
-    counters = {name: value for name, value in network.state_dict().items() if name.endswith("num_batches_tracked")}
+    counters = {name: value for name, value in network.state_dict().items() if not _is_weight(name)}
     network.load_state_dict({name: value.to(torch.float32) for name, value in tensors.items()} | counters)
     return network.requires_grad_(False).eval()
 
@@ -243,19 +225,14 @@ def read_decoder(path: Path | None = None, *, sha256: str | None = None) -> tupl
     Raises:
         ModelError: if there is no such file, or it is another one or no decoder.
     """
-    name = SHIPPED if path is None else str(path)
     if path is None and sha256 is None:
         sha256 = SHIPPED_SHA256
-    try:
-        content = (path or resources.files("noisegate.networks").joinpath(SHIPPED)).read_bytes()
-    except OSError as error:
-        raise ModelError(f"decoder {name}: the file cannot be read ({error.strerror}).") from None
-    digest = check_digest(hashlib.sha256(content).hexdigest(), sha256, f"decoder {name}", required=False)
+    content, digest = read_weights(path, SHIPPED, "decoder", sha256)
     try:
         tensors, described = safetensors.torch.load(content), _described(content)
         return decoder_from(DecoderDesign.from_json(described), tensors), digest
     except (safetensors.SafetensorError, RuntimeError, KeyError, TypeError, ValueError, OptionError) as error:
-        raise ModelError(f"decoder {name}: no file of `noisegate pretrain decoder` ({error}).") from None
+        raise ModelError(f"decoder {path or SHIPPED}: no file of `noisegate pretrain decoder` ({error}).") from None
 
 
 def _described(content: bytes) -> dict[str, Any]:

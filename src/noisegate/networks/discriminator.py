@@ -15,19 +15,15 @@ from torch import Tensor, nn
 from noisegate.devices import seeded
 from noisegate.errors import OptionError
 from noisegate.networks.classifiers import RowsToImages
-from noisegate.networks.weights import check_sizes
 from noisegate.schema.pixels import ImageShape
 
 _SLOPE = 0.2
 
 
 class Discriminator(nn.Module):
-    """A score for each row: the record's inputs first, then its label as a one-hot code.
+    """A score for each row: the record's inputs first, then its label, of `classes` or none, as a one-hot code.
 
-    Args:
-        body: From inputs, (rows, inputs), to features, (rows, width).
-        width: Number of features.
-        classes: Number of labels; 0 where there is none.
+    The body brings inputs, (rows, inputs), to features, (rows, width).
     """
 
     def __init__(self, body: nn.Module, width: int, classes: int) -> None:
@@ -42,14 +38,9 @@ class Discriminator(nn.Module):
         return scores[:, 0] + (scores[:, 1:] * rows[:, inputs:]).sum(dim=1)
 
     def label_scores(self, inputs: Tensor, labels: Tensor | None) -> Tensor:
-        """Returns scores s = log D/(1 − D) of records with a label, or with every one.
+        """Returns scores s = log D/(1 − D), (labels, rows), of records (rows, inputs) with every label.
 
-        Args:
-            inputs: (rows, inputs).
-            labels: (rows,) int64; None for the scores with every label.
-
-        Returns:
-            (labels, rows): one row where each record has its own label, or there are none.
+        With labels, (rows,) int64, each record has its own: one row, as where there are none.
         """
         found: Tensor = self.scores(self.body(inputs)).T
         if not self.classes:
@@ -61,16 +52,11 @@ class Discriminator(nn.Module):
 def build_image_discriminator(shape: ImageShape, classes: int, *, channels: Sequence[int], seed: int) -> Discriminator:
     """Returns a discriminator of images with fresh weights, in float32 on the CPU: that of DCGAN, normalised nowhere.
 
-    Args:
-        shape: Of the images.
-        classes: Number of labels; 0 where there is none.
-        channels: Of each convolution of 4 x 4, which halves height and width.
-        seed: Of the weights; public. The same seed gives the same weights, and the global random state is untouched.
+    Each convolution of 4 x 4, to so many channels, halves height and width.
 
     Raises:
-        OptionError: if the images are too small to be halved so often, or a number of channels is not positive.
+        OptionError: if the images are too small to be halved so often.
     """
-    check_sizes("a discriminator", **{f"channels[{place}]": width for place, width in enumerate(channels)})
     height, breadth = (side >> len(channels) for side in (shape.height, shape.width))
     if not channels or not height or not breadth:
         raise OptionError(
@@ -87,16 +73,8 @@ def build_image_discriminator(shape: ImageShape, classes: int, *, channels: Sequ
 def build_table_discriminator(inputs: int, classes: int, *, hidden: Sequence[int], seed: int) -> Discriminator:
     """Returns a discriminator of table rows with fresh weights, in float32 on the CPU: a perceptron.
 
-    Args:
-        inputs: Numbers that a record without its label is shown as.
-        classes: Number of labels; 0 where there is none.
-        hidden: Widths of its layers; may be empty.
-        seed: Of the weights; public.
-
-    Raises:
-        OptionError: if a width is no positive whole number.
+    A record without its label is shown as `inputs` numbers; `hidden` are the widths of its layers, maybe none.
     """
-    check_sizes("a discriminator", **{f"hidden[{place}]": width for place, width in enumerate(hidden)})
     layers: list[nn.Module] = []
     with seeded(seed):
         for entering, leaving in pairwise((inputs, *hidden)):

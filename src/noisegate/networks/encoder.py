@@ -13,7 +13,6 @@ in a folder, this makes the same file again::
 from __future__ import annotations
 
 import hashlib
-from importlib import resources
 from pathlib import Path
 
 import safetensors
@@ -23,7 +22,7 @@ from torch import Tensor, nn
 
 from noisegate.devices import seeded
 from noisegate.errors import ModelError
-from noisegate.networks.weights import check_digest
+from noisegate.networks.weights import read_weights
 
 FORMAT = "noisegate-encoder-1"
 """Stands in the file of an encoder; another number for another architecture."""
@@ -44,15 +43,7 @@ _HEAD = "head."
 
 
 class Unit(nn.Module):
-    """A convolution with its ReLU; in between the batch normalisation, as long as it is trained.
-
-    Args:
-        entering: Channels of the input.
-        channels: Channels of the output.
-        kernel: Size of the convolution.
-        stride: Of the convolution.
-        trained: With batch normalisation instead of biases.
-    """
+    """A convolution with its ReLU; in between batch normalisation instead of biases, as long as it is trained."""
 
     def __init__(self, entering: int, channels: int, *, kernel: int = 3, stride: int = 1, trained: bool) -> None:
         super().__init__()
@@ -80,11 +71,7 @@ class Residual(nn.Module):
 
 
 class Encoder(nn.Module):
-    """The network; `LAYERS` names what it is used for.
-
-    Args:
-        trained: Whether it is the form that is trained, with batch normalisation.
-    """
+    """The network, in the form that is trained or the one that is used; `LAYERS` names what it is used for."""
 
     def __init__(self, *, trained: bool = False) -> None:
         super().__init__()
@@ -97,8 +84,7 @@ class Encoder(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Returns the last activations, (rows, 144, height / 8, width / 8).
 
-        Args:
-            images: (rows, 1 or 3 channels, height, width), intensities in [0, 1], at least 8 pixels either way.
+        Images have intensities in [0, 1], (rows, 1 or 3 channels, height, width), at least 8 pixels either way.
         """
         # Public constants instead of the mean of some data set: intensities run from -2 to 2.
         images = (images - 0.5) * 4
@@ -114,11 +100,7 @@ class Encoder(nn.Module):
 
 
 def build_encoder(*, seed: int) -> Encoder:
-    """Returns an encoder in the form that is trained, with fresh weights, in float32 on the CPU.
-
-    Args:
-        seed: Of the weights; public.
-    """
+    """Returns an encoder in the form that is trained, with fresh weights, in float32 on the CPU."""
     with seeded(seed):
         return Encoder(trained=True).to(memory_format=torch.channels_last)
 
@@ -193,15 +175,7 @@ def _frozen(encoder: Encoder) -> Encoder:
 
 
 def _tensors(path: Path | None, sha256: str | None) -> dict[str, Tensor]:
-    if path is None:
-        content, sha256 = resources.files("noisegate.networks").joinpath(SHIPPED).read_bytes(), SHIPPED_SHA256
-    else:
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise ModelError(f"encoder {path}: the file cannot be read ({error.strerror}).") from None
-    name = f"encoder {path or SHIPPED}"
-    check_digest(hashlib.sha256(content).hexdigest(), sha256, name, required=False)
+    content, _ = read_weights(path, SHIPPED, "encoder", SHIPPED_SHA256 if path is None else sha256)
     try:
         tensors = safetensors.torch.load(content)
     except safetensors.SafetensorError as error:

@@ -1,34 +1,23 @@
-"""What every network starts from: sizes that make sense, and weights from a seed whatever else draws random numbers."""
+"""Sizes that make sense, and files of weights with their SHA-256: a certificate names those that were used."""
 
 from __future__ import annotations
 
 import hashlib
+from importlib import resources
 from pathlib import Path
 
 from noisegate.errors import ModelError, OptionError
 
 
 def check_sizes(network: str, **sizes: int) -> None:
-    """Checks the numbers that a network is built from.
-
-    Args:
-        network: What it is called.
-        sizes: By the name of the argument.
-
-    Raises:
-        OptionError: if one is no positive whole number.
-    """
+    """Refuses a size of a network, by the name of its argument, that is no positive whole number."""
     for name, value in sizes.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise OptionError(f"{name}={value!r} of {network} must be a positive whole number.")
 
 
 def file_digest(path: Path, what: str) -> str:
-    """Returns the digest of a file.
-
-    Raises:
-        ModelError: if it cannot be read.
-    """
+    """Returns the digest of a file; one that cannot be read is a `ModelError` about `what`."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -37,13 +26,7 @@ def file_digest(path: Path, what: str) -> str:
 
 
 def check_digest(found: str, sha256: str | None, what: str, *, required: bool = True) -> str:
-    """Returns a digest, which must be the one that was given.
-
-    Args:
-        found: Of what lies there.
-        sha256: The one that was given.
-        what: What messages call the file.
-        required: Whether one must be given.
+    """Returns the digest that was found of `what`, which must be the one that was given, if any or where required.
 
     Raises:
         OptionError: if none was given.
@@ -59,6 +42,20 @@ def check_digest(found: str, sha256: str | None, what: str, *, required: bool = 
             "correct the digest."
         )
     return found
+
+
+def read_weights(path: Path | None, shipped: str, kind: str, sha256: str | None) -> tuple[bytes, str]:
+    """Returns the content of a file, `shipped` in the package by default, and its digest.
+
+    Raises:
+        ModelError: if there is no such file, or it is another one than `sha256` says.
+    """
+    what = f"{kind} {path or shipped}"
+    try:
+        content = (path or resources.files(__package__).joinpath(shipped)).read_bytes()
+    except OSError as error:
+        raise ModelError(f"{what}: the file cannot be read ({error.strerror}).") from None
+    return content, check_digest(hashlib.sha256(content).hexdigest(), sha256, what, required=False)
 
 
 def folder_digest(folder: Path) -> str:
