@@ -161,8 +161,7 @@ def _encoder_of(file: Path | None) -> FrozenNetwork:
 def _public(images: Path, size: int, channels: int, *, label: str | None, on_error: str) -> PublicImages:
     from dataclasses import replace
 
-    from noisegate.contrib.pretraining.decoder import grey
-    from noisegate.contrib.pretraining.images import read_public_images
+    from noisegate.contrib.pretraining.images import grey, read_public_images
 
     say(f"Reading {images}.")
     public = read_public_images(images, size=size, label=label, on_error=on_error)

@@ -1,8 +1,9 @@
-"""The generator of BigGAN (Brock, Donahue and Simonyan, ICLR 2019) conditioned on a feature, as IC-GAN uses it.
+"""Decoders from checkpoints of IC-GAN's public code: the generator of BigGAN (Brock, Donahue and Simonyan, ICLR 2019).
 
-Parameters have the names and shapes of the public code of IC-GAN (Casanova et al., NeurIPS 2021; facebookresearch/
-ic_gan, BigGAN_PyTorch), so that its checkpoints load strictly. What a checkpoint does not say, its shapes do: see
-`BigGANDesign.of`.
+It is conditioned on a feature of ResNet-50 alone (Casanova et al., NeurIPS 2021), for 32 to 256 pixels. Parameters have
+the names and shapes of the public code (facebookresearch/ic_gan, BigGAN_PyTorch), so that its checkpoints load
+strictly. A checkpoint is a bare state dict: what it does not say, its shapes do (`BigGANDesign.of`), and which encoder
+its features are of stands in the description that the user writes.
 """
 
 from __future__ import annotations
@@ -10,16 +11,25 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from noisegate.devices import seeded
+from noisegate.errors import ModelError, OptionError
+from noisegate.models.decoder import LoadedDecoder
+from noisegate.networks.weights import check_digest, file_digest
+from noisegate.schema.pixels import ImageShape
+
 Statistics: TypeAlias = Literal["plain", "module", "own"]
 """Where the code keeps the mean and variance of a normalisation: beside it, in torch's module, or in one of its own."""
 
 _TINY = 1e-12
+_KEYS = {"kind", "path", "encoder", "layer"}
+_PARALLEL = "module."  # what torch puts before the names of a model that several GPUs trained
 
 
 class _Spectral(nn.Module):
@@ -45,13 +55,7 @@ class _Spectral(nn.Module):
 
 
 class SpectralLinear(_Spectral):
-    """A linear layer.
-
-    Args:
-        entering: Length of the input.
-        leaving: Length of the output.
-        bias: Whether it has one.
-    """
+    """A linear layer."""
 
     def __init__(self, entering: int, leaving: int, *, bias: bool = True) -> None:
         super().__init__((leaving, entering), bias=bias)
@@ -62,14 +66,7 @@ class SpectralLinear(_Spectral):
 
 
 class SpectralConvolution(_Spectral):
-    """A convolution that keeps height and width.
-
-    Args:
-        entering: Channels of the input.
-        leaving: Channels of the output.
-        kernel: Its size, odd.
-        bias: Whether it has one.
-    """
+    """A convolution that keeps height and width; the kernel's size is odd."""
 
     def __init__(self, entering: int, leaving: int, *, kernel: int = 3, bias: bool = True) -> None:
         super().__init__((leaving, entering, kernel, kernel), bias=bias)
@@ -93,10 +90,7 @@ class _Measured(nn.Module):
 class Normalisation(nn.Module):
     """Batch normalisation with what was measured while training; a gain and a bias follow elsewhere.
 
-    Args:
-        channels: Of the activations.
-        statistics: Where they are kept.
-        affine: Whether torch's module, if it keeps them, has its own gain and bias.
+    Torch's module, if it keeps the statistics, may have its own: `affine`.
     """
 
     def __init__(self, channels: int, statistics: Statistics, *, affine: bool = False) -> None:
@@ -118,13 +112,7 @@ class Normalisation(nn.Module):
 
 
 class ConditionalNormalisation(Normalisation):
-    """With a gain and a bias from the feature.
-
-    Args:
-        channels: Of the activations.
-        inputs: Length of what gain and bias come from.
-        statistics: Where they are kept.
-    """
+    """With a gain and a bias from the feature, `inputs` numbers."""
 
     def __init__(self, channels: int, inputs: int, statistics: Statistics) -> None:
         super().__init__(channels, statistics)
@@ -138,12 +126,7 @@ class ConditionalNormalisation(Normalisation):
 
 
 class LastNormalisation(Normalisation):
-    """With a gain and a bias of its own.
-
-    Args:
-        channels: Of the activations.
-        statistics: Where they are kept.
-    """
+    """With a gain and a bias of its own."""
 
     def __init__(self, channels: int, statistics: Statistics) -> None:
         super().__init__(channels, statistics, affine=True)
@@ -212,6 +195,7 @@ class BigGANDesign:
         if more not in (0, chunk):
             raise ValueError("it takes labels beside features; only generators on features alone can be used")
         classes = state["shared.weight"].shape if "shared.weight" in state else None
+        own = "blocks.0.0.bn1.bn.stored_mean" in state
         return cls(
             widths=tuple((shape[1], shape[0]) for shape in shapes),
             attention=frozenset(place for place in range(count) if f"blocks.{place}.1.gamma" in state),
@@ -221,25 +205,12 @@ class BigGANDesign:
             features=features,
             embedded=embedded,
             classes=None if classes is None else (classes[0], classes[1]),
-            statistics=_statistics(state),
+            statistics="plain" if "blocks.0.0.bn1.stored_mean" in state else "own" if own else "module",
         )
 
 
-def _statistics(state: Mapping[str, Tensor]) -> Statistics:
-    if "blocks.0.0.bn1.stored_mean" in state:
-        return "plain"
-    return "own" if "blocks.0.0.bn1.bn.stored_mean" in state else "module"
-
-
 class GeneratorBlock(nn.Module):
-    """Doubles height and width, with the input led past.
-
-    Args:
-        entering: Channels of the input.
-        leaving: Channels of the output.
-        inputs: Length of feature and noise.
-        statistics: Where normalisations keep theirs.
-    """
+    """Doubles height and width, with the input led past; feature and noise are `inputs` numbers."""
 
     def __init__(self, entering: int, leaving: int, inputs: int, statistics: Statistics) -> None:
         super().__init__()
@@ -259,11 +230,7 @@ class GeneratorBlock(nn.Module):
 
 
 class Attention(nn.Module):
-    """Every place looks at the others (SA-GAN, Zhang et al., ICML 2019), as in BigGAN's public code.
-
-    Args:
-        channels: Of the activations.
-    """
+    """Every place looks at the others (SA-GAN, Zhang et al., ICML 2019), as in BigGAN's public code."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -274,19 +241,15 @@ class Attention(nn.Module):
 
     def forward(self, images: Tensor, inputs: Tensor) -> Tensor:
         """Returns activations of the same shape; `inputs` are not looked at."""
-        asked = self.theta(images).flatten(2)
-        found, told = (functional.max_pool2d(layer(images), 2).flatten(2) for layer in (self.phi, self.g))
-        weights = torch.softmax(asked.transpose(1, 2) @ found, dim=2)
-        answer: Tensor = self.o((told @ weights.transpose(1, 2)).reshape(len(images), -1, *images.shape[2:]))
-        return self.gamma * answer + images
+        queries = self.theta(images).flatten(2)
+        keys, values = (functional.max_pool2d(layer(images), 2).flatten(2) for layer in (self.phi, self.g))
+        weights = torch.softmax(queries.transpose(1, 2) @ keys, dim=2)
+        attended: Tensor = self.o((values @ weights.transpose(1, 2)).reshape(len(images), -1, *images.shape[2:]))
+        return self.gamma * attended + images
 
 
 class BigGAN(nn.Module):
-    """The generator.
-
-    Args:
-        design: What it is made of.
-    """
+    """The generator of a design."""
 
     def __init__(self, design: BigGANDesign) -> None:
         super().__init__()
@@ -308,12 +271,7 @@ class BigGAN(nn.Module):
         )
 
     def forward(self, features: Tensor, noise: Tensor) -> Tensor:
-        """Returns intensities in [0, 1], (rows, 3, resolution, resolution).
-
-        Args:
-            features: Of length 1, (rows, features).
-            noise: Standard normal, (rows, latent).
-        """
+        """Returns intensities in [0, 1], (rows, 3, side, side), of features of length 1 and standard normal noise."""
         embedded, count = self.shared_feat(features), len(self.blocks)
         inputs = [embedded] * count
         if self.design.hierarchical:
@@ -326,3 +284,67 @@ class BigGAN(nn.Module):
                 images = part(images, entering)
         result: Tensor = (self.output_layer(images).tanh() + 1) / 2
         return result
+
+
+class BigGANDecoder:
+    """A frozen BigGAN on features as a decoder."""
+
+    def __init__(self, network: BigGAN) -> None:
+        self.network, side = network, network.design.resolution
+        self.shape = ImageShape(height=side, width=side, channels=3)
+        self.features, self.latent = network.design.features, network.design.latent
+
+    def __call__(self, features: Tensor, noise: Tensor) -> Tensor:
+        """Returns intensities in [0, 1], (rows, height · width · 3); see `Decoder`."""
+        images: Tensor = self.network(features, noise)
+        return images.permute(0, 2, 3, 1).flatten(1)
+
+
+def load_icgan(description: Mapping[str, Any], sha256: str | None = None) -> LoadedDecoder:
+    """Returns the decoder of a checkpoint.
+
+    Args:
+        description: "path", a state dict of the generator as .pth, such as ``G_ema``; "encoder", the SHA-256 of the
+            weights of the ResNet-50 whose features it was trained on; "layer", "feature" where it is left out, see
+            `noisegate.contrib.encoders`.
+        sha256: What the file must hash to. Required.
+
+    Raises:
+        OptionError: if something is missing.
+        ModelError: if the file cannot be read, or is another one or no such checkpoint.
+    """
+    if not isinstance(description.get("encoder"), str) or set(description) - _KEYS:
+        raise OptionError(
+            f"a description of an IC-GAN decoder has the keys {', '.join(sorted(_KEYS))}, and 'encoder' is the SHA-256 "
+            "of the weights of its ResNet-50."
+        )
+    path = Path(description["path"])
+    digest = file_digest(path, f"decoder {path}")
+    if sha256 is None:
+        raise OptionError(
+            f"decoder {path} needs its SHA-256, so that a certificate says which one it was; that of this file is "
+            f"{digest}."
+        )
+    check_digest(digest, sha256, f"decoder {path}")
+    return LoadedDecoder(
+        decoder=BigGANDecoder(_network(path)),
+        kind="ic-gan",
+        digest=digest,
+        encoder=description["encoder"],
+        layer=description.get("layer", "feature"),
+        description=dict(description),
+    )
+
+
+def _network(path: Path) -> BigGAN:
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+        state = {name.removeprefix(_PARALLEL): value for name, value in loaded.items()}
+        with seeded(0):
+            network = BigGAN(BigGANDesign.of(state))
+        network.load_state_dict(state)
+    except Exception as error:  # torch raises whatever it likes for a file that is no state dict
+        raise ModelError(
+            f"decoder {path}: no checkpoint of an IC-GAN generator on features ({str(error).splitlines()[0]})."
+        ) from None
+    return network.requires_grad_(False).eval()

@@ -25,13 +25,9 @@ _STEPS, _GUIDANCE = 20, 10.0  # the pipeline's own defaults
 
 
 class UnclipDecoder:
-    """A Stable unCLIP pipeline as a decoder.
+    """A Stable unCLIP pipeline, in evaluation mode, as a decoder.
 
-    Args:
-        pipeline: `StableUnCLIPImg2ImgPipeline`, in evaluation mode.
-        shape: Of the images, colour; what the pipeline draws is averaged down to it.
-        steps: Of the denoising.
-        guidance: Of the classifier-free guidance; 1 for none.
+    What it draws in so many steps is averaged down to `shape`, colour; a guidance of 1 is none.
     """
 
     def __init__(self, pipeline: Any, shape: ImageShape, *, steps: int, guidance: float) -> None:

@@ -37,13 +37,7 @@ _HEADS = ("fc.", "projection_head.", "prototypes.")  # of the classifier, and of
 class Resized(nn.Module):
     """Brings images to a size, runs a network, and gives what it gives through a module of its own.
 
-    Args:
-        network: From (rows, 3, side, side) to vectors, (rows, any).
-        side: Height and width that it takes.
-        mode: "bilinear" or "bicubic".
-
-    Attributes:
-        feature: Passes the vectors on, so that they are the output of a module and can be chosen as a layer.
+    `feature` passes the vectors on, so that they are the output of a module and can be chosen as a layer.
     """
 
     def __init__(self, network: nn.Module, side: int, *, mode: str) -> None:

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from noisegate.contrib.pretraining import decoder
-from noisegate.contrib.pretraining.decoder import grey, instances_of
+from noisegate.contrib.pretraining.decoder import instances_of
+from noisegate.contrib.pretraining.images import grey
 from noisegate.errors import OptionError
 
 

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 
 _BLOCK = 256
-# Red, green and blue in a grey intensity (ITU-R BT.601).
-_LUMA = (0.299, 0.587, 0.114)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,14 +83,6 @@ def instances_of(pixels: npt.NDArray[np.uint8], encoding: FeatureMap, *, neighbo
         # Features have length 1: the largest product is the smallest distance.
         found.append((block @ features.T).topk(neighbours, dim=1).indices.to(torch.int32))
     return Instances(pixels=torch.from_numpy(pixels), features=features, neighbours=torch.cat(found))
-
-
-def grey(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Returns colour images as grey ones, (images, height, width, 1)."""
-    result = np.empty((*pixels.shape[:3], 1), dtype=np.uint8)
-    for one, image in zip(result, pixels, strict=True):  # one by one: no copy of all in float64
-        one[..., 0] = np.rint(image @ np.asarray(_LUMA))
-    return result
 
 
 def _rows(pixels: npt.NDArray[np.uint8], at: int) -> EncodedTable:

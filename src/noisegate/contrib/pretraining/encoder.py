@@ -15,7 +15,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from noisegate.contrib.pretraining.images import PublicImages
+from noisegate.contrib.pretraining.images import LUMA, PublicImages
 from noisegate.contrib.pretraining.training import Part, Pretraining, Rows, Steps, Whole
 from noisegate.devices import seeded
 from noisegate.errors import OptionError
@@ -27,7 +27,6 @@ from noisegate.training.checkpoint import under
 _MARGIN = 4
 _RISE = 0.2
 _MOMENTUM = 0.9
-_LUMA = (0.299, 0.587, 0.114)
 
 
 @settings
@@ -141,7 +140,7 @@ def augmented(pixels: Tensor, random: torch.Generator, *, grey: float) -> Tensor
     """
     rows = len(pixels)
     images = pixels.permute(0, 3, 1, 2).to(torch.float32) / 255
-    luma = (images * torch.tensor(_LUMA)[:, None, None]).sum(dim=1, keepdim=True)
+    luma = (images * torch.tensor(LUMA)[:, None, None]).sum(dim=1, keepdim=True)
     images = torch.where((torch.rand(rows, generator=random) < grey)[:, None, None, None], luma, images)
     padded = nn.functional.pad(images, (_MARGIN,) * 4, mode="reflect")
     corner = torch.randint(2 * _MARGIN + 1, (2, rows, 1), generator=random)

@@ -23,6 +23,8 @@ from noisegate.schema.columns import TEXT_PADDING
 from noisegate.schema.encode import is_text
 
 _ROWS = 1024
+LUMA = (0.299, 0.587, 0.114)
+"""Red, green and blue in a grey intensity (ITU-R BT.601)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,3 +120,11 @@ def _values(labels: pa.Array) -> set[str | int]:
     if is_text(plain.type):
         plain = pc.utf8_trim(plain, characters=TEXT_PADDING)
     return set(pc.unique(plain.drop_null()).to_pylist())
+
+
+def grey(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Returns colour images as grey ones, (images, height, width, 1)."""
+    result = np.empty((*pixels.shape[:3], 1), dtype=np.uint8)
+    for one, image in zip(result, pixels, strict=True):  # one by one: no copy of all in float64
+        one[..., 0] = np.rint(image @ np.asarray(LUMA))
+    return result

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from noisegate.atomic import new_file
 from noisegate.contrib.pretraining.images import PublicImages
 from noisegate.errors import ModelError
 from noisegate.settings import Settings
@@ -74,13 +74,9 @@ class Pretraining(ABC, Generic[_S]):
 
     def save(self, path: Path) -> None:
         """Writes the state to `path`, in place of an earlier one."""
-        tmp_path = path.with_name(f".{path.name}.{os.getpid()}")
         tensors = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in self.state_dict().items()}
-        try:
+        with new_file(path, force=True) as tmp_path:
             safetensors.torch.save_file(tensors, tmp_path, metadata={"training": self._fingerprint()})
-            tmp_path.replace(path)
-        finally:
-            tmp_path.unlink(missing_ok=True)
 
     def resume(self, path: Path) -> bool:
         """Goes on from the state at `path`; returns False if there is none.
