@@ -17,11 +17,7 @@ FAINT = "#7b8494"
 
 
 def save_picture(path: str | Path, picture: bytes) -> None:
-    """Write a picture; a file that is there is replaced.
-
-    Raises:
-        OptionError: the file cannot be written.
-    """
+    """Writes a picture; a file that is there is replaced."""
     try:
         Path(path).write_bytes(picture)
     except OSError as error:
@@ -32,14 +28,14 @@ def save_picture(path: str | Path, picture: bytes) -> None:
 
 
 def legible(value: object, most: int) -> str:
-    """Write a value on one line: at most so many characters, with a middle dot for each that the font does not have."""
+    """Returns a value on one line: at most so many characters, a middle dot for each that the font does not have."""
     drawable = _drawable()
     text = "".join(letter if ord(letter) in drawable else "·" for letter in " ".join(str(value).split()))
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def at(column: NumericColumn, unit: float) -> str:
-    """Write the value at a position between the bounds of a column, 0 the lower one: 4.2k, 0.35, 2024-05-01."""
+    """Returns the value at a position between the bounds of a column, 0 the lower one: 4.2k, 0.35, 2024-05-01."""
     if isinstance(column, Date | Datetime):
         start, end = column.steps
         day = timedelta(days=1) if isinstance(column, Date) else timedelta(microseconds=1)

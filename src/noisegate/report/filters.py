@@ -28,38 +28,31 @@ _MOST_ACROSS = 24
 
 @dataclass(frozen=True, kw_only=True)
 class MapRow:
-    """One line of a picture: a name, at most one image, and maps with their captions.
-
-    Attributes:
-        name: What stands before the line.
-        maps: (maps, inputs); red answers to what is there, blue to what is not.
-        captions: One for each map, or none.
-        image: The image that the maps explain, positions in [0, 1], (inputs,); None for none.
-    """
+    """One line of a picture: its name, maps with their captions, and the image that they explain."""
 
     name: str
     maps: npt.NDArray[np.floating]
+    """(maps, inputs); red answers to what is there, blue to what is not."""
     captions: Sequence[str] = ()
     image: npt.NDArray[np.floating] | None = None
+    """Positions in [0, 1], (inputs,)."""
 
 
 def maps_picture(
     rows: Sequence[MapRow], path: str | Path, *, shape: ImageShape, title: str, smooth: float = 0.0
 ) -> None:
-    """Draw linear maps as images, one line after the other; every map on a scale of its own.
+    """Draws linear maps as images into a PNG file, one line after the other; every map on a scale of its own.
 
-    Args:
-        rows: the lines.
-        path: the PNG file to write; replaced if it is there.
-        shape: of the images; maps over several channels are drawn as the mean over them.
-        title: what stands above.
-        smooth: standard deviation, in pixels, of a Gaussian that maps are blurred with for the eye, as noise in single
-            pixels hides what neighbours have in common; 0 for maps as they are.
+    Maps over several channels are drawn as the mean over them. With `smooth` they are blurred for the eye by a Gaussian
+    of that standard deviation, in pixels, as noise in single pixels hides what neighbours have in common.
 
     Raises:
-        OptionError: there is nothing to draw, a map does not have the size of the images, or the file cannot be
+        OptionError: if there is nothing to draw, a map does not have the size of the images, or the file cannot be
             written.
     """
+    import matplotlib
+    from matplotlib.figure import Figure  # off screen, without touching the state of pyplot
+
     across = max((len(row.maps) + (row.image is not None) for row in rows), default=0)
     if not 1 <= across <= _MOST_ACROSS:
         raise OptionError(f"a picture of maps has from 1 to {_MOST_ACROSS} images in a line; found {across}")
@@ -71,14 +64,6 @@ def maps_picture(
             )
     if not 0 <= smooth <= max(shape.height, shape.width):
         raise OptionError(f"smooth={smooth!r} must be from 0 to the longer side of the images, in pixels")
-    save_picture(path, _draw(rows, across, shape, title, smooth))
-
-
-def _draw(rows: Sequence[MapRow], across: int, shape: ImageShape, title: str, smooth: float) -> bytes:
-    """The picture as PNG bytes; drawn off screen, without touching the state of pyplot."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
     width, height = _NAMES + across * _PANEL + 0.1, _HEAD + len(rows) * _PANEL + 0.1
     with matplotlib.rc_context({"text.parse_math": False, "font.family": [FONT]}):
         figure = Figure(figsize=(width, height), facecolor="white")
@@ -96,16 +81,19 @@ def _draw(rows: Sequence[MapRow], across: int, shape: ImageShape, title: str, sm
             _line(line, row, shape, smooth)
         target = io.BytesIO()
         figure.savefig(target, format="png", dpi=110)
-    return target.getvalue()
+    save_picture(path, target.getvalue())
 
 
 def _line(panels: Sequence[Axes], row: MapRow, shape: ImageShape, smooth: float) -> None:
+    from scipy.ndimage import gaussian_filter
+
     start = 0
     if row.image is not None:
         panels[0].imshow(_gray(row.image, shape), cmap="gray_r", vmin=0.0, vmax=1.0)
         start = 1
     for place, single in enumerate(row.maps):
-        gray = _blurred(_gray(single, shape), smooth)
+        gray = _gray(single, shape)
+        gray = gaussian_filter(gray, smooth, mode="nearest") if smooth else gray
         largest = float(np.abs(gray).max()) or 1.0
         panels[start + place].imshow(gray, cmap="RdBu_r", vmin=-largest, vmax=largest)
         if place < len(row.captions):
@@ -113,16 +101,5 @@ def _line(panels: Sequence[Axes], row: MapRow, shape: ImageShape, smooth: float)
 
 
 def _gray(values: npt.NDArray[np.floating], shape: ImageShape) -> npt.NDArray[np.floating]:
-    """The mean over the channels, (height, width)."""
+    """Returns the mean over the channels, (height, width)."""
     return np.asarray(values.reshape(shape.height, shape.width, shape.channels).mean(axis=2))
-
-
-def _blurred(values: npt.NDArray[np.floating], smooth: float) -> npt.NDArray[np.floating]:
-    """The image with each pixel replaced by a Gaussian mean of those around it."""
-    if not smooth:
-        return values
-    for _ in range(2):
-        place = np.arange(len(values)) / smooth
-        near = np.exp(-0.5 * (place[:, None] - place) ** 2)
-        values = (near / near.sum(axis=1, keepdims=True) @ values).T
-    return values

@@ -42,21 +42,14 @@ def nearest_picture(
     neighbours: int = 5,
     seed: int = 0,
 ) -> None:
-    """Draw synthetic images, each beside the nearest real ones, as a PNG that says that it is private.
+    """Draws some synthetic images, each beside the nearest real ones, as a PNG that says that it is private.
 
-    Args:
-        synthetic: the synthetic images.
-        real: the private images that they were made from.
-        path: the file to write; its name starts with "private-". Replaced if it is there.
-        features: in which "near" is meant, by the Euclidean distance; None for the pixels.
-        rows: synthetic images that are shown, drawn at random.
-        neighbours: real images beside each; fewer if there are not so many.
-        seed: of the draw; public.
+    Near is meant by the Euclidean distance of `features`, which are the pixels where there are none.
 
     Raises:
-        OptionError: the name of the file does not start with "private-", the file cannot be written, or ``rows`` or
-            ``neighbours`` is below 1.
-        DataError: a set is empty, or the images of the sets differ in shape.
+        OptionError: if the name of the file does not start with "private-", the file cannot be written, or `rows` or
+            `neighbours` is below 1.
+        DataError: if a set is empty, or the images of the sets differ in shape.
     """
     target = Path(path)
     if not target.name.startswith(PREFIX):
@@ -77,16 +70,9 @@ def nearest_picture(
 
 
 def nearest(shown: np.ndarray, real: np.ndarray, features: ImageFeatures, neighbours: int) -> np.ndarray:
-    """Find the nearest real images; the real ones pass in parts.
+    """Returns positions of the nearest real images, (rows, neighbours), nearest first; of equals the first.
 
-    Args:
-        shown: uint8, (rows, height, width, channels).
-        real: uint8, (other rows, height, width, channels).
-        features: in which distances are measured.
-        neighbours: at least 1.
-
-    Returns:
-        Positions among the real images, (rows, neighbours or all there are), nearest first; of equals the first.
+    Images are uint8, (images, height, width, channels). The real ones pass in parts.
     """
     ours = features(shown).astype(np.float64)
     places = np.empty((len(shown), 0), dtype=np.int64)
@@ -133,7 +119,7 @@ def _enlarged(pixels: np.ndarray, scale: int) -> Image.Image:
 
 
 def _write(draw: ImageDraw.ImageDraw, text: str, box: tuple[int, int, int, int]) -> None:
-    """Write in the middle of a box, as large as fits."""
+    """Writes in the middle of a box, as large as fits."""
     from matplotlib.font_manager import FontProperties, findfont
     from PIL import ImageFont
 
