@@ -45,10 +45,21 @@ _HOMES = {
     "Budget": "noisegate.privacy.plan",
     "BudgetRefusedError": "noisegate.errors",
     "Certificate": "noisegate.privacy.certificate",
+    "DPCGAN": "noisegate.methods.gan",
+    "DPDRE": "noisegate.methods.dre",
+    "DPGAN": "noisegate.methods.gan",
+    "DPHP": "noisegate.methods.hp",
+    "DPMEPF": "noisegate.methods.mepf",
+    "DPMERF": "noisegate.methods.merf",
+    "DPMGE": "noisegate.methods.mge",
+    "DPSinkhorn": "noisegate.methods.dp_sinkhorn",
     "Gate": "noisegate.gate.gate",
+    "JointEmbedding": "noisegate.methods.joint",
     "Ledger": "noisegate.ledger.ledger",
     "LocallyLinearMaps": "noisegate.estimators",
     "NoisegateError": "noisegate.errors",
+    "Pairwise": "noisegate.methods.pairwise",
+    "PrivateSetGeneration": "noisegate.methods.psg",
     "Release": "noisegate.privacy.release",
     "Schema": "noisegate.schema",
     "Synthesizer": "noisegate.models.synthesizer",
@@ -58,31 +69,14 @@ _HOMES = {
     "fit": "noisegate.api",
     "synthesize": "noisegate.api",
 }
-_METHODS = {
-    "DPCGAN": "dp-cgan",
-    "DPDRE": "dp-dre",
-    "DPGAN": "dp-gan",
-    "DPHP": "dp-hp",
-    "DPMEPF": "dp-mepf",
-    "DPMERF": "dp-merf",
-    "DPMGE": "dp-mge",
-    "DPSinkhorn": "dp-sinkhorn",
-    "JointEmbedding": "joint",
-    "Pairwise": "pairwise",
-    "PrivateSetGeneration": "psg",
-}
-"""By the name in the registry."""
-
-__all__ = ["__version__", *sorted({*_HOMES, *_METHODS})]
+__all__ = ["__version__", *sorted(_HOMES)]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _METHODS:
-        return import_module("noisegate.methods.registry").METHODS[_METHODS[name]]
     if name not in _HOMES:
         raise AttributeError(f"module 'noisegate' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES, *_METHODS])
+    return sorted([*globals(), *_HOMES])

@@ -18,9 +18,6 @@ def new_file(out: Path, option: str = "--out", *, force: bool = False, room: int
 
     With `force`, it takes the place of a file that is there. With `room`, the disk is known to have so many bytes for
     it when the block is entered: for what is paid for inside and must not be lost.
-
-    Raises:
-        OptionError: if the file exists or cannot be written; found before the block is entered, where possible.
     """
     check_named(out, option)
     if out.exists() and not (force and out.is_file()):
@@ -42,11 +39,7 @@ def new_file(out: Path, option: str = "--out", *, force: bool = False, room: int
 
 @contextmanager
 def new_folder(out: Path, option: str = "--out") -> Iterator[Path]:
-    """Yields an empty folder to fill; it appears at `out` when the block ends well, and leaves nothing if it fails.
-
-    Raises:
-        OptionError: if something is there already, or the folder cannot be written.
-    """
+    """Yields an empty folder to fill; it appears at `out` when the block ends well, and leaves nothing if it fails."""
     check_named(out, option)
     if out.exists() or out.is_symlink():
         raise OptionError(f"{option} {out} exists; choose another name, or remove it first.")
@@ -62,21 +55,13 @@ def new_folder(out: Path, option: str = "--out") -> Iterator[Path]:
 
 
 def check_named(out: Path, option: str = "--out") -> None:
-    """Requires a path to end in a name, under which something new can be made.
-
-    Raises:
-        OptionError: if it is a folder that is there in any case, such as "." or "..", or its name is blank.
-    """
+    """Requires a path to end in a name, under which something new can be made."""
     if out.name in ("", "..") or not out.name.strip():
         raise OptionError(f"{option} {str(out)!r} ends in no name that a new file or folder could have; add one.")
 
 
 def check_outside(out: Path, data: str | Path, option: str = "--out") -> None:
-    """Checks that what is made does not come to lie among the records, where the next run would meet it.
-
-    Raises:
-        OptionError: if `out` is in the folder `data`, or is that folder.
-    """
+    """Checks that what is made does not come to lie among the records, where the next run would meet it."""
     folder, made = os.path.realpath(data), os.path.realpath(out)
     if os.path.isdir(folder) and os.path.commonpath([folder, made]) == folder:
         raise OptionError(

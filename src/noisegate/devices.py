@@ -19,10 +19,6 @@ def choose_device(name: str, what: str = "a fit") -> torch.device:
     Args:
         name: "auto", "cpu", "cuda" or "mps".
         what: Computes there, for a message.
-
-    Raises:
-        OptionError: if there is no such device here.
-        MissingExtraError: if torch is not installed.
     """
     require("torch", what)
     import torch

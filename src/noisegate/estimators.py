@@ -18,6 +18,7 @@ from noisegate.errors import DataError, OptionError
 from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.llm import DPLLM
+from noisegate.methods.public_reference import without_label
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
 from noisegate.schema import Categorical, Continuous, EncodedTable, Schema
@@ -130,7 +131,7 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         else:
             schema, table = self.schema, _labelled(self.schema, X, y)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        names = [DPLLM.renamed[old] if getattr(self, old) is _RENAMED else old for old in DPLLM.renamed]
+        names = [today if getattr(self, old) is _RENAMED else old for old, today in DPLLM.renamed.items()]
         method = DPLLM(**{name: getattr(self, name) for name in (*_METHOD, *names)}, seed=seed)
         method.check_fit("cpu")
         gate = Gate(
@@ -207,11 +208,7 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.classifier_.filters(self._level(label))
 
     def _classes(self) -> list[Any]:
-        """Returns the labels that were given, as plain values.
-
-        Raises:
-            OptionError: if there are fewer than two different ones, or none was given.
-        """
+        """Returns the labels that were given, as plain values."""
         if self.classes is None or np.ndim(self.classes) != 1:
             raise OptionError(
                 f"classes={self.classes!r}: give every label that there may be, as public knowledge. Labels read off "
@@ -255,11 +252,7 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _encoded(self, X: Any) -> EncodedTable:  # noqa: N803
         """Returns records to predict, encoded by the schema without its label."""
         check_is_fitted(self)
-        schema = self.classifier_.release.schema
-        public = Schema(
-            tuple(column for column in schema.columns if column.name != schema.label),
-            missing_values=schema.missing_values,
-        )
+        public = without_label(self.classifier_.release.schema)
         if self.schema is None:
             _check_numbers(X)
             X = validate_data(self, X, reset=False, dtype=np.float64)  # noqa: N806
@@ -291,11 +284,7 @@ _METHOD = ("maps", "projection", "temperature", "steps", "learning_rate", "decay
 
 
 def _levels(classes: list[Any]) -> list[str | int]:
-    """Returns labels as levels of a schema, which are all text or all whole numbers.
-
-    Raises:
-        OptionError: if a label is neither text nor a whole number.
-    """
+    """Returns labels as levels of a schema, which are all text or all whole numbers."""
     if all(isinstance(label, int | float) and float(label).is_integer() for label in classes):
         return [int(label) for label in classes]
     if not all(isinstance(label, str) for label in classes):
@@ -304,20 +293,15 @@ def _levels(classes: list[Any]) -> list[str | int]:
 
 
 def _check_numbers(X: Any) -> None:  # noqa: N803
-    """Finds text that is no number before NumPy does, whose message would quote it.
-
-    Raises:
-        DataError: if there is any.
-    """
+    """Finds text that is no number before NumPy does, whose message would quote it."""
     cells = np.asarray(X)
     if cells.ndim != 2 or cells.dtype.kind not in "OUS":
         return
     try:
         cells.astype(np.float64)
-    except (TypeError, ValueError):
-        pass
-    else:
         return
+    except (TypeError, ValueError):
+        pass  # what is raised here would carry the message
     raise DataError("X: a value is no number; columns of text need a schema: LocallyLinearMaps(schema=...).")
 
 

@@ -118,11 +118,7 @@ class Run:
         discovery: Certificate | None = None,
         **options: Any,
     ) -> Run:
-        """Returns what is asked for, with the method by its name; a discovery beside a schema file is found.
-
-        Raises:
-            UserError: if there is no such method or setting, or the schema is unusable.
-        """
+        """Returns what is asked for, with the method by its name; a discovery beside a schema file is found."""
         if isinstance(schema, str | Path):
             if discovery is None and was_discovered(Path(schema)):
                 discovery = discovery_beside(Path(schema))
@@ -163,10 +159,6 @@ class Run:
             ledger: That goes before the one that was kept, or None.
             default: If none was kept, or None.
             observer: Words messages.
-
-        Raises:
-            ModelError: if the file is missing or broken.
-            OptionError: if the address of the ledger was not kept, and is not given.
         """
         path = folder / RUN_FILE
         try:
@@ -197,9 +189,6 @@ class Run:
             given: By name: the attributes of this class, but "method" by its name, "schema" as a file too, and
                 "settings" by name of the setting.
             observer: Words messages.
-
-        Raises:
-            OptionError: if one of them differs.
         """
         another = observer.option("out")
         cure = f"Leave the option out: a run goes on as it began. Another run goes into another {another}, and costs "
@@ -230,9 +219,6 @@ class RunFolder:
     Args:
         out: The model folder that is to be made; None for a model that stays in memory.
         path: The folder of an interrupted run without `out`; None for a new one, below the user's state directory.
-
-    Raises:
-        OptionError: if `out` has no name.
     """
 
     def __init__(self, out: Path | None, path: Path | None = None) -> None:
@@ -246,9 +232,6 @@ class RunFolder:
         """Makes the folder, with room for a release of so many numbers, before any budget is spent.
 
         If the block fails before `keep`, the folder goes away again, unless steps of a training were begun in it.
-
-        Raises:
-            ModelError: if the model or an unfinished fit exists, or there is no room.
         """
         self._check_new()
         another = f"choose another {observer.option('out')}."
@@ -307,11 +290,7 @@ class RunFolder:
         return (self.path / JOURNAL_FILE).read_bytes().partition(b"\n")[2].count(b".")
 
     def reopen(self, observer: Observer) -> Release:
-        """Returns the release of an interrupted fit.
-
-        Raises:
-            ModelError: if there is none.
-        """
+        """Returns the release of an interrupted fit."""
         if not self.path.is_dir():
             missing = "" if self.out is None else f" for {observer.option('out')} {self.out}"
             raise ModelError(f"{self.path} does not exist: there is no unfinished fit to resume{missing}.")

@@ -70,23 +70,9 @@ def held() -> Iterator[Callable[[], None]]:
 
 
 def start_run(
-    run: Run,
-    data: Any,
-    folder: RunFolder,
-    *,
-    device: str = "auto",
-    observer: Observer | None = None,
-    show_values: bool = False,
+    run: Run, data: Any, folder: RunFolder, *, device: str, observer: Observer | None, show_values: bool = False
 ) -> Model:
-    """Returns the model of a new run, which is written to the `out` of its folder, if it has one.
-
-    Args:
-        run: What is asked for.
-        data: The private records, as `Gate` takes them.
-        folder: Where the run is kept on its way.
-        device: "auto", "cpu", "cuda" or "mps".
-        observer: What the run is told to.
-        show_values: Whether errors may quote private values.
+    """Returns the model of a new run of private records, which is written to the `out` of its folder, if it has one.
 
     Raises:
         UserError: if anything given is unusable; nothing is spent.
@@ -102,21 +88,15 @@ def resume_run(
     data: Any = None,
     *,
     given: Mapping[str, Any],
+    device: str,
+    observer: Observer | None,
     ledger: Any = None,
-    device: str = "auto",
-    observer: Observer | None = None,
     show_values: bool = False,
 ) -> Model:
     """Returns the model of a run that was interrupted; costs nothing.
 
-    Args:
-        folder: Where the run was kept.
-        data: The private records; needed only by a training whose steps are not done.
-        given: Options that were given beside it, by name; see `Run.check`.
-        ledger: The ledger where `given` has none and none was kept.
-        device: As for `start_run`.
-        observer: As for `start_run`.
-        show_values: As for `start_run`.
+    The records are needed only by a training whose steps are not done. `given` are options that were given beside it,
+    by name (see `Run.check`), and `ledger` is for where it has none and none was kept.
 
     Raises:
         UserError: if there is nothing to resume, or an option differs from what the run began with.

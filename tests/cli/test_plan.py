@@ -57,6 +57,21 @@ def test_an_error_bound_that_says_nothing_says_so():
     assert "says nothing" not in bound_text(bounded(3.999))
 
 
+@pytest.mark.filterwarnings("ignore:the setting rate is called:DeprecationWarning")
+def test_a_setting_by_the_name_that_it_had_is_read_and_warned_of(desk, cli):
+    asked = ["--epsilon", "1", "--schema", desk.schema, "--method", "dp-gan", "--records", 300, "--set"]
+    today = cli("plan", "--json", *asked, "sampling_probability=0.5")
+    assert (today.code, today.err) == (0, "")
+    before = cli("plan", "--json", *asked, "rate=0.5")
+    assert before.json == today.json
+    warning = "warning: --set rate: the setting rate is called sampling_probability now."
+    assert " ".join(before.err.split()) == warning
+    for verb in (["fit", "nowhere.csv", "--out", "model", *asked], ["audit", "dp-gan", "--runs", "3", "--set"]):
+        ended = cli(*verb, "rate=0.5")
+        assert ended.code == 2
+        assert warning in " ".join(ended.err.split())
+
+
 def test_dp_merf_recommends_fewer_features_for_fewer_records(desk, cli):
     def bounds(*options):
         return cli("plan", "--epsilon", "1", "--schema", desk.schema, "--json", *options).json["error_bounds"]

@@ -151,11 +151,7 @@ def _farthest(vectors: Vector, adjacency: Adjacency, *, sampled: bool) -> tuple[
 def one_run(
     auditor: Auditor, *, runs: int | None = None, chance: float = _ONE_RUN_CHANCE, progress: Progress = lambda *_: None
 ) -> AuditReport:
-    """Returns what one run tells of many canaries; `runs` says how many. The attacker is the best linear one.
-
-    Raises:
-        OptionError: if a unit has several records, or the number of records is public, which the coins would change.
-    """
+    """Returns what one run tells of many canaries; `runs` says how many. The attacker is the best linear one."""
     budget = auditor.budget
     if budget.adjacency is Adjacency.REPLACE_ONE or budget.contributions is not None:
         raise OptionError("an audit in one run leaves out canaries: it needs add-remove, and a record a unit.")
@@ -200,9 +196,6 @@ def from_samples(
 
     Half of the runs teach the attacker where to draw the line: how much more the synthetic records agree with the
     record that makes the difference than with the others.
-
-    Raises:
-        OptionError: if the method makes no records.
     """
     if auditor.method.makes != "records":
         raise OptionError(f"{auditor.method.name} makes no records; audit it by projection.")

@@ -35,11 +35,7 @@ _LACK = re.compile(r"(?:about )?(\d+)(?: ± \d+)? records lack a value")
 def audit_discovery(
     budget: Budget, *, runs: int, chance: float, progress: Callable[[int, int], None] = lambda *_: None
 ) -> AuditReport:
-    """Returns what the audit of a discovery finds: see `noisegate.audit`.
-
-    Raises:
-        OptionError: if so many made-up records would be needed that it takes too long.
-    """
+    """Returns what the audit of a discovery finds: see `noisegate.audit`."""
     plan = SchemaGate(_table(1, 1), epsilon=budget.epsilon, delta=budget.delta, kinds=KINDS, **_public(budget, 2)).plan
     half = math.ceil(_FAR * plan.noise_records)
     if half > 10**6:

@@ -178,11 +178,7 @@ class Worlds:
 
 
 def candidates(schema: Schema, count: int, seed: int = 0) -> EncodedTable:
-    """Returns `count` made-up records that the schema allows, from which the worst ones are chosen.
-
-    Raises:
-        OptionError: if the constraints of the schema leave hardly any.
-    """
+    """Returns `count` made-up records that the schema allows, from which the worst ones are chosen."""
     random = np.random.default_rng(seed)
     kept: list[EncodedTable] = []
     for _ in range(_TRIES):

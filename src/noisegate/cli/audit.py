@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noisegate.cli.console import OUT, print_json, steps
-from noisegate.cli.options import Json, Public, Settings, method_settings
+from noisegate.cli.options import Json, Public, Settings, method_settings, warn_about_renamed
 
 if TYPE_CHECKING:
     from noisegate.auditing.report import AuditReport
@@ -60,8 +60,11 @@ def audit_command(
     Example: `noisegate audit pairwise --epsilon 1`
     """
     from noisegate.auditing.run import audit as attack
+    from noisegate.methods.registry import METHODS
 
-    begun = time.monotonic()
+    begun, given = time.monotonic(), method_settings(settings, public)
+    if given and target in METHODS:
+        warn_about_renamed(METHODS[target], given)
 
     def note(done: int, total: int) -> str:
         left = (time.monotonic() - begun) / max(done, 1) * (total - done)
@@ -77,7 +80,7 @@ def audit_command(
             runs=runs,
             by=by,
             progress=lambda done, total: update(done, note(done, total)),
-            **method_settings(settings, public),
+            **given,
         )
     if as_json:
         print_json(report.to_json())

@@ -60,11 +60,7 @@ def warn_about_constraints(schema: Schema) -> None:
 
 
 def say_files(data: str | Path) -> None:
-    """Says which files a folder of tables stands for: one that does not belong there would be read with the others.
-
-    Raises:
-        DataError: if there is nothing that can be read.
-    """
+    """Says which files a folder of tables stands for: one that does not belong there would be read with the others."""
     from noisegate.data.tables.tables import find_files
 
     path = Path(data)
@@ -100,9 +96,6 @@ def table_writer(out: Path, schema: Schema) -> Iterator[Callable[[pa.Table], Non
     """Yields a function that appends a table to the file `out`, which appears only when all is written.
 
     In a CSV file, missing cells are empty where the schema reads these as missing, else its first missing value.
-
-    Raises:
-        OptionError: if the ending is neither .csv nor .parquet, the file exists, or it cannot be written.
     """
     if out.suffix not in (".csv", ".parquet"):
         raise OptionError(f"--out {out}: the ending must be .csv or .parquet, not {out.suffix!r}.")

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisegate.cli.console import ERR, OUT, print_json, say, say_files, steps, table, warn, warn_about_constraints
-from noisegate.cli.options import Epsilon, FitOptions, Json, RunOptions, method_settings, one_by_one, required
+from noisegate.cli.options import (
+    Epsilon,
+    FitOptions,
+    Json,
+    RunOptions,
+    method_settings,
+    one_by_one,
+    required,
+    warn_about_renamed,
+)
 from noisegate.errors import OptionError
 from noisegate.privacy.events import RECORD, Adjacency, unit_text, used
 
@@ -54,7 +63,9 @@ def plan_command(epsilon: Epsilon, options: RunOptions, as_json: Json = False) -
         contributions=contributions,
     )
     schema = options.known()
-    method = make_for(options.method, schema, method_settings(options.settings, options.public))
+    settings = method_settings(options.settings, options.public)
+    method = make_for(options.method, schema, settings)
+    warn_about_renamed(method, settings)
     plan = method.plan(schema, budget)
     warn_about_delta(options.delta, records)
     warn_about_constraints(schema)

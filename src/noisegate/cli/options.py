@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import partial, wraps
 from pathlib import Path
@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from noisegate.cli.console import warn
 from noisegate.errors import OptionError
 from noisegate.seeds import MOST_SEED
 
 if TYPE_CHECKING:
+    from noisegate.methods.method import Method
     from noisegate.run_folder import Run
     from noisegate.schema import Schema
 
@@ -193,7 +195,8 @@ class FitOptions(RunOptions):
         from noisegate.run_folder import Run
 
         schema = self.known()
-        return Run.of(
+        settings = {"seed": self.seed, **method_settings(self.settings, self.public)}
+        run = Run.of(
             method=self.method,
             schema=self.schema or schema,
             epsilon=required(epsilon, "--epsilon"),
@@ -206,8 +209,10 @@ class FitOptions(RunOptions):
             dataset=self.dataset,
             ledger=None if self.dataset is None else Ledger(self.ledger),
             on_error=self.on_error,
-            settings={"seed": self.seed, **method_settings(self.settings, self.public)},
+            settings=settings,
         )
+        warn_about_renamed(run.method, settings)
+        return run
 
     def typed(self, context: typer.Context) -> dict[str, Any]:
         """Returns the options that stand on the command line; those that describe images are a schema."""
@@ -261,6 +266,13 @@ def method_settings(pairs: list[str] | None, public: str | None) -> dict[str, An
         except json.JSONDecodeError:
             settings[name] = value
     return settings
+
+
+def warn_about_renamed(method: Method | type[Method], settings: Mapping[str, Any]) -> None:
+    """Warns of settings that are given by the names that they had."""
+    for old, today in method.renamed.items():
+        if old in settings:
+            warn(f"--set {old}: the setting {old} is called {today} now.")
 
 
 def required(value: _T | None, what: str) -> _T:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noisegate.atomic import new_file
 from noisegate.cli.console import OUT, print_json, say, warn
 from noisegate.cli.console import steps as progress_of
 from noisegate.cli.options import Json, Verbs
@@ -17,7 +18,6 @@ from noisegate.errors import OptionError
 from noisegate.seeds import MOST_EVALUATION_SEED
 
 if TYPE_CHECKING:
-    from noisegate.contrib.pretraining.encoder import EncoderFitting
     from noisegate.contrib.pretraining.images import PublicImages
     from noisegate.contrib.pretraining.training import Pretraining
     from noisegate.networks.named import FrozenNetwork
@@ -58,25 +58,15 @@ def encoder(
     An interrupted training goes on where it was when the same command is given again. It runs on one thread: the same
     command makes the same file on a machine of the same kind.
     """
-    from noisegate.atomic import new_file
     from noisegate.contrib.pretraining.encoder import EncoderFitting, EncoderTraining
-    from noisegate.contrib.pretraining.training import partial_of
-    from noisegate.networks.encoder import SIDE
+    from noisegate.networks.encoder import SIDE, save_encoder
 
     settings = EncoderTraining(epochs=epochs, seed=seed)
-    if out.exists():
-        raise OptionError(f"--out {out} exists; choose another name, or remove it first.")
+    _check_new(out)
     fitting = EncoderFitting(_public(images, SIDE, 3, label=label, on_error=on_error), settings)
-    if fitting.resume(partial_of(out)):
-        say(f"Going on after {fitting.step} of {fitting.steps} steps.")
-    loss = _train(fitting, partial_of(out))
-    with new_file(out) as path:
-        digest = _write(fitting, path)
-    partial_of(out).unlink(missing_ok=True)
-    if as_json:
-        print_json({"encoder": str(out), "sha256": digest, "steps": fitting.steps, "loss": loss})
-        return
-    OUT.print(f"{out}\nsha256 {digest}", soft_wrap=True, markup=False)
+    loss = _train(fitting, out)
+    digest = _write(fitting, out, lambda path: save_encoder(fitting.encoder, fitting.head, path))
+    _tell({"encoder": str(out), "sha256": digest, "steps": fitting.steps, "loss": loss}, as_json)
 
 
 @app.command("decoder")
@@ -108,16 +98,13 @@ def decoder(
     An interrupted training goes on where it was when the same command is given again. It runs on a GPU when there is
     one, else on one thread of the processor, where the same command makes the same file on a machine of the same kind.
     """
-    from noisegate.atomic import new_file
     from noisegate.contrib.pretraining.decoder import DecoderFitting, DecoderTraining, write_grid
-    from noisegate.contrib.pretraining.training import partial_of
     from noisegate.devices import choose_device
     from noisegate.networks.decoder import decoder_bytes, default_channels
     from noisegate.schema.pixels import ImageShape
 
     settings, network = DecoderTraining(steps=steps, seed=seed), _encoder_of(encoder)
-    if out.exists():
-        raise OptionError(f"--out {out} exists; choose another name, or remove it first.")
+    _check_new(out)
     choose_device(device)  # before images are read
     if channels not in (1, 3):
         raise OptionError(f"--channels {channels}: images are grey (1) or colour (3).")
@@ -125,25 +112,21 @@ def decoder(
     public = _public(images, size, channels, label=None, on_error=on_error)
     say("Looking for the neighbours of each image.")
     fitting = DecoderFitting(public, network, settings, device=device)
-    if fitting.resume(partial_of(out)):
-        say(f"Going on after {fitting.step} of {fitting.steps} steps.")
 
     def draw() -> None:
         if grid is not None:
             write_grid(fitting, grid)
 
-    loss = _train(fitting, partial_of(out), draw)
+    loss = _train(fitting, out, draw)
     draw()
-    with new_file(out) as path:
-        path.write_bytes(content := decoder_bytes(fitting.decoder))
-    partial_of(out).unlink(missing_ok=True)
-    digest = hashlib.sha256(content).hexdigest()
-    if as_json:
-        print_json(
-            {"decoder": str(out), "sha256": digest, "encoder": network.sha256, "steps": fitting.steps, "loss": loss}
-        )
-        return
-    OUT.print(f"{out}\nsha256 {digest}", soft_wrap=True, markup=False)
+    digest = _write(fitting, out, lambda path: path.write_bytes(decoder_bytes(fitting.decoder)))
+    made = {"decoder": str(out), "sha256": digest, "encoder": network.sha256, "steps": fitting.steps, "loss": loss}
+    _tell(made, as_json)
+
+
+def _check_new(out: Path) -> None:
+    if out.exists():
+        raise OptionError(f"--out {out} exists; choose another name, or remove it first.")
 
 
 def _encoder_of(file: Path | None) -> FrozenNetwork:
@@ -170,15 +153,19 @@ def _public(images: Path, size: int, channels: int, *, label: str | None, on_err
     return replace(public, pixels=grey(public.pixels)) if channels == 1 else public
 
 
-def _train(fitting: Pretraining[Any], partial: Path, seen: Callable[[], None] = lambda: None) -> float:
-    """Runs the training, kept at `partial` every half minute and when it is stopped; returns the last steps' loss.
+def _train(fitting: Pretraining[Any], out: Path, seen: Callable[[], None] = lambda: None) -> float:
+    """Runs the training, kept beside `out` every half minute and when it is stopped; returns the last steps' loss.
 
     `seen` is called whenever it was kept.
     """
     import torch
 
+    from noisegate.contrib.pretraining.training import partial_of
     from noisegate.devices import one_thread
 
+    partial = partial_of(out)
+    if fitting.resume(partial):
+        say(f"Going on after {fitting.step} of {fitting.steps} steps.")
     saved, loss = time.monotonic(), float("nan")
     with progress_of("Training", fitting.steps) as progress:
 
@@ -201,7 +188,19 @@ def _train(fitting: Pretraining[Any], partial: Path, seen: Callable[[], None] = 
     return loss
 
 
-def _write(fitting: EncoderFitting, path: Path) -> str:
-    from noisegate.networks.encoder import save_encoder
+def _write(fitting: Pretraining[Any], out: Path, write: Callable[[Path], object]) -> str:
+    """Writes what was trained, which needs no checkpoint any more; returns the SHA-256 of the file."""
+    from noisegate.contrib.pretraining.training import partial_of
 
-    return save_encoder(fitting.encoder, fitting.head, path)
+    with new_file(out) as path:
+        write(path)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    partial_of(out).unlink(missing_ok=True)
+    return digest
+
+
+def _tell(made: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(made)
+    else:
+        OUT.print(f"{next(iter(made.values()))}\nsha256 {made['sha256']}", soft_wrap=True, markup=False)

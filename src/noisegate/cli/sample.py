@@ -78,11 +78,7 @@ def sample_command(
 
 
 def _check_room(synthesizer: Synthesizer, n: int, out: Path) -> None:
-    """Finds a file that the disk could not hold, by the size of a small one of the same kind.
-
-    Raises:
-        OptionError: if it could not.
-    """
+    """Finds a file that the disk could not hold, by the size of a small one of the same kind."""
     if n * len(synthesizer.schema.columns) < _MANY_NUMBERS or not out.absolute().parent.is_dir():
         return
     rows = max(_PROBE_NUMBERS // len(synthesizer.schema.columns), 10)
@@ -162,11 +158,7 @@ _CONDITION = re.compile(r"\s*(.+?)\s*(>=|<=|=)\s*(.*?)\s*", re.DOTALL)
 
 
 def read_conditions(texts: list[str] | None) -> dict[str, str | tuple[str | None, str | None]]:
-    """Returns what each column shall be by conditions such as `age>=18`, as `Synthesizer.sample` takes it.
-
-    Raises:
-        OptionError: if a text is no condition, or two of them say the same of one column.
-    """
+    """Returns what each column shall be by conditions such as `age>=18`, as `Synthesizer.sample` takes it."""
     said: dict[str, dict[str, str]] = {}
     for text in texts or []:
         match = _CONDITION.fullmatch(text)

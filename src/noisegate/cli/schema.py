@@ -167,9 +167,6 @@ def _bought(gate: SchemaGate, out: Path, beside: Path, *, force: bool) -> Discov
 
     Stopped while records are read, it costs nothing and leaves nothing. From the first noise on a signal waits until
     both files are written.
-
-    Raises:
-        OptionError: if no column could be seen; the cost is spent then.
     """
     from noisegate.schema_certificate import certificate_text
 

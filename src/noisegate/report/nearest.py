@@ -45,11 +45,6 @@ def nearest_picture(
     """Draws some synthetic images, each beside the nearest real ones, as a PNG that says that it is private.
 
     Near is meant by the Euclidean distance of `features`, which are the pixels where there are none.
-
-    Raises:
-        OptionError: if the name of the file does not start with "private-", the file cannot be written, or `rows` or
-            `neighbours` is below 1.
-        DataError: if a set is empty, or the images of the sets differ in shape.
     """
     target = Path(path)
     if not target.name.startswith(PREFIX):
