@@ -18,7 +18,6 @@ from noisegate.errors import DataError, OptionError
 from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.llm import DPLLM
-from noisegate.methods.public_reference import without_label
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
 from noisegate.schema import Categorical, Continuous, EncodedTable, Schema
@@ -252,7 +251,7 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _encoded(self, X: Any) -> EncodedTable:  # noqa: N803
         """Returns records to predict, encoded by the schema without its label."""
         check_is_fitted(self)
-        public = without_label(self.classifier_.release.schema)
+        public = self.classifier_.release.schema.unlabelled()
         if self.schema is None:
             _check_numbers(X)
             X = validate_data(self, X, reset=False, dtype=np.float64)  # noqa: N806
