@@ -17,6 +17,7 @@ ROOMS = [
     "data/tables",
     "features",
     "gate",
+    "gate/per_example",
     "gate/queries",
     "models",
     "models/output",
@@ -37,6 +38,7 @@ MODULES = (
     "models.record_model",
     "data.tables.tables",
     "gate.gate",
+    "gate.per_example.clipping",
     "training.moment_matching",
 )
 CORE = {
@@ -104,6 +106,7 @@ def test_the_house_as_designed_keeps_every_contract(house):
         ("features.__init__", "from noisegate.contrib import x", "Features are frozen"),
         ("gate.gate", "from noisegate.auditing import x", "An attacker stands outside"),
         ("report.__init__", "from noisegate.cli import x", "Nothing imports the command line"),
+        ("gate.per_example.clipping", "import torch.func", "The integer half of gradients"),
         ("privacy.plan", "import opendp.measurements", "One file draws private noise"),
         ("gate.gate", "from randomgen import ChaCha", "One file draws private noise"),
         ("gate.gate", "import opendp.extras.mbi", "One file draws private noise"),

@@ -111,7 +111,7 @@ def test_a_training_goes_on_with_the_public_records_that_it_began_with(desk, cli
     asked = GradientSession.step
 
     def stopped(session, parameters):
-        if session.steps_left == 2:
+        if session.remaining_steps == 2:
             raise KeyboardInterrupt
         return asked(session, parameters)
 

@@ -61,7 +61,7 @@ def ctrl_c(monkeypatch):
 
     def press(number):
         def pressed(session, parameters):
-            taken.append(session.steps_left)
+            taken.append(session.remaining_steps)
             if len(taken) == number:
                 signal.raise_signal(signal.SIGINT)
             return asked(session, parameters)

@@ -48,7 +48,7 @@ def run():
         name="g", steps=STEPS, sampling_probability=1 / BATCHES, clip_norm=1.0, parameters={"w": (CANARIES,)}
     )
     calibrated = plan.calibrate(gate.budget)
-    with gate.gradients(calibrated, loss, method="audit", public={}, physical_batch=32) as session:
+    with gate.gradients(calibrated, loss, method="audit", public={}, microbatch=32) as session:
         sums = np.array([session.step({"w": torch.zeros(CANARIES)})["w"].numpy() for _ in range(STEPS)])
     own = np.arange(STEPS)[:, None] % BATCHES == np.arange(CANARIES) % BATCHES
     images = sums.reshape(-1, IMAGES, CANARIES).sum(axis=1).max(axis=0)

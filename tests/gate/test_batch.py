@@ -1,5 +1,7 @@
 """Vectors of whole samples (G-24): clipped whole, noise for their diameter, functions of their sample alone."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,7 @@ import torch
 
 from noisegate.errors import OptionError
 from noisegate.gate.gate import Gate
-from noisegate.gate.queries import batches
+from noisegate.gate.queries import batches, gradients
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import Certificate, render
@@ -62,7 +64,7 @@ def kinds(ledger):
 
 
 def test_a_step_is_the_clipped_vector_and_noise_of_the_planned_size(monkeypatch):
-    monkeypatch.setattr(batches, "poisson_sample", lambda records, rate: np.arange(30, records))
+    monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: np.arange(30, records))
     clipped = frame()[["a", "b"]].to_numpy()[30:].mean(axis=0)
     clipped *= min(1, 0.4 / np.linalg.norm(clipped))
     with opened(steps=400, clip_norm=0.4, epsilon=50.0) as session:
@@ -106,7 +108,7 @@ def test_a_vector_is_clipped_as_a_whole_exactly(length, exactly):
 
 
 def test_an_empty_sample_is_noised_like_any_other(monkeypatch):
-    monkeypatch.setattr(batches, "poisson_sample", lambda records, rate: np.zeros(0, dtype=np.intp))
+    monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: np.zeros(0, dtype=np.intp))
     with opened() as session:
         assert np.abs(session.step(AT)["g"]).min() > 0
 
@@ -143,7 +145,7 @@ def test_tensors_and_arrays_may_be_parameters():
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_a_record_moves_a_vector_by_at_most_the_sensitivity(adjacency, exactly, monkeypatch):
-    monkeypatch.setattr(batches, "poisson_sample", lambda records, rate: np.arange(records))
+    monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: np.arange(records))
 
     def turned(at, numeric, codes):
         """One record turns the whole vector round."""
@@ -267,19 +269,70 @@ def test_a_shape_that_depends_on_the_sample_is_found_on_made_up_ones(rows, ledge
     assert kinds(ledger) == []
 
 
-def test_what_a_sample_does_to_the_shape_is_refused_before_any_noise(ledger, monkeypatch):
-    monkeypatch.setattr(batches, "poisson_sample", lambda records, rate: np.arange(records))
+def fails(numeric):
+    raise ValueError(f"the first record is {numeric[0]}")
+
+
+def warns(numeric):
+    warnings.warn(f"the first record is {numeric[0]}", stacklevel=1)
+    return np.full(2, np.nan)
+
+
+def runs_over(numeric):
+    return np.full(2, np.inf) / np.float64(0)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The vectors of steps on all 40 records, before noise."""
+    exact = []
+    monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: np.arange(records))
+    monkeypatch.setattr(noise, "add_noise", lambda sums, **_: exact.append(sums.tolist()) or sums + 1)
+    return exact
+
+
+@pytest.mark.parametrize("does", [fails, warns, runs_over, lambda numeric: None, lambda numeric: ["x", "y"]])
+def test_a_function_that_fails_for_a_sample_hands_out_the_noise_of_a_vector_of_zeros(does, drawn, ledger, recwarn):
+    """Were the run to stop, or to warn, that would tell which sample it was."""
 
     def vector(at, numeric, codes):
-        return {"g": np.zeros(3 if len(numeric) == 40 else 2)}
+        return {"g": does(numeric) if len(numeric) == 40 else np.zeros(2)}
 
-    drawn = []
-    monkeypatch.setattr(noise, "add_noise", lambda sums, **_: drawn.append(sums.size) or sums)
-    with pytest.raises(OptionError, match="returned other shapes than") as caught:
+    with opened(vector, ledger=ledger) as session:
+        first, second = session.step(AT), session.step(AT)
+        assert session.remaining_steps == 2
+        session.release({"g": np.zeros(2)})
+    assert drawn == [[0, 0]] * 2
+    assert (first["g"] == second["g"]).all() and (first["g"] != 0).all()
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("given", [{"g": np.ones(3)}, {"g": np.ones((2, 1))}, {"h": np.ones(2)}, {}])
+def test_a_shape_that_follows_the_sample_is_a_vector_of_zeros(given, drawn):
+    with opened(lambda at, numeric, codes: given if len(numeric) == 40 else {"g": np.zeros(2)}) as session:
+        assert session.step(AT)["g"].shape == (2,)
+    assert drawn == [[0, 0]]
+
+
+def test_an_interruption_in_a_function_stops_the_run_and_costs_nothing(drawn, ledger):
+    """It is the operator's, and no record's."""
+
+    def vector(at, numeric, codes):
+        if len(numeric) == 40:
+            raise KeyboardInterrupt
+        return {"g": np.zeros(2)}
+
+    with pytest.raises(KeyboardInterrupt):
         opened(vector, ledger=ledger).step(AT)
-    assert "3" not in str(caught.value) and "40" not in str(caught.value)
     assert not drawn
     assert kinds(ledger) == [Kind.RESERVE, Kind.VOID]
+
+
+def test_a_function_that_fails_for_made_up_samples_fails_before_anything_is_spent(ledger):
+    with pytest.raises(IndexError):
+        opened(lambda at, numeric, codes: {"g": numeric[0]}, ledger=ledger).step(AT)
+    assert kinds(ledger) == []
 
 
 # Releases and interruptions.
@@ -305,7 +358,7 @@ def test_a_run_is_resumed_with_the_steps_that_are_left(tmp_path, ledger):
     with opened(journal=journal, ledger=ledger) as session:
         session.step(AT)
     with opened(journal=journal, ledger=ledger) as session:
-        assert session.steps_left == 3
+        assert session.remaining_steps == 3
         session.step(AT)
         session.release({"g": torch.zeros(2)})
     assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]

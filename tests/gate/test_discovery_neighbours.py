@@ -16,7 +16,7 @@ from scipy import stats
 from noisegate.data.tables.raw import RawTable
 from noisegate.gate.queries import findings
 from noisegate.gate.queries.discovery import SchemaGate
-from noisegate.gate.queries.exact_counts import Portion, ladder, read_counts
+from noisegate.gate.queries.exact_counts import HashPartition, bin_edges, read_counts
 from noisegate.privacy import noise
 from noisegate.privacy.discovery_plan import RECORD
 
@@ -44,8 +44,8 @@ def exact(records):
     partial = raw.described(KINDS, None, None)
     numeric = [gap for gap in partial.gaps if gap.numeric]
     texts = [gap.name for gap in partial.gaps if not gap.numeric]
-    looks = {gap.name: ladder(gap.kind) for gap in numeric}
-    first = read_counts(raw, partial, looks, dict.fromkeys(texts, Portion()))
+    looks = {gap.name: bin_edges(gap.kind) for gap in numeric}
+    first = read_counts(raw, partial, looks, dict.fromkeys(texts, HashPartition()))
     fine = {name: look.within(look.size // 2, look.size - 1) for name, look in looks.items()}
     second = read_counts(raw, partial, fine, {})
     levels = {}
@@ -53,8 +53,8 @@ def exact(records):
         levels |= {(name, level): count for level, count in zip(*first.levels[name].counts(), strict=True)}
         levels[name, None] = first.missing[name]
     return {
-        "magnitudes": np.concatenate([np.append(first.cells[name], first.missing[name]) for name in looks]),
-        "cells": np.concatenate([second.cells[name] for name in fine]),
+        "magnitudes": np.concatenate([np.append(first.bins[name], first.missing[name]) for name in looks]),
+        "cells": np.concatenate([second.bins[name] for name in fine]),
         "levels": levels,
     }
 
@@ -146,7 +146,7 @@ def test_a_record_with_an_extreme_value_hardly_moves_the_bounds(above):
     runs, rest = 150, [5] * 40
     std = looked_at(rest).plan.magnitudes.noise_std / RECORD
     # As many extreme records as the threshold itself, and two fewer: there, one more matters most.
-    extreme = math.floor(findings.threshold(std, ladder("integer").size)) + above
+    extreme = math.floor(findings.threshold(std, bin_edges("integer").size)) + above
 
     def hits(count):
         found = (looked_at(rest + [2**40] * count).discover() for _ in range(runs))

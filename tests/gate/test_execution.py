@@ -15,6 +15,7 @@ from tests.kernels import EVERYTHING, ByPlace
 from noisegate.errors import OptionError, SlowKernelsWarning
 from noisegate.gate.execution import Execution, executions
 from noisegate.gate.gate import Gate
+from noisegate.gate.per_example import clipping
 from noisegate.gate.per_example.losses import FactoredLoss, module_loss
 from noisegate.gate.queries import gradients
 from noisegate.privacy import noise
@@ -82,7 +83,7 @@ def stepped(made, data, rows=None):
     loss, options, start = made()
     gate = Gate(data, schema=SCHEMA, epsilon=90.0)
     plan = calibrated(made, gate.budget) if made in LOSSES.values() else planned(options, gate.budget)
-    with gate.gradients(plan, loss, method="t", public={}, physical_batch=rows) as session:
+    with gate.gradients(plan, loss, method="t", public={}, microbatch=rows) as session:
         return session.step(start), session._gradients.execution
 
 
@@ -129,15 +130,13 @@ def test_a_loss_with_memory_is_refused_even_for_one_record_at_a_time():
 
 
 def test_a_block_that_adds_something_else_than_its_records_is_refused(monkeypatch):
-    from noisegate.gate.per_example import gradients as per_example
-
-    right = per_example.add_clipped
+    right = clipping.add_clipped
 
     def by_count(total, part, factors):
         right(total, part, factors)
         total[0] += len(part) == 2
 
-    monkeypatch.setattr(per_example, "add_clipped", by_count)
+    monkeypatch.setattr(clipping, "add_clipped", by_count)
     with pytest.raises(OptionError, match="2 records of a block"):
         stepped(by_torch, frame(3))
 

@@ -392,7 +392,7 @@ def test_sessions_get_what_the_gate_and_the_run_were_given(monkeypatch, ledger):
     steps = GradientPlan(
         name="steps", steps=1, sampling_probability=1.0, clip_norm=1.0, parameters={"w": (1,)}
     ).calibrate(gate.budget)
-    own = {"journal": Path("j"), "device": "cuda:1", "physical_batch": 7, "represent": Counts()}
+    own = {"journal": Path("j"), "device": "cuda:1", "microbatch": 7, "represent": Counts()}
     for plan, ((access, *given), options), more in (
         (sums, gate.open(sums, method="a", public={"why": "test"}), {}),
         (steps, gate.gradients(steps, "loss", method="a", public={"why": "test"}, **own), own),

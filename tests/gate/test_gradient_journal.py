@@ -56,7 +56,7 @@ def test_a_run_is_resumed_with_the_steps_that_are_left_and_spends_once(ledger, j
         session.step(AT)
     # Twice 50 would be over the cap.
     with opened(journal, ledger=ledger, dataset="clinic") as session:
-        assert session.steps_left == 3
+        assert session.remaining_steps == 3
         for _ in range(3):
             session.step(AT)
         with pytest.raises(OptionError, match="all 5 steps"):
@@ -74,7 +74,7 @@ def test_a_step_that_was_begun_counts_as_used(journal, monkeypatch):
             patch.setattr(noise, "add_noise", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 session.step(AT)
-    assert opened(journal).steps_left == 3
+    assert opened(journal).remaining_steps == 3
 
 
 def test_a_resumed_run_draws_fresh_samples_and_fresh_noise(journal):
@@ -93,7 +93,7 @@ def test_two_processes_with_one_journal_share_its_steps(journal):
     one.step(AT)
     with pytest.raises(OptionError, match="another process"):
         other.step(AT)
-    assert other.steps_left == 0
+    assert other.remaining_steps == 0
 
 
 def test_an_error_before_any_noise_gives_the_cost_back_and_leaves_no_journal(ledger, journal, monkeypatch):
@@ -137,7 +137,7 @@ def test_a_run_that_another_process_went_on_with_is_not_given_back(where, ledger
     with pytest.raises(ZeroDivisionError):
         one.step(AT)
     assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
-    assert opened(journal, ledger=ledger, dataset="clinic").steps_left == 3
+    assert opened(journal, ledger=ledger, dataset="clinic").remaining_steps == 3
 
 
 def test_a_step_does_not_begin_in_a_journal_that_was_withdrawn(journal, monkeypatch):
@@ -145,7 +145,7 @@ def test_a_step_does_not_begin_in_a_journal_that_was_withdrawn(journal, monkeypa
     one.create(None)
     other = Journal(journal, "run")
     other.resume()
-    assert one.withdraw(0)
+    assert one.rollback(0)
     with pytest.raises(FileNotFoundError):
         other.begin()
     one.create(None)
@@ -153,7 +153,7 @@ def test_a_step_does_not_begin_in_a_journal_that_was_withdrawn(journal, monkeypa
 
     def withdrawn_meanwhile(handle):
         right(handle)
-        assert one.withdraw(1)
+        assert one.rollback(1)
         one.create(None)
 
     with monkeypatch.context() as patch:
@@ -171,7 +171,7 @@ def test_a_resumed_run_that_fails_gives_nothing_back(ledger, journal, monkeypatc
         with pytest.raises(ZeroDivisionError):
             session.step(AT)
     assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
-    assert opened(journal, ledger=ledger, dataset="clinic").steps_left == 3
+    assert opened(journal, ledger=ledger, dataset="clinic").remaining_steps == 3
 
 
 def test_a_journal_of_a_closed_reservation_is_refused(ledger, journal):

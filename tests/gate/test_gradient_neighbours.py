@@ -183,7 +183,7 @@ def test_a_sample_larger_than_a_block_is_summed_in_blocks_of_one_shape(monkeypat
     plan = GradientPlan(name="g", steps=1, sampling_probability=1.0, clip_norm=2.0, parameters={"w": (1,)}).calibrate(
         gate.budget
     )
-    with gate.gradients(plan, loss, method="t", public={}, physical_batch=8) as session:
+    with gate.gradients(plan, loss, method="t", public={}, microbatch=8) as session:
         right = session._gradients.vectors
 
         def seen(parameters, numeric, codes):

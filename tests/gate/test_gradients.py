@@ -61,7 +61,7 @@ def test_a_model_learns_from_what_leaves_the_gate():
     parameters = {name: value.clone() for name, value in START.items()}
     data = frame(2000)
     with opened(data, plan_of(steps=30, sampling_probability=0.2), epsilon=10.0) as session:
-        while session.steps_left:
+        while session.remaining_steps:
             noisy = session.step(parameters)
             assert {name: (tuple(value.shape), value.dtype) for name, value in noisy.items()} == {
                 "w": ((3,), torch.float32),
@@ -128,7 +128,7 @@ def test_a_factored_loss_gives_the_sums_that_the_plain_one_gives(monkeypatch):
     with opened(plan=plan_of(**plan), loss=plain) as session:
         one = session.step({"w": weight})["w"]
     with opened(
-        plan=plan_of(**plan, factored=True), loss=FactoredLoss(inputs=inputs, loss=of_outputs), physical_batch=32
+        plan=plan_of(**plan, factored=True), loss=FactoredLoss(inputs=inputs, loss=of_outputs), microbatch=32
     ) as session:
         other = session.step({"w": weight})["w"]
     noise = session.plan.noise_std_natural
@@ -171,9 +171,9 @@ def test_a_release_holds_the_final_parameters_and_can_be_verified(tmp_path):
 
 def test_the_session_refuses_after_the_last_step():
     with opened(plan=plan_of(steps=2)) as session:
-        assert [session.steps_left, session.step(START) and session.steps_left] == [2, 1]
+        assert [session.remaining_steps, session.step(START) and session.remaining_steps] == [2, 1]
         session.step(START)
-        assert session.steps_left == 0
+        assert session.remaining_steps == 0
         with pytest.raises(OptionError, match="all 2 steps were used"):
             session.step(START)
     session.release(START)
@@ -204,7 +204,7 @@ def test_parameters_of_other_shapes_are_refused_and_use_up_nothing(parameters):
     with opened() as session:
         with pytest.raises(OptionError, match="shapes"):
             session.step(parameters)
-        assert session.steps_left == 4
+        assert session.remaining_steps == 4
         session.step(START)
         with pytest.raises(OptionError, match="shapes"):
             session.release(parameters)
@@ -226,10 +226,20 @@ def test_loss_and_plan_must_be_both_factored_or_neither():
         opened(plan=plan_of(parameters={"w": (1, 1, 3)}, factored=True))
 
 
+def test_names_of_the_version_before_are_taken_and_warn():
+    gate = Gate(frame(8), schema=SCHEMA, epsilon=5.0)
+    plan = plan_of().calibrate(gate.budget)
+    with pytest.warns(DeprecationWarning, match="now called microbatch"):
+        session = gate.gradients(plan, loss, method="test", public={}, physical_batch=3)
+    assert session._gradients.execution.rows == 3
+    with pytest.warns(DeprecationWarning, match="now called remaining_steps"):
+        assert session.steps_left == session.remaining_steps == plan.plan.steps
+
+
 @pytest.mark.parametrize("rows", [0, 1.5, True, 10**6])
-def test_an_unusable_physical_batch_is_refused(rows):
-    with pytest.raises(OptionError, match="physical_batch"):
-        opened(physical_batch=rows)
+def test_an_unusable_microbatch_is_refused(rows):
+    with pytest.raises(OptionError, match="microbatch"):
+        opened(microbatch=rows)
 
 
 @pytest.mark.parametrize(

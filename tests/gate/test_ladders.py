@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from noisegate.gate.queries import findings
-from noisegate.gate.queries.exact_counts import FINE, Ladder, ladder
+from noisegate.gate.queries.exact_counts import FINE, BinEdges, bin_edges
 
 KINDS = ["continuous", "integer", "date", "datetime", "datetime-utc"]
 VALUES = {
@@ -20,7 +20,7 @@ VALUES = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_value_is_counted_exactly_once(kind):
-    look = ladder(kind)
+    look = bin_edges(kind)
     assert (np.diff(look.edges) > 0).all()
     for value in VALUES[kind]:
         counts = look.counts(np.array([value]))
@@ -31,7 +31,7 @@ def test_every_value_is_counted_exactly_once(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_second_look_counts_what_is_inside_once_and_nothing_else(kind):
-    look = ladder(kind)
+    look = bin_edges(kind)
     middle = look.size // 2
     for first, last in ((middle, middle), (middle - 3, middle + 2), (0, look.size - 1)):
         fine = look.within(first, last)
@@ -44,7 +44,7 @@ def test_a_second_look_counts_what_is_inside_once_and_nothing_else(kind):
 
 
 def test_cells_of_whole_numbers_are_powers_of_two_on_both_sides():
-    look = ladder("integer")
+    look = bin_edges("integer")
     for value in (1, 2, 3, 4, 7, 8, 1023, 1024):
         for signed in (value, -value):
             cell = int(np.argmax(look.counts(np.array([signed]))))
@@ -53,7 +53,7 @@ def test_cells_of_whole_numbers_are_powers_of_two_on_both_sides():
 
 
 def test_dates_are_counted_by_decade_to_the_last_day():
-    look = ladder("date")
+    look = bin_edges("date")
     for first, last in (
         (date(1970, 1, 1), date(1979, 12, 31)),
         (date(9990, 1, 1), date.max),
@@ -63,11 +63,11 @@ def test_dates_are_counted_by_decade_to_the_last_day():
         counts = look.counts(np.array(steps))
         assert counts.max() == 2
         cell = int(np.argmax(counts))
-        assert findings.span(Ladder(edges=look.edges[cell : cell + 2], clamped=False), 0, 0) == tuple(steps)
+        assert findings.span(BinEdges(edges=look.edges[cell : cell + 2], clamped=False), 0, 0) == tuple(steps)
 
 
 def test_moments_are_at_most_285_years_apart():
-    look = ladder("datetime")
+    look = bin_edges("datetime")
     assert look.edges[-1] - look.edges[0] <= 2**53
     moment = (datetime(1999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(
         microseconds=1
@@ -78,7 +78,7 @@ def test_moments_are_at_most_285_years_apart():
 
 def seen(kind, values, *, noise=0.0, seed=0):
     """Returns the bounds that two looks with Gaussian noise give, as discovery takes them."""
-    random, look = np.random.default_rng(seed), ladder(kind)
+    random, look = np.random.default_rng(seed), bin_edges(kind)
     std = noise or 1e-9
     noisy = look.counts(values) + std * random.standard_normal(look.size)
     found = findings.occupied(noisy, std, look.zero)
@@ -147,7 +147,7 @@ def test_cells_beside_sure_ones_are_taken_in_while_they_stand_out(noisy, zero, e
 
 
 def test_a_single_cell_may_be_left_of_a_second_look():
-    fine = Ladder(edges=np.arange(5.0), clamped=False)
-    look = Ladder(edges=np.array([2.0, 3.0]), clamped=True)
+    fine = BinEdges(edges=np.arange(5.0), clamped=False)
+    look = BinEdges(edges=np.array([2.0, 3.0]), clamped=True)
     found = findings.Occupied(first=0, last=0, sure=(0, 0))
     assert findings.trimmed(np.zeros(4), 1.0, fine, look, found) == (2, 2)

@@ -7,13 +7,13 @@ import pytest
 
 from noisegate.data.tables.raw import RawTable
 from noisegate.gate.queries import exact_counts
-from noisegate.gate.queries.exact_counts import LONGEST, LevelCounter, Portion
+from noisegate.gate.queries.exact_counts import MAX_LEVEL_LENGTH, HashPartition, LevelCounter
 from noisegate.schema.partial import Gap, PartialSchema
 
 
 def count(texts, limit, batch=97):
     """Counts in as many passes as it takes; returns all counts, the number of passes and the most that was held."""
-    found, waiting, passes, most = Counter(), [Portion()], 0, 0
+    found, waiting, passes, most = Counter(), [HashPartition()], 0, 0
     while waiting:
         counter = LevelCounter(waiting.pop(), limit)
         for start in range(0, len(texts), batch):
@@ -22,7 +22,7 @@ def count(texts, limit, batch=97):
         names, counts = counter.counts()
         assert not set(names) & set(found)
         found.update(dict(zip(names, counts.tolist(), strict=True)))
-        waiting += counter.put_off
+        waiting += counter.deferred
         passes += 1
     return found, passes, most
 
@@ -41,15 +41,15 @@ def test_the_columns_of_one_pass_share_the_memory(columns, monkeypatch):
     monkeypatch.setattr(exact_counts, "LEVELS_HELD", 30)
     table = pa.table({name: [f"{name} {i}" for i in range(200)] for name in "abc"[:columns]})
     partial = PartialSchema(columns={name: Gap(name=name, kind="categorical") for name in table.column_names})
-    found = exact_counts.read_counts(RawTable(table), partial, {}, dict.fromkeys(table.column_names, Portion()))
+    found = exact_counts.read_counts(RawTable(table), partial, {}, dict.fromkeys(table.column_names, HashPartition()))
     held = [len(counter.counts()[0]) for counter in found.levels.values()]
     assert 0 < sum(held) <= 30
-    assert all(counter.put_off for counter in found.levels.values())
+    assert all(counter.deferred for counter in found.levels.values())
 
 
 def test_long_text_is_no_level():
-    texts = ["x" * LONGEST, "x" * (LONGEST + 1), "short", "é" * LONGEST]
-    assert set(count(texts, 10)[0]) == {"x" * LONGEST, "short", "é" * LONGEST}
+    texts = ["x" * MAX_LEVEL_LENGTH, "x" * (MAX_LEVEL_LENGTH + 1), "short", "é" * MAX_LEVEL_LENGTH]
+    assert set(count(texts, 10)[0]) == {"x" * MAX_LEVEL_LENGTH, "short", "é" * MAX_LEVEL_LENGTH}
 
 
 def test_text_that_a_schema_refuses_is_no_level():
@@ -62,7 +62,7 @@ def test_text_that_a_schema_refuses_is_no_level():
 
 def test_halves_are_disjoint_and_whole():
     words = [f"word {i}" for i in range(500)]
-    portions = [Portion()]
+    portions = [HashPartition()]
     for _ in range(3):
         portions = [half for portion in portions for half in portion.halves()]
     assert len(portions) == 8

@@ -90,7 +90,7 @@ def fixed_sums(monkeypatch):
     taken = GradientSession.step
 
     def step(self, parameters):
-        noisy, random = taken(self, parameters), torch.Generator().manual_seed(self.steps_left)
+        noisy, random = taken(self, parameters), torch.Generator().manual_seed(self.remaining_steps)
         return {name: torch.randn(value.shape, generator=random) for name, value in noisy.items()}
 
     monkeypatch.setattr(GradientSession, "step", step)

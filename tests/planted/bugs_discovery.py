@@ -38,7 +38,7 @@ def look_counted_twice(plant: Plant) -> None:
     @plant.wrap("exact_counts.read_counts")
     def _(read_counts: Any, *arguments: Any, **options: Any) -> Any:
         found = read_counts(*arguments, **options)
-        found.cells = {name: 2 * cells for name, cells in found.cells.items()}
+        found.bins = {name: 2 * counts for name, counts in found.bins.items()}
         return found
 
 
@@ -84,7 +84,7 @@ def bounds_from_exact_counts(plant: Plant) -> None:
     plant.rewrite(
         "discovery.SchemaGate._bounds",
         "occupied(any_noisy, any_std, any_zero)",
-        "occupied(first.cells[name].astype(float), any_std, any_zero)",
+        "occupied(first.bins[name].astype(float), any_std, any_zero)",
     )
 
 

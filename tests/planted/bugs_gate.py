@@ -157,10 +157,10 @@ def independence_probe_skipped(plant: Plant) -> None:
     """A map is used as it comes, whether it mixes records or not; also one that represents them."""
 
     @plant.wrap("execution.map_execution")
-    def _(_: Any, name: str, feature_map: Any, layout: Any, rows: int) -> Any:
-        from noisegate.gate.execution import Execution
+    def _(_: Any, name: str, feature_map: Any, layout: Any, rows: int | None = None) -> Any:
+        from noisegate.gate.execution import Execution, block_rows
 
-        return Execution(rows=rows)
+        return Execution(rows=rows or block_rows(feature_map, len(layout.numeric)))
 
 
 @bug("test_a_question_is_answered_once")
@@ -240,7 +240,7 @@ def ball_of_one_table_only(plant: Plant) -> None:
 def fixed_batches_paid_as_poisson(plant: Plant) -> None:
     """Batches take turns, and are paid as if they were drawn."""
     plant.rewrite(
-        "gradients_query.GradientSession._sample",
+        "gradients_query.StepSession._sample",
         "poisson_sample(records, any_rate)",
         "np.arange(number % 2, records, 2)",
     )
@@ -249,14 +249,14 @@ def fixed_batches_paid_as_poisson(plant: Plant) -> None:
 @bug("test_the_session_refuses_after_the_last_step")
 def one_step_more(plant: Plant) -> None:
     """One step more may be begun than was paid for."""
-    plant.rewrite("gradients_query.StepSession.steps_left", "max(steps - any_b, 0)", "max(steps + 1 - any_b, 0)")
-    plant.rewrite("gradients_query.StepSession._step", "any_a >= any_plan.steps", "False")
+    plant.rewrite("gradients_query.StepSession.remaining_steps", "max(steps - any_b, 0)", "max(steps + 1 - any_b, 0)")
+    plant.rewrite("gradients_query.StepSession.step", "any_a >= any_plan.steps", "False")
 
 
 @bug("test_two_processes_with_one_journal_share_its_steps")
 def one_step_more_of_a_journal(plant: Plant) -> None:
     """Two processes take one step more than was paid for."""
-    plant.rewrite("gradients_query.StepSession._step", "any_a >= any_plan.steps", "any_a > any_plan.steps")
+    plant.rewrite("gradients_query.StepSession.step", "any_a >= any_plan.steps", "any_a > any_plan.steps")
 
 
 @bug("test_steps_get_numbers_of_their_own", "test_a_run_is_resumed_with_the_steps_that_are_left_and_spends_once")
@@ -321,7 +321,13 @@ def vector_of_a_sample_moves_by_its_norm(plant: Plant) -> None:
     )
 
 
-@bug("test_what_a_sample_does_to_the_shape_is_refused_before_any_noise")
+@bug("test_a_function_that_fails_for_a_sample_hands_out_the_noise_of_a_vector_of_zeros")
+def failure_of_a_function_is_told(plant: Plant) -> None:
+    """A function that fails for some samples stops the run, which tells of them."""
+    plant.rewrite("batches.BatchSession._exact", "return np.zeros(any_count, dtype=np.int64)", "raise")
+
+
+@bug("test_a_shape_that_follows_the_sample_is_a_vector_of_zeros")
 def shape_of_a_vector_follows_the_sample(plant: Plant) -> None:
     """A vector has as many coordinates as the function makes."""
     plant.rewrite("batches.BatchSession._clipped", "any_shapes != plan.parameters", "False")
@@ -330,7 +336,7 @@ def shape_of_a_vector_follows_the_sample(plant: Plant) -> None:
 @bug("test_every_step_is_of_a_new_poisson_sample")
 def whole_batches_paid_as_sampled(plant: Plant) -> None:
     """Every step uses all records, and is paid as if they were sampled."""
-    plant.rewrite("batches.BatchSession._sample", "poisson_sample(records, any_rate)", "np.arange(records)")
+    plant.rewrite("batches.BatchSession._sample", "super()._sample(records, number)", "np.arange(records)")
 
 
 @bug("test_a_function_with_a_memory_is_refused_before_anything_is_spent")

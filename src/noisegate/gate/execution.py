@@ -48,7 +48,14 @@ assert BLOCK_ROWS <= BLOCK_LIMIT
 BLOCK_NUMBERS = 7 * 2**20
 # And a block of large images has no more intensities than this: 400 MB as float64.
 BLOCK_INTENSITIES = BLOCK_ROWS * 256 * 256 * 3
+# Second halves work on parts of a block of so many numbers: what they make on the way stays in the cache of a core.
+PART_NUMBERS = 2**17
+
 _SMALLER = (128, 32, 8)
+# Rounding moves a vector by less than this part of its largest entry, but for single ones at a kink of a network.
+_ROUNDING = 2.0**-8
+# Records that are tried at least: in small blocks, what rounds by place does not show in each.
+_TRIED = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +76,7 @@ class Execution:
 
 
 def executions(rows: int) -> Iterator[Execution]:
-    """Yields ways to compute, from the fastest to the surest.
-
-    Args:
-        rows: Records in a block, at most.
+    """Yields ways to compute blocks of at most so many records, from the fastest to the surest.
 
     Examples:
         >>> from noisegate.gate.execution import executions
@@ -87,6 +91,9 @@ def executions(rows: int) -> Iterator[Execution]:
     yield Execution(rows=1)
 
 
+# Blocks, and what is computed of one.
+
+
 def block_rows(feature_map: FeatureMap, columns: int = 0) -> int:
     """Returns how many rows a block has at most that a map is called with.
 
@@ -98,23 +105,21 @@ def block_rows(feature_map: FeatureMap, columns: int = 0) -> int:
     return rows
 
 
+def blocks(records: EncodedTable, rows: int) -> Iterator[tuple[EncodedTable, EncodedTable]]:
+    """Yields records in blocks of `rows`: as they are, and with the last one repeated up to `rows`."""
+    for start in range(0, len(records), rows):
+        block = records.rows(slice(start, start + rows))
+        yield block, block.rows(np.minimum(np.arange(rows), len(block) - 1)) if len(block) < rows else block
+
+
 Shared: TypeAlias = dict[int, tuple[Any, npt.NDArray[np.float32]]]
 """What was computed for a block so far, by the identity of the first half that gave it, which is kept alive with it."""
 
 
-PART_NUMBERS = 2**17
-"""Numbers of a part of a block, on which second halves work: what they make on the way stays in the cache of a core."""
-
-
 def vectors_of(feature_map: FeatureMap, block: EncodedTable, shared: Shared) -> npt.NDArray[np.float32]:
-    """Returns the vectors of a block, (rows, dim), and keeps in `shared` what other maps of the block may use.
+    """Returns the vectors of a block, (rows, dim): those of `parts_of` together.
 
     The probe of a map and its sums both come here or to `parts_of`, so that what is summed is what was probed.
-
-    Args:
-        feature_map: Record to vector.
-        block: Records, as many as every block has.
-        shared: What was computed for the same block so far; empty at first. Changed.
     """
     parts = [vectors for _, vectors in parts_of(feature_map, block, shared)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -123,7 +128,10 @@ def vectors_of(feature_map: FeatureMap, block: EncodedTable, shared: Shared) -> 
 def parts_of(
     feature_map: FeatureMap, block: EncodedTable, shared: Shared
 ) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
-    """Yields the vectors of a block in parts of equal size, each with the place of its first row; see `vectors_of`."""
+    """Yields the vectors of a block in parts of equal size, each with the place of its first row.
+
+    What other maps of the block may use is kept in `shared`, which is empty at first.
+    """
     if not isinstance(feature_map, SharingMap):
         yield 0, feature_map(block)
         return
@@ -133,43 +141,32 @@ def parts_of(
         # The next map takes it up: a second half that works in place would give that one other vectors.
         values.setflags(write=False)
         shared[id(first)] = first, values
-    values, rows = shared[id(first)][1], _part_rows(len(block), feature_map.dim)
+    values, rows = shared[id(first)][1], len(block)
+    while rows % 2 == 0 and rows * feature_map.dim > PART_NUMBERS:
+        rows //= 2  # a divisor, as bits may depend on the shape
     for start in range(0, len(block), rows):
         yield start, feature_map.second_half(values[start : start + rows])
-
-
-def _part_rows(rows: int, dim: int) -> int:
-    """Returns how many rows every part of a block of so many has: a divisor, as bits may depend on the shape."""
-    while rows % 2 == 0 and rows * dim > PART_NUMBERS:
-        rows //= 2
-    return rows
 
 
 def embedded_records(
     records: EncodedTable, feature_map: FeatureMap, execution: Execution | None = None
 ) -> EncodedTable:
-    """Returns records, any number of rows, with the map's vectors as their numeric columns and the codes as they were.
+    """Returns records with the map's vectors as their numeric columns and the codes, which the map sees, as they were.
 
-    Args:
-        records: As they were read.
-        feature_map: Record to vector; it sees the codes too.
-        execution: How it is computed; None for blocks of `block_rows`.
+    It is computed as `execution` says; None for blocks of `block_rows`.
 
     Raises:
         OptionError: if the map returns another shape than it says.
         DataError: if it returns numbers that are not finite; the map is named.
     """
     way, name = execution or Execution(rows=block_rows(feature_map)), type(feature_map).__name__
-    rows = way.rows
     vectors = np.empty((len(records), feature_map.dim), dtype=np.float32)
-    for start in range(0, len(records), rows):
-        block = records.rows(slice(start, start + rows))
-        padded = block.rows(np.minimum(np.arange(rows), len(block) - 1)) if len(block) < rows else block
+    for number, (block, padded) in enumerate(blocks(records, way.rows)):
         with way.kernels():
             found = vectors_of(feature_map, padded, {})
-        if found.shape != (rows, feature_map.dim):
-            raise OptionError(f"{name}: a feature map returned shape {found.shape}, not {(rows, feature_map.dim)}.")
-        vectors[start : start + rows] = found[: len(block)]
+        if found.shape != (way.rows, feature_map.dim):
+            raise OptionError(f"{name}: a feature map returned shape {found.shape}, not {(way.rows, feature_map.dim)}.")
+        vectors[number * way.rows :][: len(block)] = found[: len(block)]
     if not np.isfinite(vectors).all():
         raise DataError(
             f"{name}: a feature map gave numbers that are not finite for a record that the schema allows, for instance "
@@ -178,35 +175,21 @@ def embedded_records(
     return EncodedTable(vectors.astype(np.float64), records.codes)
 
 
-# Rounding moves a vector by less than this part of its largest entry, but for single ones at a kink of a network.
-_ROUNDING = 2.0**-8
-# Records that are tried at least: in small blocks, what rounds by place does not show in each.
-_TRIED = 32
+# The probe: whether what is computed of a record depends on its neighbours or its place in a block.
+
+Probed: TypeAlias = tuple[list[bytes], npt.NDArray[np.float32]]
+"""Of each record: bytes that are equal where all its bits are, and the numbers that these bits are of."""
+
+Compute: TypeAlias = Callable[[Execution, EncodedTable, range], Probed]
+"""Computes a block in a way, and returns what came of the records at some places of it."""
 
 
 class Dependence(Enum):
-    """What a record's vector was seen to depend on, beside the record."""
+    """What a record's vector was seen to depend on, beside the record: its place or neighbours, in two of three."""
 
     NONE = "nothing"
-    ROUNDING = "its place or neighbours, by as much as a sum rounds"
-    MIXING = "its place or neighbours, by more"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Probed:
-    """What was computed for some records of a block.
-
-    Attributes:
-        bits: For each of these records, bytes that are equal where all its bits are.
-        values: The numbers that these bits are of, (records, numbers).
-    """
-
-    bits: list[bytes]
-    values: npt.NDArray[np.float32]
-
-
-Compute = Callable[[Execution, EncodedTable, range], Probed]
-"""Computes a block in a way, and returns what came of the records at some places of it."""
+    ROUNDING = "by as much as a sum rounds"
+    MIXING = "by more"
 
 
 def made_up_records(layout: Layout, rows: int, random: np.random.Generator) -> EncodedTable:
@@ -215,23 +198,14 @@ def made_up_records(layout: Layout, rows: int, random: np.random.Generator) -> E
     for place, column in enumerate(layout.numeric):
         if column.missing:
             numeric[random.uniform(size=rows) < 0.1, place] = np.nan
-    codes = (
-        np.stack([random.integers(0, column.size, rows) for column in layout.coded], axis=1) if layout.coded else None
-    )
-    return EncodedTable(
-        numeric=numeric,
-        codes=np.zeros((rows, 0), np.int32) if codes is None else codes.astype(np.int32),
-    )
+    codes = [random.integers(0, column.size, rows).astype(np.int32) for column in layout.coded]
+    return EncodedTable(numeric=numeric, codes=np.stack(codes, axis=1) if codes else np.zeros((rows, 0), np.int32))
 
 
-def map_execution(name: str, feature_map: FeatureMap, layout: Layout, rows: int) -> Execution:
+def map_execution(name: str, feature_map: FeatureMap, layout: Layout, rows: int | None = None) -> Execution:
     """Returns the fastest way to compute a map in which no record's vector depends on another record.
 
-    Args:
-        name: What messages call the map.
-        feature_map: Record to vector.
-        layout: What the schema allows.
-        rows: Records in a block, at most.
+    A block has at most `rows` records; None for `block_rows`. Messages call the map `name`.
 
     Raises:
         OptionError: if the map mixes records, or returns another shape than it says.
@@ -244,16 +218,15 @@ def map_execution(name: str, feature_map: FeatureMap, layout: Layout, rows: int)
             raise OptionError(
                 f"feature map {name!r} returned shape {vectors.shape}, not {(way.rows, feature_map.dim)}."
             )
-        return Probed(
-            bits=[row.tobytes() for row in vectors[places.start : places.stop]],
-            values=vectors[places.start : places.stop],
-        )
+        values = vectors[places.start : places.stop]
+        return [row.tobytes() for row in values], values
 
     refusal = OptionError(
         f"feature map {name!r} gives a record another vector when its neighbours or its position change, so no "
         "sensitivity can be stated for it. Use evaluation mode and no layer that normalises over the batch."
     )
-    return sound_execution(rows, compute, lambda *given: made_up_records(layout, *given), name=name, refusal=refusal)
+    most = rows or block_rows(feature_map, len(layout.numeric))
+    return sound_execution(most, compute, partial(made_up_records, layout), name=name, refusal=refusal)
 
 
 def sound_execution(
@@ -264,14 +237,10 @@ def sound_execution(
     name: str,
     refusal: OptionError,
 ) -> Execution:
-    """Returns the fastest way to compute in which no record depends on another, and warns where it is slow.
+    """Returns the fastest way to compute blocks of at most `rows` records in which no record depends on another.
 
-    Args:
-        rows: Records in a block, at most.
-        compute: Computes.
-        made_up: Makes so many records.
-        name: What messages call what is computed.
-        refusal: Raised where records are mixed, or a record by itself has not the same bits each time.
+    It raises `refusal` where records are mixed, or a record by itself has not the same bits each time, and warns where
+    records are computed one at a time.
     """
     for way in executions(rows):
         random = np.random.Generator(np.random.Philox(20240229))
@@ -286,24 +255,19 @@ def sound_execution(
 
 
 def dependence(compute: Callable[[EncodedTable, range], Probed], made_up: Callable[[], EncodedTable]) -> Dependence:
-    """Computes records in another order, beside other neighbours and among copies of themselves, and compares bits.
-
-    Args:
-        compute: For records at some places of a block.
-        made_up: Makes a block of records, others at each call.
-    """
+    """Computes records in another order, beside other neighbours and among copies of themselves, and compares bits."""
     seen, found = 0, Dependence.NONE
     with np.errstate(all="ignore"):  # a map that divides by what it mixes in may divide by zero here
         while seen < _TRIED:
             records = made_up()
             seen += len(records)
-            plain = compute(records, range(len(records)))
+            bits, values = compute(records, range(len(records)))
             for block, here, there in _arrangements(records, made_up()):
-                again = compute(block, there)
+                bits_there, values_there = compute(block, there)
                 moved = [
-                    _distance(plain.values[row], again.values[place])
+                    _distance(values[row], values_there[place])
                     for place, row in enumerate(here)
-                    if plain.bits[row] != again.bits[place]
+                    if bits[row] != bits_there[place]
                 ]
                 if moved and np.median(moved) > _ROUNDING:
                     return Dependence.MIXING
@@ -316,17 +280,10 @@ def _arrangements(records: EncodedTable, others: EncodedTable) -> Iterator[tuple
     rows = len(records)
     half = rows // 2
     order = np.random.Generator(np.random.Philox(20240301)).permutation(rows).tolist()
+    first, rest = slice(None, half), slice(half, None)
     yield records.rows(order), order, range(rows)
-    yield (
-        EncodedTable.concatenate([others.rows(slice(half, None)), records.rows(slice(None, half))]),
-        range(half),
-        range(rows - half, rows),
-    )
-    yield (
-        EncodedTable.concatenate([records.rows(slice(half, None)), others.rows(slice(None, half))]),
-        range(half, rows),
-        range(rows - half),
-    )
+    yield EncodedTable.concatenate([others.rows(rest), records.rows(first)]), range(half), range(rows - half, rows)
+    yield EncodedTable.concatenate([records.rows(rest), others.rows(first)]), range(half, rows), range(rows - half)
     # Blocks of one repeated record: nothing of the others is left that could be mixed in.
     for row in range(0, rows, max(rows // 8, 1)):
         yield records.rows([row] * rows), range(row, row + 1), range(row, row + 1)

@@ -6,6 +6,7 @@ A schema is bought at a gate of its own (`queries.discovery`).
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -142,9 +143,6 @@ class Gate:
 
         Nothing is spent by it. What is compared is whole files: see `noisegate.data.same_files`.
 
-        Args:
-            public: Path of a file or folder, or a table in memory.
-
         Raises:
             DataError: if they share a file, or are the same table.
         """
@@ -152,11 +150,6 @@ class Gate:
 
     def open(self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any]) -> SumSession:
         """Returns a session that answers `plan` in rounds; nothing is read or spent before its first question.
-
-        Args:
-            plan: Questions with their noise, within this gate's budget.
-            method: Name of the method, for the certificate.
-            public: What the method took as public, for the certificate.
 
         Raises:
             OptionError: if the plan is not calibrated for this gate's budget.
@@ -205,8 +198,9 @@ class Gate:
         public: Mapping[str, Any],
         journal: Path | None = None,
         device: str = "cpu",
-        physical_batch: int | None = None,
+        microbatch: int | None = None,
         represent: FeatureMap | None = None,
+        physical_batch: int | None = None,
     ) -> GradientSession:
         """Returns a session that hands out noisy sums of gradients; nothing is read or spent before its first step.
 
@@ -217,16 +211,20 @@ class Gate:
             public: What the method took as public, for the certificate.
             journal: File that counts the steps begun, so that an interrupted run can be resumed by giving it again.
             device: Where torch computes gradients.
-            physical_batch: Records whose gradients are computed at once; None for what fits into memory.
+            microbatch: Records whose gradients are computed at once; None for what fits into memory.
             represent: A public map, such as a frozen network, whose vector takes the place of a record's numeric
                 columns: computed once, on reading, in blocks of one fixed shape as for sums, and kept in memory. The
                 loss then sees (map.dim,) numbers. None to leave records as they are.
+            physical_batch: Old name of `microbatch`.
 
         Raises:
             OptionError: if plan, loss or journal do not fit.
         """
+        if physical_batch is not None:
+            warnings.warn("physical_batch is now called microbatch.", DeprecationWarning, stacklevel=2)
+            microbatch = physical_batch if microbatch is None else microbatch
         access = self._access(plan, CalibratedStepPlan, method, public, of=GradientPlan)
-        options: dict[str, Any] = {"device": device, "physical_batch": physical_batch, "represent": represent}
+        options: dict[str, Any] = {"device": device, "microbatch": microbatch, "represent": represent}
         return GradientSession(access, loss, journal=journal, **options)
 
     def batch(
@@ -243,16 +241,15 @@ class Gate:
         Args:
             plan: A calibrated `BatchPlan`, within this gate's budget.
             vector: Of public parameters and the numeric and coded columns of a sample: arrays of the planned shapes.
-            method: Name of the method, for the certificate.
-            public: What the method took as public, for the certificate.
+            method: As for `gradients`.
+            public: As for `gradients`.
             journal: As for `gradients`.
 
         Raises:
             OptionError: if plan or journal do not fit.
         """
-        return BatchSession(
-            self._access(plan, CalibratedStepPlan, method, public, of=BatchPlan), vector, journal=journal
-        )
+        access = self._access(plan, CalibratedStepPlan, method, public, of=BatchPlan)
+        return BatchSession(access, vector, journal=journal)
 
     def marginals(
         self, plan: MarginalPlan, bins: Sequence[NumericBins], *, method: str, public: Mapping[str, Any]
@@ -262,8 +259,8 @@ class Gate:
         Args:
             plan: What OpenDP may spend, within this gate's budget.
             bins: Cells of the numeric columns of the schema.
-            method: Name of the method, for the certificate.
-            public: What the method took as public, for the certificate.
+            method: As for `sum`.
+            public: As for `sum`.
 
         Raises:
             UserError: if the plan does not fit, the data does not fit the schema, or OpenDP's extra is not installed.
@@ -276,11 +273,7 @@ class Gate:
     def _access(
         self, plan: Any, kind: type[Any], method: str, public: Mapping[str, Any], of: type[StepPlan] | None = None
     ) -> Access:
-        """Returns what one query is granted.
-
-        Raises:
-            OptionError: if its plan is of another kind, or calibrated for another budget.
-        """
+        """Returns what one query is granted; refuses a plan of another kind, or calibrated for another budget."""
         if not isinstance(plan, kind) or (of is not None and not isinstance(plan.plan, of)):
             wanted = kind.__name__ + (f" of a {of.__name__}" if of else "")
             raise OptionError(f"plan={type(plan).__name__}: this query takes a {wanted}; call plan.calibrate(budget).")

@@ -20,11 +20,9 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 
 class Journal:
-    """The journal of one run.
+    """The journal of one run, on a local file system, where appending is atomic.
 
-    Args:
-        path: The file. Use a local file system, where appending is atomic.
-        run: Digest of everything that a resumed run must share with the one that was interrupted.
+    `run` is the digest of everything that a resumed run must share with the one that was interrupted.
     """
 
     def __init__(self, path: Path, run: str) -> None:
@@ -32,11 +30,7 @@ class Journal:
         self._start = 0
 
     def resume(self) -> dict[str, Any] | None:
-        """Returns what the journal says of its run, or None if there is no journal yet.
-
-        Raises:
-            OptionError: if the file is no journal, or that of another run.
-        """
+        """Returns what the journal says of its run, or None if there is no journal yet."""
         try:
             with self._path.open("rb") as file:
                 line = file.readline(65536)
@@ -55,11 +49,7 @@ class Journal:
         return found
 
     def create(self, reservation: str | None) -> None:
-        """Writes the first line.
-
-        Raises:
-            OptionError: if the file exists or cannot be written.
-        """
+        """Writes the first line; refuses a file that exists or cannot be written."""
         line = json.dumps({"format": FORMAT, "run": self._run, "reservation": reservation}).encode() + b"\n"
         try:
             handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
@@ -79,8 +69,7 @@ class Journal:
     def begin(self) -> int:
         """Marks one more step as begun, on disk, and returns its number, from 0: no other call gets the same.
 
-        Raises:
-            OSError: if it cannot be written; the step must not run then.
+        An `OSError` means that it cannot be written; the step must not run then.
         """
         handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | _BINARY)
         try:
@@ -95,12 +84,10 @@ class Journal:
             os.close(handle)
         return number
 
-    def withdraw(self, own: int) -> bool:
+    def rollback(self, own: int) -> bool:
         """Removes the file of a run that never drew any noise, and returns whether it could be.
 
-        Args:
-            own: How many steps this process has begun. If there are more, another process has drawn noise, and the run
-                goes on.
+        This process has begun `own` steps. If there are more, another has drawn noise, and the run goes on.
         """
         beside = self._path.with_name(f"{self._path.name}.withdrawn")
         # Out of the way first: nobody begins a step after the look at it.

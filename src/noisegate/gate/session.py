@@ -45,35 +45,23 @@ Integers = npt.NDArray[np.int64]
 
 
 class State(Enum):
-    """Where a session stands. Closed: another state or transition is a change of G-10 and G-13.
-
-    PLANNED
-        Nothing was read or spent.
-    RESERVED
-        The whole cost is reserved and records may be read. No noise was drawn: an error gives the cost back.
-    CONFIRMED
-        Noise may have been drawn: nothing is given back.
-    CLOSED
-        Nothing more is asked. What was answered may be released.
-    RELEASED
-        The release was handed out.
-    VOID
-        Ended before any noise: there is nothing to release.
-    """
+    """Where a session stands. Another state or transition is a change of G-10 and G-13."""
 
     PLANNED = "planned"
+    """Nothing was read or spent."""
     RESERVED = "reserved"
+    """The whole cost is reserved and records may be read. No noise was drawn: an error gives the cost back."""
     CONFIRMED = "confirmed"
+    """Noise may have been drawn: nothing is given back."""
     CLOSED = "closed"
+    """Nothing more is asked. What was answered may be released."""
     RELEASED = "released"
+    """The release was handed out."""
     VOID = "void"
+    """Ended before any noise: there is nothing to release."""
 
     def to(self, following: State) -> State:
-        """Returns the state that follows.
-
-        Raises:
-            OptionError: if it cannot follow this one.
-        """
+        """Returns the state that follows; an `OptionError` if it cannot follow this one."""
         if following not in _FOLLOWING[self]:
             raise OptionError(_REFUSALS[self])
         return following
@@ -182,8 +170,7 @@ class Session:
         self._access.reservation.reserve(self.plan, self._access.method)
 
     def _may_give_back(self) -> bool:
-        """Returns whether an error now may void the reservation: nobody else has drawn noise on it."""
-        return True
+        return True  # nobody else has drawn noise on the reservation
 
     def _end(self) -> None:
         ended = {State.PLANNED: State.VOID, State.RESERVED: State.CLOSED, State.CONFIRMED: State.CLOSED}
@@ -207,11 +194,7 @@ class Session:
         return noise.noisy_counts_above(counts, noise_std=event.noise_std, threshold=event.threshold)
 
     def _check_records(self, seen: int) -> None:
-        """Checks the number of records of a whole pass, before anything of it is used.
-
-        Raises:
-            DataError: if it is not the public one where that must be exact, is none, or is another than before.
-        """
+        """Checks the number of records of a whole pass, before anything of it is used: `DataError` if it is wrong."""
         name, public = self._access.source.name, self._access.records
         if self.plan.budget.adjacency is Adjacency.REPLACE_ONE and seen != public:
             raise DataError(
@@ -255,11 +238,7 @@ class Session:
 
 
 def check_public_records(records: int | None, adjacency: Adjacency) -> None:
-    """Checks the number of records that a gate is told.
-
-    Raises:
-        OptionError: if it is no positive whole number, or missing where it must be public.
-    """
+    """Refuses a number of records that is no positive whole number, or missing where it must be public."""
     if records is not None and (isinstance(records, bool) or not isinstance(records, int) or records < 1):
         raise OptionError(f"records={records!r} must be a positive whole number.")
     if adjacency is Adjacency.REPLACE_ONE and records is None:
@@ -271,11 +250,7 @@ _OPEN = ([Kind.RESERVE], [Kind.RESERVE, Kind.CONFIRM])
 
 
 def ledger_of(ledger: Any, dataset: str | None) -> Ledger | None:
-    """Returns the ledger that an argument means: one as it is, or the one at a path or URL.
-
-    Raises:
-        OptionError: if it is anything else, or only one of ledger and data set is given.
-    """
+    """Returns the ledger that an argument means: one as it is, or the one at a path or URL. It needs a data set."""
     if (ledger is None) != (dataset is None):
         raise OptionError(f"ledger={ledger!r} and dataset={dataset!r} go together: give both, or neither.")
     if ledger is None or isinstance(ledger, Ledger):
@@ -286,12 +261,7 @@ def ledger_of(ledger: Any, dataset: str | None) -> Ledger | None:
 
 
 class Reservation:
-    """The place of one run in a ledger; without a ledger, nowhere.
-
-    Args:
-        ledger: The ledger, or None.
-        dataset: Name of the data set in it, or None.
-    """
+    """The place of one run in a ledger; without a ledger, nowhere."""
 
     def __init__(self, ledger: Ledger | None, dataset: str | None) -> None:
         self.ledger, self.dataset = ledger, dataset or ""
@@ -327,11 +297,7 @@ class Reservation:
         self._number = self._resumed
 
     def resume(self, number: str | None) -> None:
-        """Makes `reserve` go on with the reservation of a run that was interrupted, and spend nothing.
-
-        Raises:
-            OptionError: if that run had a ledger and this one has none, or the other way round.
-        """
+        """Makes `reserve` go on with the reservation of a run that was interrupted, and spend nothing."""
         if (number is None) != (self.ledger is None):
             raise OptionError("the journal is of a run with a ledger, or without one: resume it in the same way.")
         self._resumed = number

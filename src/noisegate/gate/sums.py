@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import ExactMap, ExactSum, FeatureMap
-from noisegate.gate.execution import Execution, Shared, block_rows, parts_of
+from noisegate.gate.execution import Execution, Shared, block_rows, blocks, parts_of
 from noisegate.privacy.grid import RECORD_LIMIT, Grid
 from noisegate.schema import EncodedTable
 
@@ -110,7 +110,10 @@ def add_records(totals: Totals, records: EncodedTable, tasks: Mapping[str, SumTa
             task.exact.add(totals.sums[name][column], ordered.rows(rows))
     for (label, execution), group in together.items():
         with execution.kernels():
-            _add_in_blocks(totals, _ordered(records, label), group, label, execution.rows)
+            for block, padded in blocks(_ordered(records, label), execution.rows):
+                shared: Shared = {}
+                for name, task in group.items():
+                    _add_block(totals.sums[name], block, padded, task, shared)
 
 
 def _ordered(records: EncodedTable, label: int | None) -> EncodedTable:
@@ -118,46 +121,32 @@ def _ordered(records: EncodedTable, label: int | None) -> EncodedTable:
     return records if label is None else records.rows(np.argsort(records.codes[:, label], kind="stable"))
 
 
-def _add_in_blocks(
-    totals: Totals, records: EncodedTable, tasks: Mapping[str, SumTask], label: int | None, rows: int
+def _add_block(
+    sums: npt.NDArray[np.int64], block: EncodedTable, padded: EncodedTable, task: SumTask, shared: Shared
 ) -> None:
-    """Adds records, ordered by label, to the sums of questions that go by this label in blocks of so many rows."""
-    for start in range(0, len(records), rows):
-        block = records.rows(slice(start, start + rows))
-        padded = block.rows(np.minimum(np.arange(rows), len(block) - 1)) if len(block) < rows else block
-        shared: Shared = {}
-        for name, task in tasks.items():
-            seen = 0
-            for first, vectors in parts_of(task.feature_map, padded, shared):
-                seen += _add_part(totals.sums[name], vectors, block.rows(slice(first, first + len(vectors))), task)
-            if seen != rows:
-                raise OptionError(f"a feature map returned {seen} vectors for {rows} records.")
-
-
-def _add_part(
-    sums: npt.NDArray[np.int64], vectors: npt.NDArray[np.float32], records: EncodedTable, task: SumTask
-) -> int:
-    """Adds vectors, of which the first ones are those of `records`, the rest padding; returns how many they were."""
-    if vectors.ndim != 2 or vectors.shape[1] != task.feature_map.dim:
-        raise OptionError(f"a feature map returned shape {vectors.shape}, not (rows, {task.feature_map.dim}).")
-    if len(records):
-        quantised = task.grid.quantise(vectors)
-        for column, members in _by_label(records, task.label):
-            sums[column] += quantised[members].sum(axis=0, dtype=np.int32)
-    return len(vectors)
+    """Adds the vectors of a block's records, ordered by label; those of the padding are left out."""
+    seen = 0
+    for first, vectors in parts_of(task.feature_map, padded, shared):
+        if vectors.ndim != 2 or vectors.shape[1] != task.feature_map.dim:
+            raise OptionError(f"a feature map returned shape {vectors.shape}, not (rows, {task.feature_map.dim}).")
+        seen += len(vectors)
+        if first < len(block):
+            quantised = task.grid.quantise(vectors)
+            for column, members in _by_label(block.rows(slice(first, first + len(vectors))), task.label):
+                sums[column] += quantised[members].sum(axis=0, dtype=np.int32)
+    if seen != len(padded):
+        raise OptionError(f"a feature map returned {seen} vectors for {len(padded)} records.")
 
 
 def _by_label(records: EncodedTable, label: int | None) -> Iterator[tuple[int, slice]]:
     """Yields where the records of each label stand, in records ordered by label."""
     if label is None:
         yield 0, slice(0, len(records))
-        return
-    if not len(records):  # as when a unit fills a batch with records beyond its limit
-        return
-    labels = records.codes[:, label]
-    starts = np.flatnonzero(np.diff(labels, prepend=-1)).tolist()
-    for start, end in zip(starts, [*starts[1:], len(labels)], strict=True):
-        yield int(labels[start]), slice(start, end)
+    elif len(records):  # none, as when a unit fills a batch with records beyond its limit
+        labels = records.codes[:, label]
+        starts = np.flatnonzero(np.diff(labels, prepend=-1)).tolist()
+        for start, end in zip(starts, [*starts[1:], len(labels)], strict=True):
+            yield int(labels[start]), slice(start, end)
 
 
 Batch = EncodedTable | Callable[[], EncodedTable]
@@ -181,7 +170,10 @@ def _usable_cores() -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class LocalEngine:
-    """Sums on `threads` threads; by default one for each usable core."""
+    """Sums on `threads` threads of this machine; by default one for each usable core.
+
+    NumPy releases the interpreter lock, and only a few batches are in memory at a time.
+    """
 
     threads: int = field(default_factory=_usable_cores)
 
@@ -224,6 +216,6 @@ class LocalEngine:
                 pool.shutdown(cancel_futures=True)
                 raise
         totals = spare.pop() if spare else Totals(tasks)
-        while spare:
-            totals.merge(spare.pop())
+        for part in spare:
+            totals.merge(part)
         return totals

@@ -131,12 +131,12 @@ class GradientMethod(Method):
         plan.plan.check({name: tuple(value.shape) for name, value in training.result().items()})
         folder = None if plan.releases else folder
         journal, state = (None, None) if folder is None else (folder / JOURNAL_FILE, folder / STATE_FILE)
-        session = self.session(gate, plan, journal=journal, device=device, physical_batch=microbatch)
+        session = self.session(gate, plan, journal=journal, device=device, microbatch=microbatch)
         checkpoint = Checkpoint(state, training, journal=journal, cure=_CURE)
         checkpoint.resume()
         with session, checkpoint:
-            while session.steps_left:
-                noisy, done = session.step(training.parameters()), plan.plan.steps - session.steps_left
+            while session.remaining_steps:
+                noisy, done = session.step(training.parameters()), plan.plan.steps - session.remaining_steps
                 with checkpoint.step():
                     training.step(noisy)
                     check_finite(training.parameters(), done)

@@ -25,18 +25,19 @@ product is exact, has coordinates of at most 2ᵏ. So Σ t² is a whole number o
 any order; its root and the product with 2ᵉ⁻ᵏ are one IEEE operation each. It is too small by at most √D·2ᵉ⁻ᵏ, which
 costs a little accuracy: that no direction is longer than its bound is ensured after it, by the grid (G-02).
 
-*Products* (`add_products`). With q the integers of a part, |x|·d clipped, U the direction of x and D = trunc(q/2¹¹),
-both rounded toward zero, |U| ≤ 2¹¹, so the record adds D ⊗ U of norm |D||U| ≤ |q|. *Factors* (`add_factored`): with
-x_g = |x_g|·u_g for each group, the directions u_g and the concatenated |x_g|·d_g are quantised, and both rounded toward
-zero to 2¹² units. The norm of the whole integer gradient is then at most 2¹²·2¹², since its square is Σ |U_g|²|D_g|² ≤
-2²⁴ Σ |D_g|² ≤ 2⁴⁸. Products of such integers add up exactly in float64, in any order, so a matrix product gives the
-exact sum over at most `BLOCK_LIMIT` records. Tested by tests/gate/test_clipped_rows.py.
+*Products* (`add_products`). Where the gradient of a weight is d ⊗ x at each record, |x|·d takes its place in the row
+that is clipped. With q its integers, U the direction of x and D = trunc(q/2¹¹), both rounded toward zero, |U| ≤ 2¹¹, so
+the record adds D ⊗ U of norm |D||U| ≤ |q|. *Factors* (`add_factored`): with x_g = |x_g|·u_g for each group, the
+directions u_g and the concatenated |x_g|·d_g are quantised, and both rounded toward zero to 2¹² units. The norm of the
+whole integer gradient is then at most 2¹²·2¹², since its square is Σ |U_g|²|D_g|² ≤ 2²⁴ Σ |D_g|² ≤ 2⁴⁸. Products of
+such integers add up exactly in float64, in any order, so a matrix product gives the exact sum over at most
+`BLOCK_LIMIT` records. Tested by tests/gate/test_clipped_rows.py.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -56,12 +57,42 @@ _HALF_UNITS = 2**11
 _PIECE = 2**15
 
 
+def add_gradients(
+    total: npt.NDArray[np.int64],
+    shapes: Mapping[str, tuple[int, ...]],
+    whole: Rows,
+    products: Mapping[str, tuple[Rows, Rows]],
+    grid: Grid,
+) -> None:
+    """Adds the gradients of records, each clipped as a whole, to `total`, (numbers,), in grid units.
+
+    Args:
+        total: Those of all parameters side by side.
+        shapes: Shape of each parameter.
+        whole: Gradients of the parameters that are in `shapes` alone, side by side, (rows, numbers).
+        products: Of the others: inputs and gradients at the outputs, (rows, ·) each; the gradient is their product.
+        grid: The norm; it has no centre, and signs are kept.
+    """
+    norms = {name: row_norms(inputs) for name, (inputs, _) in products.items()}
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = {name: (outputs * norms[name]).astype(np.float32) for name, (_, outputs) in products.items()}
+    factors = clip_factors((whole, *scaled.values()), grid)
+    done = start = 0
+    for name, shape in shapes.items():
+        size = math.prod(shape)
+        part = total[start : start + size]
+        if name in products:
+            add_products(part, products[name][0], norms[name], clipped(scaled[name], factors))
+        else:
+            add_clipped(part, whole[:, done : done + size], factors)
+            done += size
+        start += size
+
+
 def clip_factors(parts: Sequence[Rows], grid: Grid) -> Factors:
     """Returns what each row is to be multiplied with, in grid units per unit, (rows,); zero where it is not finite.
 
-    Args:
-        parts: Parts of each row, (rows, numbers) each.
-        grid: The norm; it has no centre, and signs are kept.
+    `parts` are parts of each row, (rows, numbers) each.
     """
     length = max(sum(part.shape[1] for part in parts), 1)
     bits = min((52 - math.ceil(math.log2(max(length, 2)))) // 2, 22)
@@ -77,12 +108,9 @@ def clip_factors(parts: Sequence[Rows], grid: Grid) -> Factors:
 
 
 def add_clipped(total: npt.NDArray[np.int64], part: Rows, factors: Factors) -> None:
-    """Adds a part of the rows, clipped and rounded, to `total`, (numbers,).
+    """Adds a part of the rows, (rows, numbers), times `clip_factors` and rounded, to `total`, (numbers,).
 
-    Args:
-        total: In grid units.
-        part: (rows, numbers), of at most `BLOCK_LIMIT` rows: their sum is taken in 32 bits.
-        factors: What `clip_factors` returned for these rows.
+    There are at most `BLOCK_LIMIT` rows: their sum is taken in 32 bits.
     """
     for columns, piece in _pieces(*_finite(part, factors)):
         total[columns] += piece.astype(np.int32).sum(axis=0, dtype=np.int32)
@@ -108,35 +136,29 @@ def row_norms(rows: Rows) -> Numbers:
     return norms
 
 
-def add_products(total: npt.NDArray[np.int64], inputs: Rows, norms: Numbers, slopes: npt.NDArray[np.int32]) -> None:
-    """Adds Σ over records of slopes ⊗ directions of the inputs to `total`, (outputs · inputs,).
+def add_products(total: npt.NDArray[np.int64], inputs: Rows, norms: Numbers, gradients: npt.NDArray[np.int32]) -> None:
+    """Adds Σ over records of gradients ⊗ directions of the inputs to `total`, (outputs · inputs,).
 
-    Args:
-        total: In grid units.
-        inputs: (rows, inputs), of at most `BLOCK_LIMIT` rows.
-        norms: Theirs, (rows, 1).
-        slopes: |inputs| · slope at the outputs, clipped and rounded, (rows, outputs).
+    Of at most `BLOCK_LIMIT` records: inputs, (rows, inputs), their norms, (rows, 1), and |inputs| · gradient at the
+    outputs, clipped and rounded, (rows, outputs).
     """
     first = _coarse(Grid(norm=1.0), _directions(inputs, norms), _HALF_UNITS)
-    second = np.trunc(slopes * (_HALF_UNITS / UNITS))
+    second = np.trunc(gradients * (_HALF_UNITS / UNITS))
     total += (second.T @ first).astype(np.int64).reshape(-1)
 
 
-def add_factored(total: npt.NDArray[np.int64], inputs: Rows, slopes: Rows, grid: Grid) -> None:
-    """Adds Σ over records of slopes ⊗ inputs of all groups, clipped as a whole.
+def add_factored(total: npt.NDArray[np.int64], inputs: Rows, gradients: Rows, grid: Grid) -> None:
+    """Adds Σ over records of gradients ⊗ inputs of all groups, clipped as a whole, to `total`.
 
-    Args:
-        total: In grid units, (groups · outputs · inputs,).
-        inputs: (rows, groups, inputs), of at most `BLOCK_LIMIT` rows.
-        slopes: (rows, groups, outputs).
-        grid: The norm of a record's whole gradient.
+    Of at most `BLOCK_LIMIT` records: inputs, (rows, groups, inputs), and gradients at the outputs, (rows, groups,
+    outputs); total is (groups · outputs · inputs,) in grid units.
     """
     norms = row_norms(inputs)
     with np.errstate(over="ignore", invalid="ignore"):
-        weighted = slopes * norms
+        weighted = gradients * norms
     directions = _directions(inputs, norms)
     first = _coarse(Grid(norm=1.0), directions.reshape(-1, inputs.shape[2]), FACTOR_UNITS).reshape(inputs.shape)
-    second = _coarse(grid, weighted.reshape(len(slopes), -1), FACTOR_UNITS).reshape(slopes.shape)
+    second = _coarse(grid, weighted.reshape(len(gradients), -1), FACTOR_UNITS).reshape(gradients.shape)
     total += np.matmul(second.transpose(1, 2, 0), first.transpose(1, 0, 2)).reshape(-1).astype(np.int64)
 
 

@@ -21,30 +21,15 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
-from noisegate.gate.execution import (
-    Execution,
-    Probed,
-    block_rows,
-    embedded_records,
-    made_up_records,
-    map_execution,
-    sound_execution,
-)
-from noisegate.gate.per_example.clipping import (
-    add_clipped,
-    add_factored,
-    add_products,
-    clip_factors,
-    clipped,
-    row_norms,
-)
+from noisegate.gate.execution import Execution, Probed, embedded_records, made_up_records, sound_execution
+from noisegate.gate.per_example.clipping import add_factored, add_gradients
 from noisegate.gate.per_example.losses import (
     FactoredLoss,
     RecordLoss,
@@ -62,6 +47,7 @@ if TYPE_CHECKING:
 
 Parameters = Mapping[str, "Tensor"]
 Arrays = tuple[npt.NDArray[np.float32], ...]
+"""What is computed in float32 for each record of a block, one row a record, before any rounding."""
 
 # Small, for the last block of a step is padded.
 _MOST_ROWS = 64
@@ -69,32 +55,8 @@ _MOST_ROWS = 64
 _MOST_NUMBERS = 10**7
 
 
-class GradientSource(Protocol):
-    """Computes what the records of a block add to a sum.
-
-    Attributes:
-        execution: How many records a block has, and whose kernels are used; see `block_gradients`.
-    """
-
-    execution: Execution
-
-    def vectors(self, parameters: Parameters, numeric: Tensor, codes: Tensor) -> Arrays:
-        """Returns what is computed in float32 for each record of a block, one row a record, before any rounding."""
-        ...
-
-    def add(self, sums: npt.NDArray[np.int64], vectors: Arrays) -> None:
-        """Adds the gradients of records, given by their rows of `vectors`, to `sums`, (count,), in grid units."""
-        ...
-
-
 class RecordGradients:
-    """Gradients of any loss of one record.
-
-    Args:
-        loss: The loss of one record.
-        plan: Shapes and clipping norm.
-        rows: Records in a block, at most; None for as many as fit.
-    """
+    """Gradients of any loss of one record, in blocks of at most `rows` records; None for as many as fit."""
 
     def __init__(self, loss: RecordLoss, plan: GradientPlan, rows: int | None = None) -> None:
         self._loss, self._plan = loss, plan
@@ -119,34 +81,13 @@ class RecordGradients:
         return tuple(part.to("cpu", torch.float32).numpy() for part in (whole, *factors))
 
     def add(self, sums: npt.NDArray[np.int64], vectors: Arrays) -> None:
-        """Adds gradients, clipped and rounded."""
-        whole, inputs, slopes = vectors[0], vectors[1::2], vectors[2::2]
-        norms = [row_norms(given) for given in inputs]
-        with np.errstate(over="ignore", invalid="ignore"):
-            scaled = [(slope * norm).astype(np.float32) for slope, norm in zip(slopes, norms, strict=True)]
-        factors = clip_factors((whole, *scaled), self._plan.grid)
-        products = dict(zip(self._products, zip(inputs, norms, scaled, strict=True), strict=True))
-        done = start = 0
-        for name, shape in self._plan.parameters.items():
-            size = math.prod(shape)
-            total = sums[start : start + size]
-            if name in products:
-                given, norm, slope = products[name]
-                add_products(total, given, norm, clipped(slope, factors))
-            else:
-                add_clipped(total, whole[:, done : done + size], factors)
-                done += size
-            start += size
+        """Adds the gradients of records, given by their rows of `vectors`, to `sums`, (count,), in grid units."""
+        products = dict(zip(self._products, zip(vectors[1::2], vectors[2::2], strict=True), strict=True))
+        add_gradients(sums, self._plan.parameters, vectors[0], products, self._plan.grid)
 
 
 class FactoredGradients:
-    """Gradients of a loss that is linear in its one parameter.
-
-    Args:
-        loss: Inputs of the linear part, and the loss of its outputs.
-        plan: Shapes and clipping norm.
-        rows: Records in a block, at most; None for 64.
-    """
+    """Gradients of a loss that is linear in its one parameter, in blocks of `rows` records; None for 64."""
 
     def __init__(self, loss: FactoredLoss, plan: GradientPlan, rows: int | None = None) -> None:
         self._loss, self._plan = loss, plan
@@ -168,30 +109,27 @@ class FactoredGradients:
         # (`torch.func.grad` would give the same, and import torch's compiler first.)
         found.requires_grad_()
         total = vmap(self._loss.loss, randomness="error")(found, numeric, codes).sum()
-        (slopes,) = torch.autograd.grad(total, found)
-        return inputs.cpu().numpy(), slopes.reshape(-1, groups, outputs).to("cpu", torch.float32).numpy()
+        (gradients,) = torch.autograd.grad(total, found)
+        return inputs.cpu().numpy(), gradients.reshape(-1, groups, outputs).to("cpu", torch.float32).numpy()
 
     def add(self, sums: npt.NDArray[np.int64], vectors: Arrays) -> None:
-        """Adds products of factors, clipped and rounded."""
-        inputs, slopes = vectors
-        add_factored(sums, inputs, slopes, self._plan.grid)
+        """Adds the gradients of records, given by their rows of `vectors`, to `sums`, (count,), in grid units."""
+        inputs, gradients = vectors
+        add_factored(sums, inputs, gradients, self._plan.grid)
+
+
+GradientSource: TypeAlias = RecordGradients | FactoredGradients
 
 
 def gradient_source(loss: RecordLoss | FactoredLoss, plan: GradientPlan, rows: int | None) -> GradientSource:
-    """Returns what computes gradients of `loss`, in blocks of `rows` records.
-
-    Raises:
-        OptionError: if plan and loss do not fit, or `rows` is out of range.
-    """
+    """Returns what computes gradients of `loss`, in blocks of `rows` records; refuses what does not fit."""
     if isinstance(loss, FactoredLoss) != plan.factored:
         raise OptionError(
             f"factored={plan.factored} in the plan of {plan.name!r}, but the loss is of type {type(loss).__name__}."
         )
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= BLOCK_LIMIT):
-        raise OptionError(f"physical_batch={rows!r} must be a whole number from 1 to {BLOCK_LIMIT}.")
-    if isinstance(loss, FactoredLoss):
-        return FactoredGradients(loss, plan, rows)
-    return RecordGradients(loss, plan, rows)
+        raise OptionError(f"microbatch={rows!r} must be a whole number from 1 to {BLOCK_LIMIT}.")
+    return FactoredGradients(loss, plan, rows) if isinstance(loss, FactoredLoss) else RecordGradients(loss, plan, rows)
 
 
 def block_gradients(
@@ -201,16 +139,9 @@ def block_gradients(
     codes: npt.NDArray[np.integer],
     device: str,
 ) -> Arrays:
-    """Returns what is computed for a block of records; the probe and every step come here.
+    """Returns what is computed for a block of `source.execution.rows` records; the probe and every step come here.
 
     The block is copied to memory that torch has aligned: kernels may round by where an array begins.
-
-    Args:
-        source: Computes gradients.
-        parameters: What to differentiate at.
-        numeric: Of `source.execution.rows` records, padded, (rows, numeric columns).
-        codes: (rows, coded columns).
-        device: Where gradients are computed.
     """
     import torch
 
@@ -239,14 +170,9 @@ def clipped_gradients(discriminator: nn.Module, rows: Tensor, *, clip_norm: floa
     return mean
 
 
-def represent_execution(represent: FeatureMap, layout: Layout) -> Execution:
-    """Returns how to compute the map that represents records; see `map_execution`."""
-    return map_execution(type(represent).__name__, represent, layout, block_rows(represent, len(layout.numeric)))
-
-
 def choose_execution(
     source: GradientSource,
-    parameters: Mapping[str, Tensor],
+    parameters: Parameters,
     layout: Layout,
     device: str,
     name: str,
@@ -266,7 +192,12 @@ def choose_execution(
         OptionError: if what a record adds changes with its neighbours or its place in every way.
         DataError: if the map is not finite at a made-up record.
     """
-    nearby, count = _nearby(parameters), sum(value.numel() for value in parameters.values())
+    import torch
+
+    generator, count = torch.Generator().manual_seed(20240229), sum(value.numel() for value in parameters.values())
+    nearby = {
+        key: value + 0.02 * torch.randn(value.shape, generator=generator).to(value) for key, value in parameters.items()
+    }
 
     def made_up(rows: int, random: np.random.Generator) -> EncodedTable:
         records = made_up_records(layout, rows, random)
@@ -277,8 +208,7 @@ def choose_execution(
         vectors = block_gradients(source, nearby, records.numeric, records.codes, device)
         chosen = tuple(part[places.start : places.stop] for part in vectors)
         values = np.concatenate([part.reshape(len(places), math.prod(part.shape[1:])) for part in chosen], axis=1)
-        added = _added(source, chosen, count)
-        return Probed(bits=[row.tobytes() + sums for row, sums in zip(values, added, strict=True)], values=values)
+        return [row.tobytes() + sums for row, sums in zip(values, _added(source, chosen, count), strict=True)], values
 
     refusal = OptionError(
         f"the gradient of {name!r} at a record changes with the record's neighbours or its place in a block, or from "
@@ -289,30 +219,19 @@ def choose_execution(
     source.execution = sound_execution(most, compute, made_up, name=f"gradients of {name!r}", refusal=refusal)
 
 
-def _nearby(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    import torch
-
-    generator = torch.Generator().manual_seed(20240229)
-    noise = {name: torch.randn(value.shape, generator=generator) for name, value in parameters.items()}
-    return {name: value + 0.02 * noise[name].to(value) for name, value in parameters.items()}
-
-
 def _added(source: GradientSource, vectors: Arrays, count: int) -> list[bytes]:
-    """Returns a digest of the integers that each record adds by itself.
+    """Returns a digest of the integers that each record adds by itself; two, or all, may add nothing else."""
 
-    Raises:
-        OptionError: if two of them, or all, add something else together.
-    """
-    digests, together = [], np.zeros(count, dtype=np.int64)
-    rows = len(vectors[0])
+    def sums_of(rows: slice) -> npt.NDArray[np.int64]:
+        sums = np.zeros(count, dtype=np.int64)
+        source.add(sums, tuple(part[rows] for part in vectors))
+        return sums
+
+    digests, together, rows = list[bytes](), np.zeros(count, dtype=np.int64), len(vectors[0])
     for row in range(rows):
-        alone = np.zeros(count, dtype=np.int64)
-        source.add(alone, tuple(part[row : row + 1] for part in vectors))
+        alone = sums_of(slice(row, row + 1))
         digests.append(hashlib.blake2b(alone.tobytes(), digest_size=16).digest())
         together += alone
-        if row + 1 in (2, rows):
-            filled = np.zeros(count, dtype=np.int64)
-            source.add(filled, tuple(part[: row + 1] for part in vectors))
-            if not np.array_equal(filled, together):
-                raise OptionError(f"{row + 1} records of a block add something else than each of them alone.")
+        if row + 1 in (2, rows) and not np.array_equal(sums_of(slice(row + 1)), together):
+            raise OptionError(f"{row + 1} records of a block add something else than each of them alone.")
     return digests

@@ -26,7 +26,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from noisegate.errors import OptionError
 from noisegate.schema import Schema
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 RowInputs = Callable[["Tensor", "Tensor"], "Tensor"]
 """From one record's numeric columns and codes to what a network takes, without a batch axis."""
 
+Parameters = Mapping[str, "Tensor"]
+
 
 class RecordLoss(Protocol):
     """The loss of one record. It draws no randomness and knows no other record."""
 
     def __call__(self, parameters: Mapping[str, Tensor], numeric: Tensor, codes: Tensor, /) -> Tensor:
-        """Returns the loss, a scalar.
+        """Returns the loss, a scalar, of the parameters of the step and one record.
 
-        Args:
-            parameters: The parameters of the step.
-            numeric: (numeric columns,), float32, positions in [0, 1], NaN where missing.
-            codes: (coded columns,), int64.
+        Its numeric columns are (numeric columns,), float32, positions in [0, 1], NaN where missing; its codes are
+        (coded columns,), int64.
         """
         ...
 
@@ -144,69 +144,39 @@ def _check_layers(module: nn.Module) -> None:
     from torch.nn.modules.dropout import _DropoutNd
     from torch.nn.modules.instancenorm import _InstanceNorm
 
-    for name, layer in module.named_modules():
+    # In evaluation mode statistics are frozen, and as public as the module; nothing is drawn.
+    for name, layer in (named for named in module.named_modules() if named[1].training):
         kind = type(layer).__name__
-        # Kept statistics are private; in evaluation mode they are frozen, and as public as the module.
-        if layer.training and (
-            isinstance(layer, _BatchNorm) or (isinstance(layer, _InstanceNorm) and layer.track_running_stats)
-        ):
+        # Kept statistics are private.
+        if isinstance(layer, _BatchNorm) or (isinstance(layer, _InstanceNorm) and layer.track_running_stats):
             raise OptionError(
                 f"layer {name!r} is {kind}, which computes statistics over the batch, so that a record's gradient "
                 "would depend on its neighbours. Use GroupNorm or LayerNorm, or freeze it by module.eval()."
             )
-        if layer.training and isinstance(layer, _DropoutNd) and layer.p > 0:
+        if isinstance(layer, _DropoutNd) and layer.p > 0:
             raise OptionError(
                 f"layer {name!r} is {kind}, which draws randomness, so that a record's gradient is no function of the "
                 "record. Take it out, or use module.eval()."
             )
 
 
-Parameters = Mapping[str, "Tensor"]
+# Gradients of a block.
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockGradients:
-    """Gradients at the records of a block.
-
-    Attributes:
-        products: For each parameter of which it is known: inputs (rows, inputs) and gradients at the outputs (rows,
-            outputs), whose outer product is the gradient.
-        whole: For each of the others: the gradient, (rows, …).
-    """
+    """Gradients at the records of a block, by parameter."""
 
     products: dict[str, tuple[Tensor, Tensor]]
+    """Inputs (rows, inputs) and gradients at the outputs (rows, outputs), where the gradient is their outer product."""
     whole: dict[str, Tensor]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerCall:
-    """One call of a layer, for a whole block.
-
-    Attributes:
-        names: The parameter in each role: "weight", "bias".
-        output: (rows, …), part of the graph of the losses.
-        gradient: Returns the gradient of a role at each record, (rows, …), from that of the loss at the output.
-        inputs: (rows, inputs) where the weight's gradient is d ⊗ inputs, one product a record; else None.
-    """
-
-    names: Mapping[str, str]
-    output: Tensor
-    gradient: Callable[[Tensor, str], Tensor]
-    inputs: Tensor | None = None
+    """Of all others, (rows, …)."""
 
 
 def per_example_gradients(
     loss: RecordLoss, parameters: Parameters, numeric: Tensor, codes: Tensor, *, traced: bool = True
 ) -> BlockGradients:
-    """Returns the gradients of a loss at each record.
-
-    Args:
-        loss: The loss of one record.
-        parameters: What to differentiate at; they are public.
-        numeric: (rows, numeric columns).
-        codes: (rows, coded columns).
-        traced: Whether layers are run on the shared parameters.
-    """
+    """Returns the gradients of a loss at each record; layers are run on the shared parameters if they are `traced`."""
     import torch
     from torch.func import vmap
 
@@ -247,14 +217,18 @@ def _assembled(
     return BlockGradients(products=products, whole=whole)
 
 
-def agrees(loss: RecordLoss, parameters: Parameters, numeric: Tensor, codes: Tensor) -> bool:
-    """Whether gradients are the same with layers traced and without, at made-up records and parameters.
+def by_torch(loss: RecordLoss, parameters: Parameters, numeric: Tensor, codes: Tensor) -> BlockGradients:
+    """Returns the gradients of a loss at each record as torch itself takes them: slower, for any loss."""
+    from torch.func import grad, vmap
 
-    Args:
-        loss: The loss of one record.
-        parameters: Public ones; others near them are tried.
-        numeric: (rows, numeric columns), for shape and device; the values are not looked at.
-        codes: (rows, coded columns), likewise.
+    one = vmap(grad(loss), in_dims=(None, 0, 0), randomness="error")
+    return BlockGradients(products={}, whole=one(dict(parameters), numeric, codes))
+
+
+def agrees(loss: RecordLoss, parameters: Parameters, numeric: Tensor, codes: Tensor) -> bool:
+    """Whether gradients are the same with layers traced and without, at made-up records and at parameters near these.
+
+    Of `numeric` and `codes` only shape and device are looked at.
     """
     import torch
 
@@ -278,12 +252,27 @@ def agrees(loss: RecordLoss, parameters: Parameters, numeric: Tensor, codes: Ten
     )
 
 
-def by_torch(loss: RecordLoss, parameters: Parameters, numeric: Tensor, codes: Tensor) -> BlockGradients:
-    """Returns the gradients of a loss at each record as torch itself takes them: slower, for any loss."""
-    from torch.func import grad, vmap
+# Calls of layers, as torch's functional interface has them.
 
-    one = vmap(grad(loss), in_dims=(None, 0, 0), randomness="error")
-    return BlockGradients(products={}, whole=one(dict(parameters), numeric, codes))
+
+@dataclass(frozen=True, kw_only=True)
+class LayerCall:
+    """One call of a layer, for a whole block."""
+
+    names: Mapping[str, str]
+    """The parameter in each role: "weight", "bias"."""
+    output: Tensor
+    """(rows, …), part of the graph of the losses."""
+    gradient: Callable[[Tensor, str], Tensor]
+    """Returns the gradient of a role at each record, (rows, …), from that of the loss at the output."""
+    inputs: Tensor | None = None
+    """(rows, inputs) where the weight's gradient is d ⊗ inputs, one product a record."""
+
+
+Call: TypeAlias = Mapping[str, Any]
+Names: TypeAlias = Mapping[str, str]
+Run: TypeAlias = Callable[["Tensor"], LayerCall]
+"""Runs a layer on the inputs of a whole block. What reads calls gives None for one that is left to torch."""
 
 
 @cache
@@ -293,26 +282,21 @@ def _tracer() -> Any:
     from torch.nn import functional
     from torch.overrides import TorchFunctionMode
 
-    readers = {
-        functional.linear: _linear,
-        torch.conv2d: _convolution,
-        functional.group_norm: _group_norm,
-    }
-    orders = {
-        functional.linear: ("input", "weight", "bias"),
-        torch.conv2d: ("input", "weight", "bias", "stride", "padding", "dilation", "groups"),
-        functional.group_norm: ("input", "num_groups", "weight", "bias", "eps"),
+    known: dict[Any, tuple[Callable[..., Run | None], tuple[str, ...]]] = {
+        functional.linear: (_linear, ("input", "weight", "bias")),
+        torch.conv2d: (_conv2d, ("input", "weight", "bias", "stride", "padding", "dilation", "groups")),
+        functional.group_norm: (_group_norm, ("input", "num_groups", "weight", "bias", "eps")),
     }
 
     class Outside(torch.autograd.Function):
         """Runs a layer once for the whole block, outside of the map over its records."""
 
         @staticmethod
-        def forward(run: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        def forward(*_: Any) -> Any:
             raise RuntimeError("layers are traced under one map, over inputs that differ between records")
 
         @staticmethod
-        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        def setup_context(*_: Any) -> Any:
             raise RuntimeError("layers are traced under one map")
 
         @staticmethod
@@ -327,13 +311,18 @@ def _tracer() -> Any:
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
-            if func not in readers:
+            if func not in known:
                 return func(*args, **kwargs)
-            call = dict(zip(orders[func], args, strict=False)) | kwargs
-            read = readers[func](call, lambda value: self._named.get(id(value)))
-            if read is None:
+            read, order = known[func]
+            call = dict(zip(order, args, strict=False)) | kwargs
+            given = {role: call[role] for role in ("weight", "bias") if call.get(role) is not None}
+            named = {role: self._named[id(value)] for role, value in given.items() if id(value) in self._named}
+            run = None
+            if "weight" in named and len(named) == len(given):
+                names, shared = ({role: found[place] for role, found in named.items()} for place in (0, 1))
+                run = read(call, names, **shared)
+            if run is None:
                 return func(*args, **kwargs)
-            x, run = read
 
             def noted(block: Tensor) -> Tensor:
                 made = run(block)
@@ -342,27 +331,14 @@ def _tracer() -> Any:
                 self._made.append(made)
                 return made.output
 
-            return Outside.apply(noted, x)
+            return Outside.apply(noted, call["input"])
 
     return LayerTracer
 
 
-# How calls of layers are read, as torch's functional interface has them: the input, and what runs the layer on those
-# of a whole block; None for a call that is not known, which is left to torch.
-
-Named = Callable[[Any], "tuple[str, Tensor] | None"]
-Run = Callable[["Tensor"], LayerCall]
-Read = tuple["Tensor", Run]
-
-
-def _linear(call: Mapping[str, Any], named: Named) -> Read | None:
+def _linear(_: Call, names: Names, weight: Tensor, bias: Tensor | None = None) -> Run:
     """Reads a call of ``linear``: outputs = weight @ inputs + bias, at each position."""
     import torch
-
-    found = _parameters(call, named)
-    if found is None:
-        return None
-    names, weight, bias = found
 
     def run(block: Tensor) -> LayerCall:
         positions = block.reshape(len(block), -1, block.shape[-1])
@@ -375,19 +351,16 @@ def _linear(call: Mapping[str, Any], named: Named) -> Read | None:
         single = positions[:, 0] if positions.shape[1] == 1 else None
         return LayerCall(names=names, output=output, gradient=gradient, inputs=single)
 
-    return call["input"], run
+    return run
 
 
-def _convolution(call: Mapping[str, Any], named: Named) -> Read | None:
+def _conv2d(call: Call, names: Names, weight: Tensor, bias: Tensor | None = None) -> Run | None:
     """Reads a call of ``conv2d`` of one group: each patch of the input is multiplied by the weight."""
     import torch
-    from torch.nn import functional
 
-    found = _parameters(call, named)
     options = {name: call[name] for name in ("stride", "padding", "dilation") if name in call}
-    if found is None or call.get("groups", 1) != 1 or isinstance(options.get("padding"), str):
+    if call.get("groups", 1) != 1 or isinstance(options.get("padding"), str):
         return None
-    names, weight, bias = found
 
     def run(block: Tensor) -> LayerCall:
         images = block.reshape(-1, *block.shape[-3:])
@@ -397,23 +370,20 @@ def _convolution(call: Mapping[str, Any], named: Named) -> Read | None:
             given = at_output.reshape(len(images), len(weight), -1)
             if role == "bias":
                 return given.sum(dim=2).reshape(len(block), -1, len(weight)).sum(dim=1)
-            patches = functional.unfold(images, weight.shape[2:], **options)
+            patches = torch.nn.functional.unfold(images, weight.shape[2:], **options)
             return (given @ patches.mT).reshape(len(block), -1, weight.numel()).sum(dim=1)
 
         shape = *block.shape[:-3], *output.shape[1:]
         return LayerCall(names=names, output=output.reshape(shape), gradient=gradient)
 
-    return call["input"], run
+    return run
 
 
-def _group_norm(call: Mapping[str, Any], named: Named) -> Read | None:
+def _group_norm(call: Call, names: Names, weight: Tensor, bias: Tensor | None = None) -> Run:
     """Reads a call of ``group_norm``: each group of channels is centred and scaled, then each channel by parameters."""
     import torch
 
-    found = _parameters(call, named)
-    if found is None:
-        return None
-    (names, weight, bias), groups, eps = found, call["num_groups"], call.get("eps", 1e-5)
+    groups, eps = call["num_groups"], call.get("eps", 1e-5)
 
     def run(block: Tensor) -> LayerCall:
         images = block.reshape(-1, *block.shape[2:])
@@ -433,13 +403,4 @@ def _group_norm(call: Mapping[str, Any], named: Named) -> Read | None:
 
         return LayerCall(names=names, output=output.reshape(block.shape), gradient=gradient)
 
-    return call["input"], run
-
-
-def _parameters(call: Mapping[str, Any], named: Named) -> tuple[dict[str, str], Tensor, Tensor | None] | None:
-    """Returns names and values of weight and bias where both are parameters, the bias unless there is none."""
-    weight, bias = named(call.get("weight")), named(call.get("bias"))
-    if weight is None or (bias is None and call.get("bias") is not None):
-        return None
-    names = {"weight": weight[0]} | ({} if bias is None else {"bias": bias[0]})
-    return names, weight[1], None if bias is None else bias[1]
+    return run

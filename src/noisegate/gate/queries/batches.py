@@ -1,17 +1,18 @@
 """Vectors of whole samples: one bounded vector a step, from any function of a Poisson sample or of a disjoint shard.
 
 Guarantee G-24 (whole samples). What a step hands out is the function's vector, as one row clipped to the plan's norm on
-the grid, with noise for its diameter; the number of its coordinates is planned. The function must be one of its sample
-and of public parameters: one that kept something between calls would carry records from a sample into the next, where
-they are not accounted; one that fails for some samples tells of them by stopping the run. It gets copies, and is tried
-on made-up samples before the first record is read.
+the grid, with noise for its diameter; the number of its coordinates is planned. Where the function fails for a sample,
+or returns other shapes or a number that is not finite, the vector is zero, and nothing else tells of it: the steps go
+on, so that what is handed out is the noisy value of a function that has one for every sample. The function must be one
+of its sample and of public parameters: one that kept something between calls would carry records from a sample into the
+next, where they are not accounted. It gets copies, and is tried on made-up samples before the first record is read.
 """
 
 from __future__ import annotations
 
 import secrets
+import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,7 +21,7 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.gate.execution import made_up_records
-from noisegate.gate.queries.gradients import Records, StepSession, as_floats, plan_settings, poisson_sample
+from noisegate.gate.queries.gradients import Records, StepSession, as_floats
 from noisegate.gate.session import Access, Integers
 
 SampleVector: TypeAlias = Callable[
@@ -35,11 +36,8 @@ _TRIED = (7, 0, 1, 12, 7)
 class BatchSession(StepSession):
     """The steps of one plan of whole samples, to be had from `Gate.batch`.
 
-    Args:
-        access: What the gate grants.
-        vector: The function of a sample. It draws no randomness but from a generator that it makes anew, and keeps
-            nothing from one call to the next.
-        journal: File that counts steps across interruptions, or None.
+    The function of a sample draws no randomness but from a generator that it makes anew, and keeps nothing from one
+    call to the next.
 
     Raises:
         OptionError: if there is a journal and the samples are shards.
@@ -52,44 +50,27 @@ class BatchSession(StepSession):
                 "journal: a run on shards cannot be resumed, as who is in which one is private and kept in memory; use "
                 "Poisson samples (shards=1), or leave out the journal."
             )
-        settings = {"norm": plan.clip_norm, "whole": True, "shards": plan.shards}
-        super().__init__(replace(access, public=plan_settings(access.public, plan, settings)), journal=journal)
-        self._vector, self._probed = vector, False
-        self._parameters: Mapping[str, Any] = {}
+        super().__init__(access, {"norm": plan.clip_norm, "whole": True, "shards": plan.shards}, journal=journal)
+        self._vector = vector
         self._shards: npt.NDArray[np.uint64] | None = None
 
-    def step(self, parameters: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float32]]:
-        """Returns the noisy vector of the step's sample, array by array.
-
-        Args:
-            parameters: What the function gets beside the sample: arrays or tensors. They are public.
-
-        Raises:
-            OptionError: if no step is left, or the function is none of its sample alone (nothing is read then).
-            DataError: if the data does not fit the schema.
-            BudgetRefusedError: if the ledger refuses.
-        """
-        with self._lock:
-            self._check_steps()
-            self._parameters = parameters
-            if not self._probed:
-                self._probe()
-                self._probed = True
-            found: dict[str, npt.NDArray[np.float32]] = self._step()
-            return found
-
     def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
-        plan = self.plan.plan
-        if plan.shards == 1:
-            return poisson_sample(records, plan.sampling_probability)
+        shards = self.plan.plan.shards
+        if shards == 1:
+            return super()._sample(records, number)
         if self._shards is None:
             # Each record's own word decides, whoever else is there: a record that comes or goes moves no other one.
-            self._shards = np.frombuffer(secrets.token_bytes(8 * records), dtype=np.uint64) % np.uint64(plan.shards)
-        return np.flatnonzero(self._shards == number % plan.shards)
+            self._shards = np.frombuffer(secrets.token_bytes(8 * records), dtype=np.uint64) % np.uint64(shards)
+        return np.flatnonzero(self._shards == number % shards)
 
     def _exact(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
         numeric, codes = records
-        return self._clipped(self._parameters, as_floats(numeric[sample]), codes[sample], "a sample of the records")
+        # Whether there is an error or a warning must not depend on a record.
+        with warnings.catch_warnings(action="ignore"):
+            try:
+                return self._clipped(self._parameters, as_floats(numeric[sample]), codes[sample], "a sample")
+            except Exception:
+                return np.zeros(self.plan.plan.count, dtype=np.int64)
 
     def _clipped(
         self, parameters: Mapping[str, Any], numeric: npt.NDArray[np.float32], codes: npt.NDArray[np.int32], name: str
@@ -109,8 +90,7 @@ class BatchSession(StepSession):
     def _probe(self) -> None:
         """Tries the function on made-up samples, at parameters near those of the first step, where less is zero.
 
-        Raises:
-            OptionError: if the same sample gives another vector after others, or a sample another shape.
+        It refuses a function that gives the same sample another vector after others, or a sample another shape.
         """
         layout, plan = self._access.source.schema.layout, self.plan.plan
         random = np.random.Generator(np.random.Philox(20240229))

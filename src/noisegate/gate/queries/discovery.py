@@ -19,8 +19,9 @@ import numpy.typing as npt
 
 from noisegate.data.tables.raw import RawTable
 from noisegate.errors import OptionError
-from noisegate.gate.queries.exact_counts import FINE, ExactCounts, Ladder, Portion, ladder, read_counts
+from noisegate.gate.queries.exact_counts import FINE, BinEdges, ExactCounts, HashPartition, bin_edges, read_counts
 from noisegate.gate.queries.findings import (
+    Counts,
     Finding,
     Occupied,
     from_bounds,
@@ -49,15 +50,12 @@ ASSUMED_RECORDS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Discovery:
-    """A schema that was bought, and what it cost.
-
-    Attributes:
-        toml: The schema file, with a note on each column that was discovered. It may be published.
-        certificate: What was asked, with what noise; its hash is of `toml`.
-    """
+    """A schema that was bought, and what it cost."""
 
     toml: str
+    """The schema file, with a note on each column that was discovered. It may be published."""
     certificate: Certificate
+    """What was asked, with what noise; its hash is of `toml`."""
 
     @property
     def schema(self) -> Schema:
@@ -120,12 +118,13 @@ class SchemaGate(Session):
         self._partial = self._table.described(kinds or {}, None if columns is None else Path(columns), label)
         self._numeric = {gap.name: gap for gap in self._partial.gaps if gap.numeric}
         self._texts = {gap.name: gap for gap in self._partial.gaps if not gap.numeric}
+        self._edges = {name: bin_edges(gap.kind) for name, gap in self._numeric.items()}
         self._records = records
         self.dataset = dataset
         plan = plan_discovery(
             budget,
-            # One more cell counts the records without a value.
-            magnitudes=[ladder(gap.kind).size + 1 for gap in self._numeric.values()],
+            # One more bin counts the records without a value.
+            magnitudes=[edges.size + 1 for edges in self._edges.values()],
             cells=FINE,
             texts=len(self._texts),
         )
@@ -144,10 +143,11 @@ class SchemaGate(Session):
 
     def _check_noise(self, epsilon: float) -> None:
         """Refuses a plan under which nothing could be seen, were all records alike: from public facts alone."""
-        ladders = [ladder(gap.kind).size for gap in self._numeric.values()]
         least = [] if self.plan.threshold_records is None else [self.plan.threshold_records]
         if self.plan.magnitudes is not None:
-            least.append(threshold(self.plan.magnitudes.noise_std / RECORD, min(ladders)))
+            least.append(
+                threshold(self.plan.magnitudes.noise_std / RECORD, min(edges.size for edges in self._edges.values()))
+            )
         if min(least) <= (self._records or ASSUMED_RECORDS):
             return
         there_are = (
@@ -168,38 +168,36 @@ class SchemaGate(Session):
             BudgetRefusedError: if the ledger refuses.
         """
         with self._asking():
-            looks = {name: ladder(gap.kind) for name, gap in self._numeric.items()}
-            first = self._read(looks, dict.fromkeys(self._texts, Portion()), self._access.progress)
+            first = self._read(self._edges, dict.fromkeys(self._texts, HashPartition()), self._access.progress)
             self._confirm()
             findings = self._bounds(first) | self._levels(first)
             text = schema_text(self._partial, findings, self._headline())
         return Discovery(toml=text, certificate=self._certify({SCHEMA_HASH: schema_hash(text.encode())}))
 
     def _bounds(self, first: ExactCounts) -> dict[str, Finding]:
-        """Returns what the numeric columns hold, after the second look."""
+        """Returns what the numeric columns hold, after the second histogram."""
         if self.plan.magnitudes is None or self.plan.cells is None:
             return {}
-        missing: dict[str, float] = {}
-        finer: dict[str, Ladder] = {}
-        seen: dict[str, Occupied] = {}
         std = self.plan.magnitudes.noise_std / RECORD
-        exact = [np.append(first.cells[name], first.missing[name]) for name in self._numeric]
-        for name, noisy in zip(self._numeric, self._counts(exact, self.plan.magnitudes), strict=True):
-            look = ladder(self._numeric[name].kind)
-            missing[name] = float(noisy[-1])
-            found = occupied(noisy[:-1], std, look.zero)
+        exact = {name: np.append(first.bins[name], first.missing[name]) for name in self._numeric}
+        noisy = self._counts(exact, self.plan.magnitudes)
+        seen: dict[str, Occupied] = {}
+        for name, coarse in self._edges.items():
+            found = occupied(noisy[name][:-1], std, coarse.zero)
             if found is not None:
-                seen[name], finer[name] = found, look.within(found.first, found.last)
-        second = self._read(finer, {}).cells if finer else {}
-        nothing = np.zeros(0, dtype=np.int64)
-        exact = [_padded(second.get(name, nothing)) for name in self._numeric]
-        ends: dict[str, tuple[Any, Any]] = {}
-        for name, noisy in zip(self._numeric, self._counts(exact, self.plan.cells), strict=True):
-            if name in finer:
-                fine, look = finer[name], ladder(self._numeric[name].kind)
-                kept = trimmed(noisy[: fine.size], std, fine, look, seen[name])
-                ends[name] = span(fine, *kept)
-        return {name: from_bounds(gap, ends.get(name), missing[name], std) for name, gap in self._numeric.items()}
+                seen[name] = found
+        finer = {name: self._edges[name].within(found.first, found.last) for name, found in seen.items()}
+        second = self._read(finer, {}).bins if finer else {}
+        exact = {name: np.zeros(FINE, dtype=np.int64) for name in self._numeric}
+        for name, counts in second.items():
+            exact[name][: len(counts)] = counts
+        ends, noisy_fine = dict[str, tuple[Any, Any]](), self._counts(exact, self.plan.cells)
+        for name, fine in finer.items():
+            kept = trimmed(noisy_fine[name][: fine.size], std, fine, self._edges[name], seen[name])
+            ends[name] = span(fine, *kept)
+        return {
+            name: from_bounds(gap, ends.get(name), float(noisy[name][-1]), std) for name, gap in self._numeric.items()
+        }
 
     def _levels(self, first: ExactCounts) -> dict[str, Finding]:
         """Returns what the columns of text hold; reads on while there are levels that no pass has counted."""
@@ -214,37 +212,39 @@ class SchemaGate(Session):
             for _, count in zip(*self._above(absent, event), strict=True):
                 missing[name] = float(count)
         counted = first
-        waiting: dict[str, list[Portion]] = {name: [] for name in self._texts}
+        waiting: dict[str, list[HashPartition]] = {name: [] for name in self._texts}
         while True:
             for name, counter in counted.levels.items():
                 names, counts = counter.counts()
                 for place, count in zip(*self._above(counts, event), strict=True):
                     found[name][names[place]] = float(count)
-                waiting[name] += counter.put_off
-            portions = {name: left.pop() for name, left in waiting.items() if left}
-            if not portions:
+                waiting[name] += counter.deferred
+            partitions = {name: left.pop() for name, left in waiting.items() if left}
+            if not partitions:
                 break
-            counted = self._read({}, portions)
-        least = event.threshold / RECORD
-        tokens = self._partial.missing_values
+            counted = self._read({}, partitions)
+        least, tokens = event.threshold / RECORD, self._partial.missing_values
         return {
             name: from_levels(gap, found[name], missing.get(name), least, tokens) for name, gap in self._texts.items()
         }
 
     def _read(
-        self, looks: Mapping[str, Ladder], portions: Mapping[str, Portion], progress: Progress | None = None
+        self,
+        edges: Mapping[str, BinEdges],
+        partitions: Mapping[str, HashPartition],
+        progress: Progress | None = None,
     ) -> ExactCounts:
-        counted = read_counts(self._table, self._partial, looks, portions, progress)
+        counted = read_counts(self._table, self._partial, edges, partitions, progress)
         self._check_records(counted.records)
         return counted
 
-    def _counts(self, exact: list[npt.NDArray[np.int64]], event: GaussianEvent) -> list[npt.NDArray[np.float64]]:
+    def _counts(self, exact: Mapping[str, npt.NDArray[np.int64]], event: GaussianEvent) -> dict[str, Counts]:
         """Returns the counts with noise, in records; all columns are one vector."""
-        together = np.concatenate(exact)
+        together = np.concatenate(list(exact.values()))
         if together.size != event.coordinates:
             raise OptionError(f"event {event.name!r}: {together.size} counts were planned as {event.coordinates}.")
         noisy = self._noisy(together * RECORD, event) / RECORD
-        return np.split(noisy, np.cumsum([len(part) for part in exact])[:-1])
+        return dict(zip(exact, np.split(noisy, np.cumsum([len(part) for part in exact.values()])[:-1]), strict=True))
 
     def _above(
         self, counts: npt.NDArray[np.int64], event: ThresholdedGaussianEvent
@@ -284,7 +284,3 @@ def discover_schema(data: Any, *, epsilon: float, **options: Any) -> Discovery:
         (['age'], 5.0)
     """
     return SchemaGate(data, epsilon=epsilon, **options).discover()
-
-
-def _padded(cells: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return np.pad(cells, (0, FINE - len(cells)))

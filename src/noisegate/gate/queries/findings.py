@@ -12,24 +12,88 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.gate.queries.exact_counts import Ladder
+from noisegate.gate.queries.exact_counts import BinEdges
 from noisegate.schema.columns import Categorical, Column, Continuous, Date, Datetime, Integer, column_form
 from noisegate.schema.partial import MOMENT_IN_UTC, Gap, PartialSchema
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
 from noisegate.schema.toml import write_toml
 
-_EPOCH = datetime(1970, 1, 1)
+Counts: TypeAlias = npt.NDArray[np.float64]
+"""Noisy counts in records, (bins,)."""
+
 OTHER = "other"
+
+_EPOCH = datetime(1970, 1, 1)
+# Chance that some empty bin of a column is taken for an occupied one.
+_FALSE_BIN = 1e-3
+# Standard deviations of noise: more than the first beside an occupied bin, less than the second at an end.
+_SOMETHING, _NOTHING = 2.0, 1.5
+
+
+def threshold(std: float, bins: int) -> float:
+    """Returns the noisy count that, of so many empty bins, one passes with probability at most 1/1000."""
+    return -NormalDist().inv_cdf(_FALSE_BIN / bins) * std
+
+
+@dataclass(frozen=True, kw_only=True)
+class Occupied:
+    """The first and the last bin that are taken to hold records, and of those that surely do."""
+
+    first: int
+    last: int
+    sure: tuple[int, int]
+
+
+def occupied(noisy: Counts, std: float, zero: int | None) -> Occupied | None:
+    """Returns the bins of a first histogram that are taken to hold records, or None where nothing stands out.
+
+    Sure are the bins above `threshold`, and all between them. The bin beyond is taken in too while it is above two
+    standard deviations: a bin too many makes the second histogram coarser, a bin too few cuts off a tail. Bounds do not
+    cross the bin of `zero` that way. The noise has the standard deviation `std`, in records.
+    """
+    found = np.flatnonzero(noisy > threshold(std, len(noisy)))
+    if not len(found):
+        return None
+    first, last = sure = int(found[0]), int(found[-1])
+    while first > 0 and first != zero and noisy[first - 1] > _SOMETHING * std:
+        first -= 1
+    while last < len(noisy) - 1 and last != zero and noisy[last + 1] > _SOMETHING * std:
+        last += 1
+    return Occupied(first=first, last=last, sure=sure)
+
+
+def trimmed(noisy: Counts, std: float, fine: BinEdges, coarse: BinEdges, found: Occupied) -> tuple[int, int]:
+    """Returns the first and last bin of a second histogram, `fine`, after the ends that look empty were taken off.
+
+    An end looks empty when its bins together hold at most 3/2 standard deviations of their noise. One bin is left on as
+    a margin, and nothing is taken off beyond the outermost sure bins `found` in the first histogram, `coarse`: a long
+    thin tail is hardly seen in fine bins.
+    """
+    most = int(np.searchsorted(fine.edges, coarse.edges[found.sure[0] + 1], side="left")) - 1
+    least = int(np.searchsorted(fine.edges, coarse.edges[found.sure[1]], side="right")) - 1
+    first = min(_empty(noisy, std), most)
+    last = max(len(noisy) - 1 - _empty(noisy[::-1], std), least)
+    return (first, last) if first <= last else (0, len(noisy) - 1)
+
+
+def _empty(noisy: Counts, std: float) -> int:
+    limits = _NOTHING * std * np.sqrt(np.arange(1, len(noisy) + 1))
+    empty = np.flatnonzero(np.cumsum(noisy) <= limits)
+    return int(empty[-1]) if len(empty) else 0
+
+
+def span(fine: BinEdges, first: int, last: int) -> tuple[Any, Any]:
+    """Returns the bounds of the bins `first` to `last`: the last whole step where the column has steps."""
+    low, high = fine.edges[first], fine.edges[last + 1]
+    if fine.edges.dtype != np.int64:
+        return float(low), float(high)
+    # A schema wants two different bounds.
+    return int(low), max(int(high) - 1, int(low) + 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What is known of one column after discovery.
-
-    Attributes:
-        column: Its description; None when nothing stood out of the noise, so that it must be ignored.
-        note: One line for the reader of the schema file.
-    """
+    """A column after discovery, None when nothing stood out of the noise; and a note for who reads the schema file."""
 
     column: Column | None
     note: str
@@ -46,21 +110,16 @@ def from_bounds(gap: Gap, bounds: tuple[Any, Any] | None, missing: float, std: f
     """
     if bounds is None:
         return Finding(column=None, note="ignored: no value stood out of the noise; if you know bounds, write them")
-    lower, upper = bounds
     note = f"values outside are moved to the nearer bound; {max(missing, 0):.0f} ± {2 * std:.0f} records lack a value"
-    return Finding(column=_bounded(gap, lower, upper), note=note)
-
-
-def _bounded(gap: Gap, lower: Any, upper: Any) -> Column:
-    name, missing = gap.name, gap.missing
-    if gap.kind == Continuous.kind:
-        return Continuous(name=name, lower=lower, upper=upper, missing=missing)
-    if gap.kind == Integer.kind:
-        return Integer(name=name, lower=lower, upper=upper, missing=missing)
-    if gap.kind == Date.kind:
-        return Date(name=name, lower=_day(lower), upper=_day(upper), missing=missing)
-    zone = UTC if gap.kind == MOMENT_IN_UTC else None
-    return Datetime(name=name, lower=_moment(lower, zone), upper=_moment(upper, zone), missing=missing)
+    column: type[Column] = {Continuous.kind: Continuous, Integer.kind: Integer, Date.kind: Date}.get(gap.kind, Datetime)
+    lower, upper = bounds
+    if column is Date:
+        lower, upper = (date.fromordinal(_EPOCH.toordinal() + step) for step in bounds)
+    elif column is Datetime:
+        zone = UTC if gap.kind == MOMENT_IN_UTC else None
+        lower, upper = ((_EPOCH + timedelta(microseconds=step)).replace(tzinfo=zone) for step in bounds)
+    described: Any = {"name": gap.name, "lower": lower, "upper": upper, "missing": gap.missing}
+    return Finding(column=column(**described), note=note)
 
 
 def from_levels(
@@ -87,22 +146,8 @@ def from_levels(
     return Finding(column=column, note=note)
 
 
-def _day(step: int) -> date:
-    return date.fromordinal(_EPOCH.toordinal() + step)
-
-
-def _moment(step: int, zone: Any) -> datetime:
-    return (_EPOCH + timedelta(microseconds=step)).replace(tzinfo=zone)
-
-
 def schema_text(partial: PartialSchema, findings: Mapping[str, Finding], headline: str) -> str:
-    """Returns a schema file, TOML, with a comment above each column that was discovered.
-
-    Args:
-        partial: What was known beforehand.
-        findings: What was found for each of its gaps.
-        headline: What to say at the top; any number of lines.
-    """
+    """Returns a schema file, TOML: the lines of `headline`, and a comment above each column that was discovered."""
     known = {name: findings[name].column if name in findings else column for name, column in partial.columns.items()}
     columns = {name: column for name, column in known.items() if column is not None and not isinstance(column, Gap)}
     ignored = [name for name in known if name not in columns]
@@ -125,91 +170,3 @@ def _commented(text: str, findings: list[Finding | None]) -> Iterator[str]:
         if finding is not None:
             yield f"# {finding.note}"
         yield line
-
-
-Counts: TypeAlias = npt.NDArray[np.float64]
-
-_FALSE_CELL = 1e-3
-"""Chance that some empty cell of a ladder is taken for an occupied one."""
-
-_SOMETHING, _NOTHING = 2.0, 1.5
-"""Standard deviations of noise: more than the first beside an occupied cell, less than the second at an end."""
-
-
-def threshold(std: float, cells: int) -> float:
-    """Returns the noisy count that, of so many empty cells, one passes with probability at most 1/1000."""
-    return -NormalDist().inv_cdf(_FALSE_CELL / cells) * std
-
-
-@dataclass(frozen=True, kw_only=True)
-class Occupied:
-    """Which cells of a first look are taken to hold records.
-
-    Attributes:
-        first: The first cell.
-        last: The last cell.
-        sure: The first and the last cell that are above the threshold.
-    """
-
-    first: int
-    last: int
-    sure: tuple[int, int]
-
-
-def occupied(noisy: Counts, std: float, zero: int | None) -> Occupied | None:
-    """Returns the cells that are taken to hold records, or None where nothing stands out.
-
-    Sure are the cells above `threshold`, and all between them. The cell beyond is taken in too while it is above two
-    standard deviations: a cell too many makes the second look coarser, a cell too few cuts off a tail. Bounds do not
-    cross zero that way.
-
-    Args:
-        noisy: Noisy counts in records, (cells,).
-        std: Standard deviation of their noise, in records.
-        zero: Cell of zero, or None.
-    """
-    found = np.flatnonzero(noisy > threshold(std, len(noisy)))
-    if not len(found):
-        return None
-    first, last = sure = int(found[0]), int(found[-1])
-    while first > 0 and first != zero and noisy[first - 1] > _SOMETHING * std:
-        first -= 1
-    while last < len(noisy) - 1 and last != zero and noisy[last + 1] > _SOMETHING * std:
-        last += 1
-    return Occupied(first=first, last=last, sure=sure)
-
-
-def trimmed(noisy: Counts, std: float, fine: Ladder, look: Ladder, found: Occupied) -> tuple[int, int]:
-    """Returns the first and last cell of a second look, after the ends that look empty were taken off.
-
-    An end looks empty when its cells together hold at most 3/2 standard deviations of their noise. One cell is left on
-    as a margin, and nothing is taken off beyond the outermost sure cells of the first look: a long thin tail is hardly
-    seen in fine cells.
-
-    Args:
-        noisy: Noisy counts of the second look, in records, (cells,).
-        std: Standard deviation of their noise, in records.
-        fine: The cells of the second look.
-        look: The cells of the first look.
-        found: What the first look found.
-    """
-    most = int(np.searchsorted(fine.edges, look.edges[found.sure[0] + 1], side="left")) - 1
-    least = int(np.searchsorted(fine.edges, look.edges[found.sure[1]], side="right")) - 1
-    first = min(_empty(noisy, std), most)
-    last = max(len(noisy) - 1 - _empty(noisy[::-1], std), least)
-    return (first, last) if first <= last else (0, len(noisy) - 1)
-
-
-def _empty(noisy: Counts, std: float) -> int:
-    limits = _NOTHING * std * np.sqrt(np.arange(1, len(noisy) + 1))
-    empty = np.flatnonzero(np.cumsum(noisy) <= limits)
-    return int(empty[-1]) if len(empty) else 0
-
-
-def span(fine: Ladder, first: int, last: int) -> tuple[Any, Any]:
-    """Returns the bounds of the cells `first` to `last`: the last whole step where the column has steps."""
-    low, high = fine.edges[first], fine.edges[last + 1]
-    if fine.edges.dtype != np.int64:
-        return float(low), float(high)
-    # A schema wants two different bounds.
-    return int(low), max(int(high) - 1, int(low) + 1)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,15 +27,15 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
-from noisegate.gate.execution import Execution, embedded_records
+from noisegate.gate.execution import Execution, embedded_records, map_execution
 from noisegate.gate.journal import Journal
-from noisegate.gate.per_example.gradients import block_gradients, choose_execution, gradient_source, represent_execution
+from noisegate.gate.per_example.gradients import block_gradients, choose_execution, gradient_source
 from noisegate.gate.per_example.losses import FactoredLoss, RecordLoss
 from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.session import Access, Integers, State
 from noisegate.privacy.certificate import canonical_json
 from noisegate.privacy.events import event_to_json
-from noisegate.privacy.gradient_plan import RATES, StepPlan
+from noisegate.privacy.gradient_plan import RATES
 from noisegate.privacy.grid import RECORD_LIMIT, UNITS
 from noisegate.privacy.release import Release
 from noisegate.records import POSITIONS, Images
@@ -46,6 +47,8 @@ Records = tuple[npt.NDArray[Any], npt.NDArray[np.int32]]
 """Numeric and coded columns of all records, (records, columns) each; images as bytes: see `as_floats`."""
 
 _INTENSITIES = POSITIONS.astype(np.float32)
+# Records whose words are drawn at once.
+_AT_ONCE = 2**20
 
 
 def as_floats(numeric: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
@@ -53,29 +56,47 @@ def as_floats(numeric: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     return _INTENSITIES.take(numeric) if numeric.dtype == np.uint8 else numeric.astype(np.float32, copy=False)
 
 
+def poisson_sample(records: int, rate: float) -> npt.NDArray[np.intp]:
+    """Returns the places of the records in a fresh sample, ascending. Their number is private.
+
+    `rate` is a multiple of 2⁻³² in (0, 1].
+    """
+    threshold = int(rate * RATES)
+    found = [
+        start + np.flatnonzero(_words(min(_AT_ONCE, records - start)) < threshold)
+        for start in range(0, records, _AT_ONCE)
+    ]
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.intp)
+
+
+def _words(count: int) -> npt.NDArray[np.uint64]:
+    words: npt.NDArray[np.uint64] = np.frombuffer(secrets.token_bytes(4 * count), dtype=np.uint32).astype(np.uint64)
+    return words
+
+
 class StepSession(SumSession):
     """The steps of one plan, and its questions if it has any.
 
     Use it in a ``with`` block, and call `release` with what was trained. The whole plan is reserved before the first
-    record is read, and stays spent from the first noise on, however many steps follow.
-
-    Args:
-        access: What the gate grants; its plan has steps.
-        journal: File that counts steps across interruptions, or None.
-        represent: Map whose vector takes the place of a record's numeric columns, once, on reading; None for none.
+    record is read, and stays spent from the first noise on, however many steps follow. A journal, the path of a file,
+    counts steps across interruptions; what tells the run from others, `settings` too, is in the certificate.
 
     Raises:
         OptionError: if the journal is of another run, or the plan cannot be resumed.
     """
 
-    def __init__(self, access: Access, *, journal: Path | None = None, represent: FeatureMap | None = None) -> None:
-        super().__init__(access)
-        self._represent = represent
+    def __init__(self, access: Access, settings: Mapping[str, Any], *, journal: Path | None = None) -> None:
+        plan = access.plan.plan
+        told = {**settings, "parameters": {name: list(shape) for name, shape in plan.parameters.items()}}
+        if plan.trained is not None:
+            told["trained"] = {name: list(shape) for name, shape in plan.trained.items()}
+        super().__init__(replace(access, public={**access.public, "gradients": {plan.name: told}}))
         self._represented: tuple[FeatureMap, Execution] | None = None
+        self._probed = self._created = False
+        self._parameters: Mapping[str, Any] = {}
         self._begun = self._own = 0
         self._records: Records | None = None
         self._journal: Journal | None = None
-        self._created = False
         self._resumed: Mapping[str, Any] | None = None
         if journal is not None:
             if access.plan.releases:
@@ -85,15 +106,53 @@ class StepSession(SumSession):
                 )
             self._journal = Journal(journal, self._digest())
             self._resumed = self._journal.resume()
-        if self._journal is not None and self._resumed is not None:
-            self._begun = self._journal.begun()
-            access.reservation.resume(self._resumed.get("reservation"))
+            if self._resumed is not None:
+                self._begun = self._journal.begun()
+                access.reservation.resume(self._resumed.get("reservation"))
 
     @property
-    def steps_left(self) -> int:
+    def remaining_steps(self) -> int:
         """How many steps were paid for and not begun."""
         steps: int = self.plan.plan.steps
         return max(steps - self._begun, 0)
+
+    @property
+    def steps_left(self) -> int:
+        """Old name of `remaining_steps`."""
+        warnings.warn("steps_left is now called remaining_steps.", DeprecationWarning, stacklevel=2)
+        return self.remaining_steps
+
+    def step(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the noisy vector of a fresh sample, array by array, in its own units.
+
+        Args:
+            parameters: What gradients are taken at, or the function of a sample gets. They are public.
+
+        Raises:
+            OptionError: if no step is left, or parameters, loss or function do not fit (nothing is read or used then).
+            DataError: if the data does not fit the schema.
+            BudgetRefusedError: if the ledger refuses.
+        """
+        plan = self.plan.plan
+        with self._lock:
+            if not self.remaining_steps:
+                raise OptionError(f"all {plan.steps} steps were used; more would cost more. Plan them before the run.")
+            self._parameters = self._usable(parameters)
+            if not self._probed:
+                self._probe()
+                self._probed = True
+            with self._asking():
+                records = self._in_memory()
+                # Begun, hence used, before anything is drawn: an interrupted step is not drawn again.
+                number = self._journal.begin() if self._journal else self._begun
+                self._begun = number + 1
+                self._own += 1
+                if number >= plan.steps:
+                    raise OptionError(
+                        f"all {plan.steps} steps were used, maybe by another process with the same journal."
+                    )
+                noisy = self._noisy(self._exact(records, self._sample(len(records[0]), number)), self.plan.event)
+            return self._unpacked(noisy)
 
     def release(self, parameters: Mapping[str, Any] | None = None) -> Release:
         """Returns what was trained, and answers if any, with their certificate, and commits the reservation.
@@ -124,39 +183,30 @@ class StepSession(SumSession):
             self._journal.remove()
         return released
 
+    # What the kinds of query in steps differ in.
+
+    def _usable(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns the parameters of a step as they are used; refuses those that do not fit."""
+        return parameters
+
+    @abstractmethod
+    def _probe(self) -> None:
+        """Refuses, on made-up records, what would not be a function of a record or of a sample."""
+
+    def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
+        """Returns the places of the records that a step uses."""
+        return poisson_sample(records, self.plan.plan.sampling_probability)
+
     @abstractmethod
     def _exact(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
         """Returns what a step's sample comes to, in grid units."""
 
-    @abstractmethod
-    def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
-        """Returns the places of the records that a step uses."""
-
-    def _unpacked(self, noisy: Integers) -> Any:
+    def _unpacked(self, noisy: Integers) -> dict[str, Any]:
         """Returns the noisy vector of a step, array by array, in its own units."""
-        plan = self.plan.plan
-        return plan.unpack(noisy.astype(np.float64) / plan.scale)
+        unpacked: dict[str, Any] = self.plan.plan.unpack(noisy.astype(np.float64) / self.plan.plan.scale)
+        return unpacked
 
-    def _step(self) -> Any:
-        """Takes a step: reads the records if it is the first, and returns the noisy vector of its sample."""
-        plan, event = self.plan.plan, self.plan.event
-        with self._asking():
-            records = self._in_memory()
-            # Begun, hence used, before anything is drawn: an interrupted step is not drawn again.
-            number = self._journal.begin() if self._journal else self._begun
-            self._begun = number + 1
-            self._own += 1
-            if number >= plan.steps:
-                raise OptionError(f"all {plan.steps} steps were used, maybe by another process with the same journal.")
-            exact = self._exact(records, self._sample(len(records[0]), number))
-            noisy = self._noisy(exact, event)
-        return self._unpacked(noisy)
-
-    def _check_steps(self) -> None:
-        if not self.steps_left:
-            raise OptionError(
-                f"all {self.plan.plan.steps} steps were used; more would cost more. Plan them before the run."
-            )
+    # The state machine with a journal.
 
     def _stds(self) -> dict[str, float]:
         return {**super()._stds(), self.plan.plan.name: self.plan.noise_std_natural}
@@ -172,7 +222,7 @@ class StepSession(SumSession):
 
     def _may_give_back(self) -> bool:
         # In no step was any noise drawn, nor in another process with the same journal.
-        return self._journal is None or not self._created or self._journal.withdraw(self._own)
+        return self._journal is None or not self._created or self._journal.rollback(self._own)
 
     def _digest(self) -> str:
         """Returns what tells this run from any other, for its journal."""
@@ -202,16 +252,7 @@ class StepSession(SumSession):
 
 
 class GradientSession(StepSession):
-    """The steps of one plan of gradients, to be had from `Gate.gradients`.
-
-    Args:
-        access: What the gate grants.
-        loss: The loss of one record.
-        journal: File that counts steps across interruptions, or None.
-        device: Where gradients are computed.
-        physical_batch: Records whose gradients are computed at once, at most; None for what fits.
-        represent: Map whose vector takes the place of a record's numeric columns, once, on reading; None for none.
-    """
+    """The steps of one plan of gradients, to be had from `Gate.gradients`, which says what its options are."""
 
     def __init__(
         self,
@@ -220,61 +261,32 @@ class GradientSession(StepSession):
         *,
         journal: Path | None = None,
         device: str = "cpu",
-        physical_batch: int | None = None,
+        microbatch: int | None = None,
         represent: FeatureMap | None = None,
     ) -> None:
         plan = access.plan.plan
-        self._gradients = gradient_source(loss, plan, physical_batch)
-        self._device, self._probed = device, False
-        self._parameters: dict[str, Tensor] = {}
+        self._gradients = gradient_source(loss, plan, microbatch)
+        self._device, self._represent = device, represent
         settings: dict[str, Any] = {"norm": plan.clip_norm, "factored": plan.factored}
         if represent is not None:
             settings["represented"] = {"by": type(represent).__name__, "dim": represent.dim}
-        public = plan_settings(access.public, plan, settings)
-        super().__init__(replace(access, public=public), journal=journal, represent=represent)
+        super().__init__(access, settings, journal=journal)
 
-    def step(self, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the noisy sum of clipped gradients over a fresh Poisson sample, in the units of the gradients.
-
-        Args:
-            parameters: The parameters to differentiate at, of the planned shapes. They are public.
-
-        Raises:
-            OptionError: if no step is left, or parameters or loss do not fit (nothing is read or used up then).
-            DataError: if the data does not fit the schema.
-            BudgetRefusedError: if the ledger refuses.
-        """
+    def _usable(self, parameters: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         import torch
 
-        plan = self.plan.plan
-        with self._lock:
-            self._check_steps()
-            self._parameters = {
-                name: value.detach().to(self._device, torch.float32) for name, value in parameters.items()
-            }
-            shapes = {name: tuple(value.shape) for name, value in self._parameters.items()}
-            if shapes != plan.parameters:
-                raise OptionError(f"parameters of shapes {shapes}, the plan has {dict(plan.parameters)}.")
-            if not self._probed:
-                self._probe(plan.name)
-            found: dict[str, Tensor] = self._step()
-            return found
+        used = {name: value.detach().to(self._device, torch.float32) for name, value in parameters.items()}
+        shapes, planned = {name: tuple(value.shape) for name, value in used.items()}, self.plan.plan.parameters
+        if shapes != planned:
+            raise OptionError(f"parameters of shapes {shapes}, the plan has {dict(planned)}.")
+        return used
 
-    def _unpacked(self, noisy: Integers) -> dict[str, Tensor]:
-        import torch
-
-        arrays = super()._unpacked(noisy)
-        return {name: torch.from_numpy(array).to(self._device) for name, array in arrays.items()}
-
-    def _probe(self, name: str) -> None:
-        layout = self._access.source.schema.layout
-        if self._represent is not None:
-            self._represented = self._represent, represent_execution(self._represent, layout)
+    def _probe(self) -> None:
+        layout, represent = self._access.source.schema.layout, self._represent
+        if represent is not None:
+            self._represented = represent, map_execution(type(represent).__name__, represent, layout)
+        name = self.plan.plan.name
         choose_execution(self._gradients, self._parameters, layout, self._device, name, self._represented)
-        self._probed = True
-
-    def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
-        return poisson_sample(records, self.plan.plan.sampling_probability)
 
     def _exact(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
         numeric, codes = records
@@ -289,33 +301,7 @@ class GradientSession(StepSession):
             self._gradients.add(sums, tuple(part[: len(block)] for part in vectors))
         return sums
 
+    def _unpacked(self, noisy: Integers) -> dict[str, Tensor]:
+        import torch
 
-def plan_settings(public: Mapping[str, Any], plan: StepPlan, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what is public of a run in steps, with the settings and shapes of its plan, for the certificate."""
-    told: dict[str, Any] = {**settings, "parameters": {name: list(shape) for name, shape in plan.parameters.items()}}
-    if plan.trained is not None:
-        told["trained"] = {name: list(shape) for name, shape in plan.trained.items()}
-    return {**public, "gradients": {plan.name: told}}
-
-
-_AT_ONCE = 2**20
-
-
-def poisson_sample(records: int, rate: float) -> npt.NDArray[np.intp]:
-    """Returns the places of the records in a fresh sample, ascending. Their number is private.
-
-    Args:
-        records: How many records there are.
-        rate: A multiple of 2⁻³² in (0, 1].
-    """
-    threshold = int(rate * RATES)
-    found = [
-        start + np.flatnonzero(_words(min(_AT_ONCE, records - start)) < threshold)
-        for start in range(0, records, _AT_ONCE)
-    ]
-    return np.concatenate(found) if found else np.zeros(0, dtype=np.intp)
-
-
-def _words(count: int) -> npt.NDArray[np.uint64]:
-    words: npt.NDArray[np.uint64] = np.frombuffer(secrets.token_bytes(4 * count), dtype=np.uint32).astype(np.uint64)
-    return words
+        return {name: torch.from_numpy(array).to(self._device) for name, array in super()._unpacked(noisy).items()}

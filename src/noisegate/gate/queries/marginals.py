@@ -26,11 +26,7 @@ from noisegate.privacy.release import Release
 
 
 def check_extra() -> None:
-    """Finds out whether the optional packages are here, and of versions that work together.
-
-    Raises:
-        MissingExtraError: if they are not.
-    """
+    """Refuses to go on where the optional packages are not here, or of versions that do not work together."""
     try:
         import mbi  # noqa: F401
         import opendp.extras.mbi
@@ -50,16 +46,7 @@ def check_extra() -> None:
 
 
 class MarginalSession(Session):
-    """The one answer to a plan of marginals, to be had from `Gate.marginals`.
-
-    Args:
-        access: What the gate grants.
-        bins: Cells of the numeric columns.
-
-    Raises:
-        OptionError: if the plan does not fit bins and schema.
-        MissingExtraError: if OpenDP's extra is not installed.
-    """
+    """The one answer to a plan of marginals, to be had from `Gate.marginals`; `bins` are of the numeric columns."""
 
     def __init__(self, access: Access, bins: Sequence[NumericBins]) -> None:
         layout = access.source.schema.layout
@@ -71,12 +58,7 @@ class MarginalSession(Session):
         self._bins = bins
 
     def release(self) -> Release:
-        """Reserves the cost, reads the records, and hands OpenDP's noisy counts out. Once OpenDP has begun, they cost.
-
-        Raises:
-            DataError: if the data does not fit the schema, or OpenDP stops.
-            BudgetRefusedError: if the ledger refuses.
-        """
+        """Reserves the cost, reads the records, and hands OpenDP's noisy counts out; they cost once it has begun."""
         with self._asking():
             codes = _read(self._access.source, self._bins, self._access.progress)
             self._check_records(codes.shape[1])

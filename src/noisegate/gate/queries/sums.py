@@ -14,7 +14,7 @@ import numpy as np
 from noisegate.errors import OptionError
 from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import FeatureMap
-from noisegate.gate.execution import block_rows, map_execution
+from noisegate.gate.execution import map_execution
 from noisegate.gate.session import Access, Integers, Session, Values
 from noisegate.gate.sums import SumTask
 from noisegate.privacy.plan import PlannedRelease
@@ -53,7 +53,13 @@ class SumSession(Session):
         """
         access = self._access
         with self._lock:
-            tasks = self._tasks(maps)
+            unknown = [name for name in maps if name not in self.open_questions]
+            if unknown or not maps:
+                raise OptionError(
+                    f"feature maps {sorted(maps)} do not match the plan's open questions {list(self.open_questions)}; "
+                    "each question is asked once."
+                )
+            tasks = {name: self._task(name, feature_map) for name, feature_map in maps.items()}
             with self._asking():
                 assert access.engine is not None
                 totals = access.engine.sum(access.source.unread(), tasks, access.progress)
@@ -84,15 +90,6 @@ class SumSession(Session):
         noisy = self._noisy(sums, release.event)
         return np.ascontiguousarray(release.query.grid.restore(noisy).T)
 
-    def _tasks(self, maps: Mapping[str, FeatureMap]) -> dict[str, SumTask]:
-        unknown = [name for name in maps if name not in self.open_questions]
-        if unknown or not maps:
-            raise OptionError(
-                f"feature maps {sorted(maps)} do not match the plan's open questions {list(self.open_questions)}; "
-                "each question is asked once."
-            )
-        return {name: self._task(name, feature_map) for name, feature_map in maps.items()}
-
     def _task(self, name: str, feature_map: FeatureMap) -> SumTask:
         question, layout = self.plan.release(name).query, self._access.source.schema.layout
         label = layout.label if question.columns > 1 else None
@@ -112,7 +109,4 @@ class SumSession(Session):
                     f"sizes {feature_map.coded}; the schema has {len(layout.numeric)} and {sizes}."
                 )
         # What is looked up or counted is integers of the record alone (G-06, G-12, G-23); there is nothing to probe.
-        if task.exact is None:
-            rows = block_rows(feature_map, len(layout.numeric))
-            return replace(task, chosen=map_execution(name, feature_map, layout, rows))
-        return task
+        return task if task.exact is not None else replace(task, chosen=map_execution(name, feature_map, layout))
