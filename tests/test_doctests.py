@@ -21,7 +21,7 @@ PATHS = sorted(
 WITH_TORCH = {
     "api.py",
     "estimators.py",
-    "gate/per_example/losses.py",
+    "gate/per_example/gradients.py",
     "methods/dp_sinkhorn.py",
     "methods/dre.py",
     "methods/gan.py",
@@ -35,7 +35,7 @@ WITH_TORCH = {
 """Modules with an example that computes with torch."""
 EXTENSION_POINTS = {
     "noisegate.features.feature_map": "FeatureMap Counts",
-    "noisegate.gate.per_example.losses": "module_loss",
+    "noisegate.gate.per_example.gradients": "module_loss",
     "noisegate.methods.embedding": "MeanEmbeddingMethod Embedding",
     "noisegate.methods.gradient": "GradientMethod",
     "noisegate.methods.matched": "MatchedMethod",

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.gate.per_example.gradients import block_gradients, gradient_source
-from noisegate.gate.per_example.losses import FactoredLoss
+from noisegate.gate.per_example.gradients import FactoredLoss, block_gradients, gradient_source
 from noisegate.gate.queries import gradients
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS

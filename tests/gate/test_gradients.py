@@ -8,7 +8,7 @@ import torch
 from noisegate.errors import BudgetRefusedError, DataError, OptionError
 from noisegate.features.feature_map import Counts
 from noisegate.gate.gate import Gate
-from noisegate.gate.per_example.losses import FactoredLoss, module_loss
+from noisegate.gate.per_example.gradients import FactoredLoss, module_loss
 from noisegate.gate.queries import gradients
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.models.folder import verify_model, write_model

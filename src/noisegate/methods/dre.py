@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import OptionError
-from noisegate.gate.per_example.losses import RecordLoss, real_loss
+from noisegate.gate.per_example.gradients import RecordLoss, real_loss
 from noisegate.methods.generative import GenerativeMethod, released_arrays, weight_shapes
 from noisegate.methods.public_features import ReferenceSettings
 from noisegate.methods.registry import register

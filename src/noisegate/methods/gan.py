@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import OptionError, SchemaError
-from noisegate.gate.per_example.losses import RowInputs
+from noisegate.gate.per_example.gradients import RowInputs
 from noisegate.methods.adversarial import AdversarialMethod
 from noisegate.methods.registry import register
 from noisegate.models.classifier_inputs import Inputs, inputs_of, scaled_inputs

@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from noisegate.errors import OptionError
-from noisegate.gate.per_example.losses import RecordLoss, label_loss
+from noisegate.gate.per_example.gradients import RecordLoss, label_loss
 from noisegate.methods.generative import GenerativeMethod, released_arrays, weight_shapes
 from noisegate.methods.gradient import Trainer
 from noisegate.methods.registry import register

@@ -29,8 +29,13 @@ from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.execution import Execution, embedded_records, map_execution
 from noisegate.gate.journal import Journal
-from noisegate.gate.per_example.gradients import block_gradients, choose_execution, gradient_source
-from noisegate.gate.per_example.losses import FactoredLoss, RecordLoss
+from noisegate.gate.per_example.gradients import (
+    FactoredLoss,
+    RecordLoss,
+    block_gradients,
+    choose_execution,
+    gradient_source,
+)
 from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.session import Access, Integers, State
 from noisegate.privacy.certificate import canonical_json
