@@ -19,11 +19,7 @@ MOST_EVALUATION_SEED = 2**31 - 1
 
 
 def check_seed(seed: Any, *, most: int = MOST_SEED) -> None:
-    """Checks a seed.
-
-    Raises:
-        OptionError: if it is no whole number from 0 to `most`.
-    """
+    """Refuses a seed that is no whole number from 0 to `most`."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= most:
         raise OptionError(f"seed={seed!r} must be a whole number, 0 or more, at most {most:,}.")
 
@@ -61,11 +57,7 @@ class MersenneTwister:
 
 
 def public_random(seed: int | None) -> torch.Generator:
-    """Returns public randomness on the CPU; the same seed gives the same numbers, with torch or without.
-
-    Args:
-        seed: None for another stream each time.
-    """
+    """Returns public randomness on the CPU; the same seed gives the same numbers, with torch or without; None others."""
     if not installed("torch"):
         return cast("torch.Generator", MersenneTwister(secrets.randbits(32) if seed is None else seed))
     import torch

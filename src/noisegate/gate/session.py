@@ -88,27 +88,17 @@ _REFUSALS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """What a gate grants to one query.
-
-    Attributes:
-        plan: What is asked, with its noise.
-        source: The private records.
-        records: Their number where it is public and exact, or a public guess, or None.
-        method: Name of the method, for the certificate.
-        public: What was taken as public, for the certificate.
-        reservation: Where the cost is reserved.
-        single_use_lock: Whoever holds it has the gate's one answer.
-        engine: Where sums run; None where none do.
-        progress: Called with the number of records read so far in a pass.
-    """
+    """What a gate grants to one query: its plan and the private records, and what its certificate says beside them."""
 
     plan: Any
     source: Any
     records: int | None
+    """Their number where it is public and exact, or a public guess."""
     method: str
     public: Mapping[str, Any]
     reservation: Reservation
     single_use_lock: threading.Lock
+    """Whoever holds it has the gate's one answer."""
     engine: Engine | None = None
     progress: Progress | None = None
 
@@ -118,10 +108,6 @@ class Session:
 
     Use it in a ``with`` block. An error before any noise was drawn voids the reservation; a session that is left after
     that, before everything is answered, counts as spent.
-
-    Attributes:
-        state: Where it stands.
-        plan: What is asked, with its noise.
     """
 
     def __init__(self, access: Access) -> None:
@@ -141,12 +127,7 @@ class Session:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """Around everything that may read records, after all that can be refused beforehand.
-
-        Raises:
-            OptionError: if the session has ended, or the gate has answered another one.
-            BudgetRefusedError: if the ledger refuses.
-        """
+        """Around everything that may read records, after all that can be refused beforehand."""
         with self._lock:
             if self.state is not State.CONFIRMED:
                 reserved = self.state.to(State.RESERVED)
@@ -275,12 +256,7 @@ class Reservation:
         return None if self._number is None else {"dataset": self.dataset, "reservation": self._number}
 
     def reserve(self, plan: PricedPlan, method: str) -> None:
-        """Reserves the whole cost of `plan`, or takes up the reservation of the run that is resumed.
-
-        Raises:
-            BudgetRefusedError: if the ledger refuses.
-            OptionError: if a run is resumed whose reservation is not open, or of another plan.
-        """
+        """Reserves the whole cost of `plan`, or takes up the open reservation of the run that is resumed."""
         if self.ledger is None:
             return
         if self._resumed is None:
@@ -305,8 +281,7 @@ class Reservation:
     def confirm(self) -> None:
         """Makes sure, just before noise is drawn, that the reservation stands, and that nobody can void it any more.
 
-        Raises:
-            LedgerError: if somebody closed it, or the ledger cannot be told. No noise may be drawn then.
+        A `LedgerError` means that somebody closed it, or that the ledger cannot be told: no noise may be drawn then.
         """
         if self.ledger and self._number and not self._confirmed:
             self.ledger.confirm(self._number)

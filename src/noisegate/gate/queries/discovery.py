@@ -70,20 +70,14 @@ class Discovery:
 class SchemaGate(Session):
     """Private records behind, a budget in front, and no schema yet.
 
+    All that is not named here is as for `Gate`.
+
     Args:
-        data: Path of a CSV or Parquet file or of a folder of them, or a pandas, Polars or PyArrow table.
-        epsilon: ε of the guarantee, in [0.01, 1000].
-        delta: δ of the guarantee.
         kinds: Kind of each column by name: public knowledge. Parquet files suggest kinds by their types.
         columns: File of public facts, TOML: a schema in which bounds or levels may be left out.
         label: Column to be predicted from the others.
-        adjacency: "add-remove" or "replace-one".
         records: The number of records where it is public: required for "replace-one", and checked; for "add-remove" a
             public estimate, which tells whether the noise would leave anything to be seen.
-        unit: What one record stands for, in the words of the certificate.
-        ledger: Ledger, its path or its URL, to book the cost on; None for no ledger.
-        dataset: Name of the data set in the ledger.
-        show_values: Whether errors may quote private values.
         progress: Called with the number of records read so far, for the operator only, until the first noise is drawn:
             by raising it stops a run that has cost nothing yet.
 
