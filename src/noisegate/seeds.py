@@ -57,7 +57,7 @@ class MersenneTwister:
 
 
 def public_random(seed: int | None) -> torch.Generator:
-    """Returns public randomness on the CPU; the same seed gives the same numbers, with torch or without; None others."""
+    """Returns public randomness on the CPU: the same for a seed, with torch or without; another stream for None."""
     if not installed("torch"):
         return cast("torch.Generator", MersenneTwister(secrets.randbits(32) if seed is None else seed))
     import torch

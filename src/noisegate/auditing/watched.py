@@ -119,7 +119,7 @@ class _WatchedSteps:
 
     def step(self, parameters: Mapping[str, Any]) -> Any:
         vectors = self._vectors(parameters)
-        noisy = self._session.step(parameters)  # type: ignore[attr-defined]
+        noisy = self._session.step(parameters)
         self._watch.on_step(self._plan, _flat(noisy, self._plan) / self._plan.noise_std_natural, vectors)
         return noisy
 
