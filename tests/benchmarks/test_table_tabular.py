@@ -14,8 +14,8 @@ from rich.console import Console
 
 from noisegate import Adjacency
 from noisegate.evaluation import Scores, Suite, UtilityReport
-from noisegate.evaluation.utility.estimators import Estimator
 from noisegate.evaluation.utility.runner import Outcome
+from noisegate.evaluation.utility.suites import Estimator
 from noisegate.privacy import accounting
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))

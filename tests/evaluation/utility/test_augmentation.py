@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from noisegate.evaluation.utility.psg import _turns, altered
+from noisegate.evaluation.utility.training import _turns, altered
 
 ROWS = 600
 

@@ -9,7 +9,7 @@ from sklearn.svm import LinearSVC
 
 from noisegate.errors import DataError
 from noisegate.evaluation import LabelledRows, Suite, utility_scores
-from noisegate.evaluation.utility.estimators import Estimator, class_scores
+from noisegate.evaluation.utility.suites import Estimator, class_scores
 
 SVC = Estimator(name="svc", maker="sklearn.svm.LinearSVC", settings={"max_iter": 100_000})
 TREE = Estimator(name="tree", maker="sklearn.tree.DecisionTreeClassifier")

@@ -7,8 +7,8 @@ import pytest
 
 from noisegate.errors import OptionError
 from noisegate.evaluation import CAVEAT, LabelledRows, SelectionRecipe, selected_networks, utility_scores
-from noisegate.evaluation.utility import selected as training
-from noisegate.evaluation.utility.selected import build_selected
+from noisegate.evaluation.utility import training
+from noisegate.evaluation.utility.networks import build_selected
 from noisegate.schema import ImageShape
 
 BRIEF = SelectionRecipe(epochs=2, batch=16, held_out=0.25, shift=1, device="cpu")

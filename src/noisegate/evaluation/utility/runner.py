@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -127,12 +128,11 @@ class UtilityReport:
 
     def to_json(self) -> dict[str, object]:
         """The figures as JSON values, with the list, its settings, and the sentence about the guarantee."""
-        ran = {"image": list(self.image), "device": self.device, "seeds": list(self.seeds)} if self.device else {}
         return {
             "caveat": CAVEAT,
             "label": self.label,
             "averaging": self.averaging,
-            "classifiers": {**self.suite.to_json(), **ran},
+            "classifiers": {**self.suite.to_json(), **(self._ran if self.device else {})},
             "seed": self.seed,
             "mean": self.mean.to_json(),
             "standard_deviation": self.deviation.to_json() if self.deviation else None,
@@ -154,10 +154,9 @@ class UtilityReport:
             }
             for name in restarted
         }
-        ran = {"image": list(self.image), "device": self.device, "seeds": list(self.seeds)}
         networks = {
             "caveat": CAVEAT,
-            "protocol": {"version": self.suite.version, **self.suite.details, **ran},
+            "protocol": {"version": self.suite.version, **self.suite.details, **self._ran},
             "models": models,
             "seconds": {name: self.seconds[name] for name in restarted},
             "notes": [note for note in self.notes if note.partition(",")[0] in restarted],
@@ -167,6 +166,10 @@ class UtilityReport:
             "classifiers": {name: one.to_json() for name, one in self.models.items() if name not in restarted},
             "notes": list(self.notes),
         }
+
+    @property
+    def _ran(self) -> dict[str, object]:
+        return {"image": list(self.image), "device": self.device, "seeds": list(self.seeds)}
 
 
 def utility_scores(
@@ -204,17 +207,34 @@ def utility_scores(
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)
     suite.check_installed()
-    _check(suite, train, test, classes, jobs)
+    rows = suite.recipes[0].rows
+    _check(rows, train, test, classes, jobs)
     device = next((recipe.device for recipe in suite.recipes if recipe.restarted), "")
     starts = range(seed, seed + suite.repeats)
     tasks = [(recipe, start) for recipe in suite.recipes for start in (starts if recipe.restarted else starts[:1])]
     one_by_one = jobs == 1 or len(tasks) == 1 or device not in ("", "cpu") or suite.alone
-    done = _run(tasks, train, test, classes, 1 if one_by_one else jobs or usable_cores(), progress)
+    run = partial(_outcome, train=train, test=test, classes=classes)
+    done: dict[tuple[str, int], Outcome] = {}
+
+    def here() -> Iterator[tuple[Recipe, int, Outcome]]:
+        for recipe, start in tasks:
+            yield run(recipe, start, progress=partial(epoch_done, _said(recipe, start)) if progress else None)
+
+    def epoch_done(said: str, epoch: int, epochs: int) -> None:
+        assert progress is not None
+        progress(f"{said}, epoch {epoch} of {epochs}", len(done), len(tasks))
+
+    with closing(here() if one_by_one else _side_by_side(tasks, run, jobs or usable_cores())) as outcomes:
+        for recipe, start, outcome in outcomes:
+            done[recipe.name, start] = outcome
+            if progress is not None:
+                progress(_said(recipe, start), len(done), len(tasks))
     ordered = {
-        recipe.name: tuple(done[name, start] for name, start in done if name == recipe.name) for recipe in suite.recipes
+        recipe.name: tuple(done[recipe.name, start] for one, start in tasks if one is recipe)
+        for recipe in suite.recipes
     }
     found = len(np.unique(train.labels))
-    remark = f"the training {_kind(suite)} have {found} class(es): every classifier is scored as a constant predictor"
+    remark = f"the training {rows} have {found} class(es): every classifier is scored as a constant predictor"
     remarks = (remark,) if found < 2 else ()
     return UtilityReport(suite=suite, seed=seed, outcomes=ordered, image=train.image, device=device, remarks=remarks)
 
@@ -224,14 +244,13 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _check(suite: Suite, train: LabelledRows, test: LabelledRows, classes: int, jobs: int | None) -> None:
+def _check(rows: str, train: LabelledRows, test: LabelledRows, classes: int, jobs: int | None) -> None:
     if classes < 2:
         raise OptionError(f"classes is {classes}; expected at least 2")
     if jobs is not None and jobs < 1:
         raise OptionError(f"jobs is {jobs}; expected at least 1")
     train.check("training", classes)
     test.check("test", classes)
-    rows = _kind(suite)
     if train.features.shape[1:] != test.features.shape[1:]:
         raise DataError(
             f"the training {rows} are of shape {train.features.shape[1:]}, the test {rows} of shape "
@@ -245,60 +264,25 @@ def _check(suite: Suite, train: LabelledRows, test: LabelledRows, classes: int, 
         raise DataError(f"the test {rows} have {found} class(es); scores need at least 2")
 
 
-def _kind(suite: Suite) -> str:
-    """What the classifiers are trained on, in words."""
-    return suite.recipes[0].rows
-
-
 def _said(recipe: Recipe, seed: int) -> str:
     return f"{recipe.name}, seed {seed}" if recipe.restarted else recipe.name
 
 
-def _run(
-    tasks: list[tuple[Recipe, int]],
-    train: LabelledRows,
-    test: LabelledRows,
-    classes: int,
-    jobs: int,
-    progress: Progress | None,
-) -> dict[tuple[str, int], Outcome]:
-    """The outcome of each recipe and seed, in the order of the tasks."""
-    done: dict[tuple[str, int], Outcome] = {}
-
-    def epochs(said: str) -> EpochDone | None:
-        if progress is None:
-            return None
-        return lambda epoch, all_of: progress(f"{said}, epoch {epoch} of {all_of}", len(done), len(tasks))
-
-    outcomes = (
-        (_outcome(*task, train, test, classes, epochs(_said(*task))) for task in tasks)
-        if jobs == 1
-        else _side_by_side(tasks, train, test, classes, jobs)
-    )
-    with closing(outcomes):
-        for recipe, start, outcome in outcomes:
-            done[recipe.name, start] = outcome
-            if progress is not None:
-                progress(_said(recipe, start), len(done), len(tasks))
-    return {(recipe.name, start): done[recipe.name, start] for recipe, start in tasks}
-
-
-def _side_by_side(
-    tasks: list[tuple[Recipe, int]], train: LabelledRows, test: LabelledRows, classes: int, jobs: int
-) -> Generator[tuple[Recipe, int, Outcome]]:
-    """The tasks with their outcomes, each as soon as it is there."""
+def _side_by_side(tasks: list[tuple[Recipe, int]], run: Callable[..., Any], jobs: int) -> Any:
+    """A generator of the tasks with their outcomes, each as soon as it is there."""
     # scikit-learn's Parallel is joblib's, which maps large arrays into the processes instead of copying them.
     from sklearn.utils.parallel import Parallel, delayed
 
     # The slow ones first, so that no core waits for one that was started last.
     order = sorted(tasks, key=lambda task: _SLOW.index(task[0].name) if task[0].name in _SLOW else len(_SLOW))
-    run = Parallel(n_jobs=min(jobs, len(tasks)), return_as="generator_unordered", pre_dispatch="all")
-    return cast("Generator[Any]", run(delayed(_outcome)(*task, train, test, classes) for task in order))
+    parallel = Parallel(n_jobs=min(jobs, len(tasks)), return_as="generator_unordered", pre_dispatch="all")
+    return parallel(delayed(run)(*task) for task in order)
 
 
 def _outcome(
     recipe: Recipe,
     seed: int,
+    *,
     train: LabelledRows,
     test: LabelledRows,
     classes: int,

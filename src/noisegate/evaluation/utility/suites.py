@@ -11,22 +11,28 @@ A change of any setting is a new version of its list. Figures of two versions ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, get_args
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Literal, get_args
+
+import numpy as np
 
 from noisegate.errors import OptionError
-from noisegate.evaluation.utility.estimators import Estimator
-from noisegate.evaluation.utility.network_settings import NetworkOptions, SelectionRecipe
 from noisegate.evaluation.utility.networks import (
     NETWORKS,
     NETWORKS_VERSION,
     SELECTED_NETWORKS,
     SELECTION_VERSION,
     Network,
-    SelectedNetwork,
+    NetworkOptions,
+    SelectionRecipe,
     read_networks,
 )
-from noisegate.evaluation.utility.recipe import Recipe, Suite
+from noisegate.evaluation.utility.recipe import Answer, EpochDone, LabelledRows, Recipe, Suite, UntrainableError
+from noisegate.evaluation.utility.scores import log_odds
 
 THREE_VERSION = "2026.2"
 """Until 2026.1, which had no name in reports, the third was XGBoost."""
@@ -34,7 +40,103 @@ TWELVE_VERSION = "2026.1"
 
 Variant = Literal["images", "tables"]
 
-_SHORT = {"logistic": "logistic regression", "mlp": "multi-layer perceptron"}
+
+@dataclass(frozen=True, kw_only=True)
+class Estimator(Recipe):
+    """A classifier with ``fit`` and scores per class, of scikit-learn or a library with the same verbs.
+
+    Attributes:
+        maker: module and class, for instance ``sklearn.naive_bayes.GaussianNB``.
+        settings: its arguments; the rest are defaults.
+        seeded: whether it takes a ``random_state``.
+        replaced: what the papers have and this list has not, in words; None when it is as published.
+    """
+
+    maker: str
+    settings: Mapping[str, object] = field(default_factory=dict)
+    seeded: bool = True
+    replaced: str | None = None
+
+    @property
+    def package(self) -> str:
+        """XGBoost; scikit-learn is always there."""
+        return "" if self.maker.startswith("sklearn.") else self.maker.partition(".")[0]
+
+    def build(self, *, classes: int, seed: int) -> Any:
+        """Make the classifier, unfitted; the classes bound the components of linear discriminant analysis."""
+        module, _, name = self.maker.rpartition(".")
+        settings = dict(self.settings)
+        if isinstance(components := settings.get("n_components"), int):
+            settings["n_components"] = min(components, classes - 1)
+        if self.seeded:
+            settings["random_state"] = seed
+        return getattr(import_module(module), name)(**settings)
+
+    def to_json(self) -> dict[str, object]:
+        """The recipe as JSON values."""
+        return {"class": self.maker, "settings": dict(self.settings), "replaced": self.replaced}
+
+    def answer(
+        self, train: LabelledRows, test: LabelledRows, *, classes: int, seed: int, progress: EpochDone | None = None
+    ) -> Answer:
+        """Fit on the training rows; warnings are counted, one note for each kind."""
+        found, compact = np.unique(train.labels, return_inverse=True)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                classifier = self.build(classes=len(found), seed=seed)
+                classifier.fit(_flat(train), compact)
+                scores = class_scores(classifier, _flat(test), found, classes)
+            except MemoryError:
+                # No property of the rows: on a larger machine the score would be another one.
+                raise
+            except Exception as error:
+                # Libraries raise many kinds for rows that they cannot learn from; any of them means the same here.
+                reason = (str(error).strip() or "no reason given").splitlines()[0][:120]
+                raise UntrainableError(f"{type(error).__name__}: {reason}") from error
+        kinds = Counter(warning.category.__name__ for warning in caught)
+        return Answer(scores=scores, notes=tuple(f"{count} {kind}" for kind, count in sorted(kinds.items())))
+
+
+def class_scores(classifier: Any, features: np.ndarray, found: np.ndarray, classes: int) -> np.ndarray:
+    """Ask a fitted classifier for a score per row and class: its probabilities, else its decision function.
+
+    Naive Bayes gives log-odds: they order the rows as its probabilities would, but those round to 0 and 1 with hundreds
+    of features, and rows that are tied have no order.
+
+    Args:
+        classifier: fitted on the codes 0 .. k-1 for the k classes that training saw.
+        features: one row per record.
+        found: the class codes that training saw, in increasing order, at least two.
+        classes: number of classes, those that training never saw included.
+
+    Returns:
+        float64, (rows, classes). A class that training never saw has the same score in every row, below all others.
+
+    Raises:
+        ValueError: a score is not finite.
+    """
+    if hasattr(classifier, "predict_joint_log_proba"):
+        # In float64: sums over hundreds of features are large, and float32 would tie rows again.
+        given = log_odds(np.asarray(classifier.predict_joint_log_proba(features.astype(np.float64))))
+    else:
+        ask = getattr(classifier, "predict_proba", None) or classifier.decision_function
+        given = np.asarray(ask(features), dtype=np.float64)
+    if given.ndim == 1:
+        # Two classes: one figure, positive for the second.
+        given = np.column_stack([-given, given])
+    if not np.isfinite(given).all():
+        raise ValueError("its scores are not finite")
+    scores = np.full((len(features), classes), given.min() - 1.0)
+    scores[:, found] = given
+    return scores
+
+
+def _flat(rows: LabelledRows) -> np.ndarray:
+    """One row of float32 per record; intensities of images in [0, 1]."""
+    flat = rows.features.reshape(len(rows.features), -1)
+    return flat.astype(np.float32) / np.float32(255) if flat.dtype == np.uint8 else flat
+
 
 # The defaults of xgboost 0.90, which are other ones today; a process works on one classifier, so one thread.
 _XGB_THEN: dict[str, object] = {"max_depth": 3, "learning_rate": 0.1, "tree_method": "exact", "n_jobs": 1}
@@ -63,12 +165,7 @@ _TWELVE: tuple[tuple[str, str, dict[str, object], dict[str, object]], ...] = (
     ("AdaBoost", "sklearn.ensemble.AdaBoostClassifier", {"n_estimators": 100}, {}),
     ("multi-layer perceptron", "sklearn.neural_network.MLPClassifier", {}, {}),
     ("bagging", "sklearn.ensemble.BaggingClassifier", {"max_samples": 0.1, "n_estimators": 20}, {}),
-    (
-        "gradient boosting",
-        "sklearn.ensemble.GradientBoostingClassifier",
-        {"subsample": 0.1, "n_estimators": 50},
-        {},
-    ),
+    ("gradient boosting", "sklearn.ensemble.GradientBoostingClassifier", {"subsample": 0.1, "n_estimators": 50}, {}),
     (
         "xgboost",
         "xgboost.XGBClassifier",
@@ -83,6 +180,7 @@ _REPLACED = {
     "xgboost": "xgboost 0.90; its defaults (depth 3, learning rate 0.1, exact splits) are written out for a later "
     "version",
 }
+_SHORT = {"logistic": "logistic regression", "mlp": "multi-layer perceptron"}
 
 
 def three() -> Suite:
@@ -106,21 +204,21 @@ def twelve(variant: Variant) -> Suite:
     Raises:
         OptionError: there is no such variant.
     """
-    if variant not in get_args(Variant):
-        raise OptionError(f"variant is {variant!r}; expected one of {', '.join(map(repr, get_args(Variant)))}")
+    variants = get_args(Variant)
+    if variant not in variants:
+        raise OptionError(f"variant is {variant!r}; expected one of {', '.join(map(repr, variants))}")
     recipes = tuple(
         Estimator(
             name=name,
             maker=maker,
-            settings=settings[get_args(Variant).index(variant)],
+            settings=settings[variants.index(variant)],
             seeded=name not in _UNSEEDED,
             replaced=_REPLACED.get(name),
         )
         for name, maker, *settings in _TWELVE
     )
-    return Suite(
-        name="twelve", version=TWELVE_VERSION, recipes=recipes, details={"variant": variant, **_listed(recipes)}
-    )
+    details = {"variant": variant, **_listed(recipes)}
+    return Suite(name="twelve", version=TWELVE_VERSION, recipes=recipes, details=details)
 
 
 def networks(names: Sequence[str] = NETWORKS, options: NetworkOptions | None = None) -> Suite:
@@ -156,9 +254,8 @@ def selected_networks(
     Raises:
         OptionError: a name is unknown, there is none, or ``repeats`` is below 1.
     """
-    if unknown := [name for name in names if name not in SELECTED_NETWORKS] if names else ["none"]:
-        named = repr(unknown[0]) if names else "none"
-        raise OptionError(f"networks has {named}; expected some of {', '.join(SELECTED_NETWORKS)}")
+    if unknown := [repr(name) for name in names if name not in SELECTED_NETWORKS] if names else ["none"]:
+        raise OptionError(f"networks has {unknown[0]}; expected some of {', '.join(SELECTED_NETWORKS)}")
     return _images(names, (), repeats, selection)
 
 
@@ -179,11 +276,11 @@ def read_suite(classifiers: str, options: NetworkOptions | None = None) -> Suite
         return suite
     if classifiers == "networks":
         return networks(NETWORKS, options)
-    known = ", ".join(name.lower() for name in NETWORKS)
-    if "," not in classifiers and classifiers.strip().lower() not in known.split(", "):
+    known = [name.lower() for name in NETWORKS]
+    if "," not in classifiers and classifiers.strip().lower() not in known:
         raise OptionError(
             f"classifiers is {classifiers!r}; expected 'three', 'twelve', 'networks' or, separated by commas, some of "
-            f"{known}"
+            f"{', '.join(known)}"
         )
     return networks(classifiers.split(","), options)
 
@@ -217,7 +314,7 @@ def _images(names: Sequence[str], others: Sequence[Recipe], repeats: int, select
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise OptionError(f"repeats={repeats!r} must be a positive whole number.")
     selection = selection or SelectionRecipe()
-    chosen = tuple(SelectedNetwork(name=name, training=selection) for name in names)
+    chosen = tuple(Network(name=name, training=selection) for name in names)
     details = {"name": "chosen by synthetic images", "recipe": selection.to_json()}
     return Suite(name="images", version=SELECTION_VERSION, recipes=(*chosen, *others), repeats=repeats, details=details)
 
