@@ -29,8 +29,8 @@ from rich.table import Table
 from noisegate import Gate, Synthesizer
 from noisegate.data.sources import open_source
 from noisegate.evaluation import EncoderFeatures, images_of
-from noisegate.evaluation.image_distances import image_distances
 from noisegate.evaluation.images import drawn as some_of
+from noisegate.evaluation.images import image_distances
 from noisegate.methods.mge import DPMGE
 from noisegate.methods.registry import make_method
 from noisegate.models.decoder import load_decoder

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from torch import nn
 
-from noisegate.evaluation import image_distances
+from noisegate.evaluation import images
 from noisegate.evaluation.metrics.prd import distribution_scores
 from noisegate.networks.encoder import WIDTH, build_encoder, folded, save_encoder
 
@@ -46,7 +46,7 @@ def data(tmp_path):
 def call(data, monkeypatch, *options):
     known = ["--data", data, "--out", data / "out", "--judge", data / "judge.safetensors", "--images", "60"]
     # One clustering, not the average of ten.
-    monkeypatch.setattr(image_distances, "distribution_scores", partial(distribution_scores, runs=1))
+    monkeypatch.setattr(images, "distribution_scores", partial(distribution_scores, runs=1))
     monkeypatch.setattr(sys, "argv", ["run.py", *map(str, known), *options])
     assert run.main() == 0
     return {path.stem: json.loads(path.read_text()) for path in (data / "out").glob("*.json")}

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from noisegate.errors import OptionError
-from noisegate.evaluation.images import check_pixels
+from noisegate.errors import DataError, OptionError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -61,8 +60,7 @@ class EncoderFeatures:
             from noisegate.networks.encoder import load_encoder
 
             encoder, name = load_encoder(), "noisegate-encoder-cifar10"
-        self.name = name
-        self._encoder = encoder
+        self.name, self._encoder = name, encoder
 
     def __call__(self, pixels: np.ndarray) -> np.ndarray:
         """Give 144 features per image."""
@@ -96,11 +94,7 @@ class Inception:
 
 
 def named_features(name: str, weights: Path | None = None) -> ImageFeatures:
-    """Give features by their name.
-
-    Args:
-        name: one of :data:`FEATURES`.
-        weights: for "inception-v3", the file of its weights; None to look in the usual caches. Nothing is downloaded.
+    """Give features by their name, one of :data:`FEATURES`; ``weights`` as :class:`Inception` takes them.
 
     Raises:
         OptionError: there are no such features, or ``weights`` for others than "inception-v3".
@@ -115,6 +109,19 @@ def named_features(name: str, weights: Path | None = None) -> ImageFeatures:
     return Pixels() if name == "pixels" else EncoderFeatures()
 
 
+def check_pixels(pixels: np.ndarray) -> None:
+    """Make sure that an array holds images.
+
+    Raises:
+        DataError: it is not uint8 of shape (rows, height, width, channels), or has no rows.
+    """
+    if pixels.ndim != 4 or pixels.dtype != np.uint8 or not len(pixels):
+        raise DataError(
+            f"images have the shape {pixels.shape} and the type {pixels.dtype}; expected at least one, uint8 of shape "
+            "(rows, height, width, channels)"
+        )
+
+
 def in_batches(network: nn.Module, pixels: np.ndarray) -> np.ndarray:
     """Run a network over images in batches, on a GPU if there is one, else on one thread.
 
@@ -124,9 +131,6 @@ def in_batches(network: nn.Module, pixels: np.ndarray) -> np.ndarray:
 
     Returns:
         float32, (rows, dim).
-
-    Raises:
-        DataError: the pixels are no such array, or there are none.
     """
     import torch
 

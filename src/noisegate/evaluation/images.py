@@ -1,4 +1,4 @@
-"""Images that are compared: drawn, checked, and taken from encoded records, arrays or tables of pixels.
+"""Images that are compared: drawn, checked, taken from records, arrays or tables of pixels, and how far they are apart.
 
 Files of images are decoded in one place of the library, by the rules of the schema. What they are decoded to is
 public knowledge (:class:`~noisegate.records.Images`), so the evaluation takes that, or plain arrays, and never reaches
@@ -7,19 +7,27 @@ for the reader itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from noisegate.errors import DataError, OptionError, SchemaError
+from noisegate.evaluation.features import ImageFeatures, Pixels, check_pixels
+from noisegate.evaluation.metrics.frechet import frechet_distance
+from noisegate.evaluation.metrics.kid import KernelDistance, kernel_distance
+from noisegate.evaluation.metrics.manifold import NEIGHBOURS, Manifold, manifold_figures
+from noisegate.evaluation.metrics.ndb import PER_BIN, DifferentBins, different_bins
+from noisegate.evaluation.metrics.prd import CLUSTERS, DistributionScores, distribution_scores
 from noisegate.evaluation.reading import read_numbers
-from noisegate.evaluation.utility.recipe import LabelledRows
 from noisegate.records import Images, Rows
-from noisegate.schema import Column, Continuous, ImageForm, Integer, Schema
+from noisegate.schema import Continuous, ImageForm, Integer, Schema
 from noisegate.schema.decode import as_images
 from noisegate.schema.pixels import ImageShape
+
+IMAGES = 10_000
+"""Of either set, unless more are asked for."""
 
 
 def images_of(batches: Iterable[Rows], schema: Schema) -> Images:
@@ -66,8 +74,8 @@ def images_of_arrays(pixels: np.ndarray, labels: Sequence[str | int] | np.ndarra
                 "schema; correct one of them"
             )
         codes = np.array([places[value] for value in values], dtype=np.int32)
-    if codes is not None and len(codes) != len(pixels):
-        raise DataError(f"the given images have {len(codes)} labels; expected one for each of {len(pixels)}")
+        if len(codes) != len(pixels):
+            raise DataError(f"the given images have {len(codes)} labels; expected one for each of {len(pixels)}")
     check_pixels(pixels)
     images = Images(pixels, codes)
     check_images(images, "given", form)
@@ -103,19 +111,6 @@ def check_images(images: Images, what: str, form: ImageForm) -> None:
         raise DataError(f"the {what} images and the schema do not agree about labels; give both or neither")
 
 
-def check_pixels(pixels: np.ndarray) -> None:
-    """Make sure that an array holds images.
-
-    Raises:
-        DataError: it is not uint8 of shape (rows, height, width, channels), or has no rows.
-    """
-    if pixels.ndim != 4 or pixels.dtype != np.uint8 or not len(pixels):
-        raise DataError(
-            f"images have the shape {pixels.shape} and the type {pixels.dtype}; expected at least one, uint8 of shape "
-            "(rows, height, width, channels)"
-        )
-
-
 def drawn(images: Images, count: int, *, seed: int) -> np.ndarray:
     """Give the pixels of at most ``count`` images, drawn without replacement by a public seed if there are more."""
     if len(images) <= count:
@@ -124,10 +119,79 @@ def drawn(images: Images, count: int, *, seed: int) -> np.ndarray:
     return picked
 
 
-def labelled(images: Images) -> LabelledRows:
-    """Give images that have labels as rows for classifiers."""
-    assert images.labels is not None
-    return LabelledRows(features=images.pixels, labels=images.labels)
+@dataclass(frozen=True, kw_only=True)
+class ImageDistances:
+    """Figures between two sets of images, all in the same features but the bins, which are of pixels.
+
+    Attributes:
+        features: name of the features.
+        synthetic: how many synthetic images were measured.
+        real: how many real ones.
+        frechet: the Fréchet distance.
+        kernel: the kernel distance.
+        manifold: precision, recall, density and coverage; None with too few images for them.
+        distribution: precision and recall of the distribution, by clusters; None with too few images.
+        bins: the number of different bins of pixels; None with too few images.
+    """
+
+    features: str
+    synthetic: int
+    real: int
+    frechet: float
+    kernel: KernelDistance
+    manifold: Manifold | None
+    distribution: DistributionScores | None
+    bins: DifferentBins | None
+
+    def to_json(self) -> dict[str, object]:
+        """The figures as JSON values; the distances under names that say the features."""
+        return {
+            "features": self.features,
+            "synthetic_images": self.synthetic,
+            "real_images": self.real,
+            f"frechet({self.features})": self.frechet,
+            KernelDistance.named(self.features): self.kernel.to_json(),
+            "manifold": self.manifold.to_json() if self.manifold else None,
+            DistributionScores.named(self.features): self.distribution.to_json() if self.distribution else None,
+            DifferentBins.named(Pixels.name): self.bins.to_json() if self.bins else None,
+        }
+
+    def page(self) -> dict[str, str]:
+        """The figures as they are printed, by name."""
+        found = {f"frechet({self.features})": f"{self.frechet:.3f}"}
+        for result in (self.kernel, self.manifold, self.distribution, self.bins):
+            found |= result.page(Pixels.name if result is self.bins else self.features) if result else {}
+        return {**found, "images": f"{self.synthetic:,} vs {self.real:,}"}
+
+
+def image_distances(
+    synthetic: Images, real: Images, features: ImageFeatures, *, images: int = IMAGES, seed: int = 0
+) -> ImageDistances:
+    """Measure the distances on at most so many images of either set.
+
+    Args:
+        synthetic: at least two images.
+        real: at least two.
+        features: what the distances are measured in.
+        images: the most of either set that are used; more take time with their square.
+        seed: of the draw of images and of the subsets; public.
+
+    Raises:
+        DataError: a set has fewer than two images, or the features are not finite.
+    """
+    some = [drawn(several, images, seed=seed) for several in (synthetic, real)]
+    ours, theirs = map(features, some)
+    fewer = min(len(ours), len(theirs))
+    return ImageDistances(
+        features=features.name,
+        synthetic=len(ours),
+        real=len(theirs),
+        frechet=frechet_distance(ours, theirs),
+        kernel=kernel_distance(ours, theirs, seed=seed),
+        manifold=manifold_figures(ours, theirs) if fewer > NEIGHBOURS else None,
+        distribution=distribution_scores(ours, theirs, seed=seed) if 2 * fewer >= CLUSTERS else None,
+        bins=different_bins(*map(Pixels(), some), seed=seed) if len(theirs) >= 2 * PER_BIN else None,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,13 +207,10 @@ class PixelColumns:
     columns: tuple[Continuous | Integer, ...]
 
     def read(self, table: pa.Table, schema: Schema, what: str) -> np.ndarray:
-        """Read the intensities; ``what`` names the table in an error, for instance "test".
-
-        Returns:
-            float32 in [0, 1] of shape (rows, height, width, channels): 0 the lower bound of a column, 1 the upper.
+        """Read the intensities, float32 in [0, 1], (rows, height, width, channels): 0 the lower bound of a column.
 
         Raises:
-            DataError: a column is not there, or one of its values is missing or no number.
+            DataError: a column of the ``what`` table is not there, or one of its values is missing or no number.
         """
         images = np.empty((table.num_rows, len(self.columns)), dtype=np.float32)
         for place, column in enumerate(self.columns):
@@ -159,7 +220,7 @@ class PixelColumns:
                     f"column {column.name!r} of the {what} table is missing or no number in {gaps} row(s); networks "
                     "need every pixel: fill them, or leave these rows out"
                 )
-        return images.reshape(-1, self.shape.height, self.shape.width, self.shape.channels)
+        return images.reshape(-1, *self.shape.axes)
 
 
 def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns:
@@ -175,27 +236,31 @@ def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns
     Raises:
         OptionError: a column is no pixel, the shape cannot be told or does not fit the columns.
     """
-    label = schema.label_column
-    columns = [_intensity(column) for column in schema.columns if label is None or column.name != label.name]
-    by_name = {column.name: column for column in columns}
-    named = _named_shape(list(by_name))
-    if image is None and named is None:
-        raise OptionError(
-            f"the names of the {len(columns)} columns do not tell the shape of an image; give it as --image "
-            "HEIGHT,WIDTH,CHANNELS (in Python: image=ImageShape(...)), or describe the images with "
-            "noisegate.schema.pixel_schema"
-        )
+    label = None if schema.label_column is None else schema.label_column.name
+    columns: dict[str, Continuous | Integer] = {}
+    for column in schema.columns:
+        if column.name == label:
+            continue
+        if not isinstance(column, Continuous | Integer):
+            raise OptionError(f"column {column.name!r} is {column.kind}, no intensity of a pixel; networks need images")
+        columns[column.name] = column
+    named = _named_shape(columns)
     if image is not None and image.size != len(columns):
         raise OptionError(
             f"image {image} has {image.size} intensities, the schema {len(columns)} columns besides the label; correct "
             "one of them"
         )
-    if named is None:
-        assert image is not None  # as said above
-        return PixelColumns(shape=image, columns=tuple(columns))
-    if image not in (None, named):
-        raise OptionError(f"image {image} does not fit the names of the columns, which are those of {named}")
-    return PixelColumns(shape=named, columns=tuple(by_name[named.pixel_name(place)] for place in range(named.size)))
+    if named is not None:
+        if image not in (None, named):
+            raise OptionError(f"image {image} does not fit the names of the columns, which are those of {named}")
+        return PixelColumns(shape=named, columns=tuple(columns[named.pixel_name(place)] for place in range(named.size)))
+    if image is None:
+        raise OptionError(
+            f"the names of the {len(columns)} columns do not tell the shape of an image; give it as --image "
+            "HEIGHT,WIDTH,CHANNELS (in Python: image=ImageShape(...)), or describe the images with "
+            "noisegate.schema.pixel_schema"
+        )
+    return PixelColumns(shape=image, columns=tuple(columns.values()))
 
 
 def read_image(text: str) -> ImageShape:
@@ -207,23 +272,15 @@ def read_image(text: str) -> ImageShape:
     parts = text.split(",")
     if len(parts) not in (2, 3) or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise OptionError(f"image is {text!r}; expected HEIGHT,WIDTH,CHANNELS in pixels, for instance 28,28,1")
-    height, width, channels = (int(part) for part in (*parts, "1")[:3])
-    return ImageShape(height=height, width=width, channels=channels)
+    return ImageShape(**dict(zip(("height", "width", "channels"), map(int, parts), strict=False)))
 
 
-def _intensity(column: Column) -> Continuous | Integer:
-    if not isinstance(column, Continuous | Integer):
-        raise OptionError(f"column {column.name!r} is {column.kind}, no intensity of a pixel; networks need images")
-    return column
-
-
-def _named_shape(names: Sequence[str]) -> ImageShape | None:
+def _named_shape(names: Collection[str]) -> ImageShape | None:
     """The shape of the image whose pixels the names are; None unless they are all of them."""
-    numbers = [[int(part) for part in name.split("_")[1:] if part.isdecimal()] for name in names]
-    last = max(numbers, default=[])
+    last = max(([int(part) for part in name.split("_")[1:] if part.isdecimal()] for name in names), default=[])
     if len(last) not in (2, 3):
         return None
     shape = ImageShape(**dict(zip(("height", "width", "channels"), (place + 1 for place in last), strict=False)))
-    if shape.size != len(names):
+    if shape.size != len(names) or set(map(shape.pixel_name, range(shape.size))) != set(names):
         return None
-    return shape if {shape.pixel_name(place) for place in range(shape.size)} == set(names) else None
+    return shape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +13,11 @@ from noisegate.schema import CodedColumn, Column, NumericColumn, Schema
 from noisegate.schema.tolerant import encode_tolerantly
 
 
-@dataclass(frozen=True, kw_only=True)
-class Numbers:
+class Numbers(NamedTuple):
     """The values of a numeric column on the unit scale of its schema bounds.
 
     Attributes:
-        unit: float64 in [0, 1], 0 = lower bound and 1 = upper bound, clamped as the schema says; NaN where there is
-            no number, that is where the value is missing or outside.
+        unit: float64 in [0, 1], clamped as the schema says; NaN where the value is missing or outside.
         outside: True where a value is present that is no number (or date) at all.
     """
 
@@ -26,7 +25,7 @@ class Numbers:
     outside: np.ndarray
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ColumnLevels:
     """The values of a column as codes: of levels, or of bins of numbers.
 
@@ -51,24 +50,15 @@ class ColumnLevels:
 
 
 def read_numbers(table: pa.Table, column: NumericColumn, schema: Schema) -> Numbers:
-    """Read a numeric or date column on the unit scale of its bounds; ``schema`` tells which texts mean missing.
-
-    Raises:
-        DataError: the table has no such column.
-    """
-    unit, outside = _encoded(table, column, schema)
-    return Numbers(unit=unit, outside=outside)
+    """Read a numeric or date column on the unit scale of its bounds; ``schema`` tells which texts mean missing."""
+    return Numbers(*_encoded(table, column, schema))
 
 
 def read_levels(table: pa.Table, column: CodedColumn, schema: Schema) -> ColumnLevels:
-    """Read a column with levels as codes; an unknown level counts as ``other`` where the column declares one.
-
-    Raises:
-        DataError: the table has no such column.
-    """
+    """Read a column with levels as codes; an unknown level counts as ``other`` where the column declares one."""
     codes, outside = _encoded(table, column, schema)
     count = len(column.levels)
-    return ColumnLevels(codes=np.where(outside, count + 1, codes).astype(np.int64), count=count)
+    return ColumnLevels(np.where(outside, count + 1, codes).astype(np.int64), count)
 
 
 def cells(table: pa.Table, column: Column, schema: Schema, *, bins: int = 20) -> ColumnLevels:
@@ -82,12 +72,11 @@ def cells(table: pa.Table, column: Column, schema: Schema, *, bins: int = 20) ->
         raise OptionError(f"bins is {bins}; expected at least 1")
     if not isinstance(column, NumericColumn):
         return read_levels(table, column, schema)
-    numbers = read_numbers(table, column, schema)
-    absent = np.isnan(numbers.unit)
+    unit, outside = read_numbers(table, column, schema)
+    absent = np.isnan(unit)
     # The upper bound belongs to the last bin.
-    binned = np.minimum(np.where(absent, 0.0, numbers.unit) * bins, bins - 1).astype(np.int64)
-    codes = np.where(absent, np.where(numbers.outside, bins + 1, bins), binned)
-    return ColumnLevels(codes=codes, count=bins)
+    binned = np.minimum(np.where(absent, 0.0, unit) * bins, bins - 1).astype(np.int64)
+    return ColumnLevels(np.where(absent, np.where(outside, bins + 1, bins), binned), bins)
 
 
 def _encoded(table: pa.Table, column: Column, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
@@ -96,6 +85,5 @@ def _encoded(table: pa.Table, column: Column, schema: Schema) -> tuple[np.ndarra
             f"column {column.name!r} of the schema is not in the table, which has "
             f"{', '.join(map(repr, table.column_names))}; evaluate tables that were made with this schema"
         )
-    chunks = table.column(column.name)
-    array = pa.concat_arrays(chunks.chunks) if chunks.num_chunks else pa.array([], type=chunks.type)
-    return encode_tolerantly(column, array, pa.array(schema.missing_values, pa.string()))
+    cells = table.column(column.name).combine_chunks()
+    return encode_tolerantly(column, cells, pa.array(schema.missing_values, pa.string()))

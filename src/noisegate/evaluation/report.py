@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from noisegate.evaluation.features import EncoderFeatures, ImageFeatures
-from noisegate.evaluation.image_distances import IMAGES, ImageDistances, image_distances
-from noisegate.evaluation.images import check_images, find_pixels, image_form, labelled
+from noisegate.evaluation.images import IMAGES, ImageDistances, check_images, find_pixels, image_distances, image_form
 from noisegate.evaluation.metrics.marginals import MarginalReport, marginal_distances
 from noisegate.evaluation.metrics.result import CAVEAT
 from noisegate.evaluation.tables import downstream_scores, unscorable
 from noisegate.evaluation.utility.networks import NetworkOptions
-from noisegate.evaluation.utility.recipe import Suite
+from noisegate.evaluation.utility.recipe import LabelledRows, Suite
 from noisegate.evaluation.utility.runner import Progress, UtilityReport, utility_scores
 from noisegate.evaluation.utility.scores import Scores
 from noisegate.evaluation.utility.suites import TWELVE_VERSION, read_classifiers, read_suite
@@ -28,14 +27,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-_Records = TypeVar("_Records", pa.Table, Images)
-_Distances = TypeVar("_Distances", MarginalReport, ImageDistances)
-
-_ROLES = ("synthetic", "real train (ceiling)")
-
 
 @dataclass(frozen=True, kw_only=True)
-class _Comparison(Generic[_Distances]):
+class _Comparison:
     """What synthetic records are worth, measured on real ones.
 
     Attributes:
@@ -43,32 +37,24 @@ class _Comparison(Generic[_Distances]):
         downstream: scores on the test records after training on the synthetic ones; None when there is no usable label.
         ceiling: the same after training on the real training records; None without ``train`` or a usable label.
         notes: what was unusual, in words.
-        floor: distances between the real training and test records: what sampling alone does. None without ``train``.
     """
 
     compared_with: str
     downstream: UtilityReport | None
     ceiling: UtilityReport | None
     notes: tuple[str, ...]
-    floor: _Distances | None
 
-    _KIND: ClassVar[str] = "marginals"
-
-    def to_json(self) -> dict[str, object]:
+    def _json(self, name: str, distances: Any, floor: Any, scores: Callable[[UtilityReport], Any]) -> dict[str, object]:
         """The figures as JSON values, with the sentence that they are outside the guarantee."""
         return {
             "caveat": CAVEAT,
             "compared_with": self.compared_with,
-            self._KIND: getattr(self, self._KIND).to_json(),
-            f"{self._KIND}_floor": self.floor.to_json() if self.floor else None,
-            "downstream": self._scores_json(self.downstream) if self.downstream else None,
-            "downstream_ceiling": self._scores_json(self.ceiling) if self.ceiling else None,
+            name: distances.to_json(),
+            f"{name}_floor": floor.to_json() if floor else None,
+            "downstream": scores(self.downstream) if self.downstream else None,
+            "downstream_ceiling": scores(self.ceiling) if self.ceiling else None,
             "notes": list(self.notes),
         }
-
-    @staticmethod
-    def _scores_json(scores: UtilityReport) -> dict[str, object]:
-        return scores.to_json()
 
     def render(self) -> RenderableType:
         """The figures as a page for ``rich.console.Console.print``, with the sentence about the guarantee."""
@@ -89,16 +75,29 @@ class _Comparison(Generic[_Distances]):
     def _score_page(self, downstream: UtilityReport) -> Table:
         raise NotImplementedError
 
+    def _scored(self, page: Table) -> Iterator[tuple[str, UtilityReport]]:
+        """What classifiers were trained on, with their scores; each ends with a gap on the page."""
+        for what, scored in (("synthetic", self.downstream), ("real train (ceiling)", self.ceiling)):
+            if scored is not None:
+                yield what, scored
+            page.add_section()
+
 
 @dataclass(frozen=True, kw_only=True)
-class Report(_Comparison[MarginalReport]):
+class Report(_Comparison):
     """What a synthetic table is worth, measured on real data.
 
     Attributes:
         marginals: distances from the synthetic table to that which it is compared with.
+        floor: distances between the real training and test table: what sampling alone does. None without ``train``.
     """
 
     marginals: MarginalReport
+    floor: MarginalReport | None
+
+    def to_json(self) -> dict[str, object]:
+        """The figures as JSON values, with the sentence that they are outside the guarantee."""
+        return self._json("marginals", self.marginals, self.floor, UtilityReport.to_json)
 
     def _distance_page(self) -> Table:
         from rich.text import Text
@@ -114,39 +113,43 @@ class Report(_Comparison[MarginalReport]):
         return page
 
     def _score_page(self, downstream: UtilityReport) -> Table:
+        def figures(scores: Scores) -> Iterator[str]:
+            values = scores.roc_auc, scores.average_precision, scores.f1, scores.accuracy
+            return (f"{value:.3f}" for value in values)
+
         title = f"Models that predict {downstream.label!r} on the test table; {downstream.averaging}"
-        suite = downstream.suite
-        title += f"; list {suite.name!r}, version {suite.version}"
+        title += f"; list {downstream.suite.name!r}, version {downstream.suite.version}"
         page = _table(title, "trained on", "model", ">ROC-AUC", ">avg. prec.", ">F1", ">accuracy")
-        for what, scored in zip(_ROLES, (downstream, self.ceiling), strict=True):
-            if scored is None:
-                continue
+        for what, scored in self._scored(page):
             for model, scores in scored.models.items():
-                page.add_row(what, model, *_figures(scores))
+                page.add_row(what, model, *figures(scores))
                 if model in scored.spread:
-                    page.add_row(what, "± over its starts", *_figures(scored.spread[model]), style="dim")
+                    page.add_row(what, "± over its starts", *figures(scored.spread[model]), style="dim")
             if scored.deviation is not None:
-                page.add_row(what, "mean of the models", *_figures(scored.mean), style="bold")
-                page.add_row(what, "± over the models", *_figures(scored.deviation))
-            page.add_section()
+                page.add_row(what, "mean of the models", *figures(scored.mean), style="bold")
+                page.add_row(what, "± over the models", *figures(scored.deviation))
         return page
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageReport(_Comparison[ImageDistances]):
+class ImageReport(_Comparison):
     """What synthetic images are worth, measured on real ones.
 
     Attributes:
         distances: between the synthetic images and those which they are compared with.
+        floor: between the real training and test images: what sampling alone does. None without ``train``.
     """
 
     distances: ImageDistances
+    floor: ImageDistances | None
 
-    _KIND = "distances"
+    def to_json(self) -> dict[str, object]:
+        """The figures as JSON values, with the sentence that they are outside the guarantee."""
 
-    @staticmethod
-    def _scores_json(scores: UtilityReport) -> dict[str, object]:
-        return {**scores.to_image_json(), "twelve_version": TWELVE_VERSION}
+        def scores(report: UtilityReport) -> dict[str, object]:
+            return {**report.to_image_json(), "twelve_version": TWELVE_VERSION}
+
+        return self._json("distances", self.distances, self.floor, scores)
 
     def _distance_page(self) -> Table:
         from rich.text import Text
@@ -161,11 +164,9 @@ class ImageReport(_Comparison[ImageDistances]):
     def _score_page(self, downstream: UtilityReport) -> Table:
         title = "Classifiers tested on the test images; networks chosen by held-out images of their own source"
         page = _table(title, "trained on", "model", ">accuracy", ">F1", ">ROC-AUC")
-        for what, scored in zip(_ROLES, (downstream, self.ceiling), strict=True):
-            for model, scores in (scored.models if scored else {}).items():
-                figures = (scores.accuracy, scores.f1, scores.roc_auc)
-                page.add_row(what, model, *(f"{figure:.4f}" for figure in figures))
-            page.add_section()
+        for what, scored in self._scored(page):
+            for model, scores in scored.models.items():
+                page.add_row(what, model, f"{scores.accuracy:.4f}", f"{scores.f1:.4f}", f"{scores.roc_auc:.4f}")
         return page
 
 
@@ -214,14 +215,10 @@ def evaluate(
             table, test, schema, seed=seed, classifiers=suite, networks=networks, jobs=jobs, progress=told
         )
 
-    scored = _scored((synthetic, train), unscorable(test, schema), suite, scores, progress, "table")
     return Report(
-        compared_with="test" if train is None else "train",
+        **_scores((synthetic, train), "table", unscorable(test, schema), suite, scores, progress),
         marginals=marginal_distances(synthetic, test if train is None else train, schema, seed=seed),
         floor=None if train is None else marginal_distances(train, test, schema, seed=seed),
-        downstream=scored[0],
-        ceiling=scored[1],
-        notes=scored[2],
     )
 
 
@@ -272,53 +269,44 @@ def evaluate_images(
     floor = None if train is None else image_distances(train, test, space, images=images, seed=seed)
 
     def scores(some: Images, told: Progress | None) -> UtilityReport:
-        rows, real = labelled(some), labelled(test)
+        rows, real = (LabelledRows(features=each.pixels, labels=each.codes[:, 0]) for each in (some, test))
         return utility_scores(suite, rows, real, classes=len(form.labels), seed=seed, jobs=1, progress=told)
 
-    scored = _scored((synthetic, train), _unscorable(test), suite, scores, progress, "images")
+    found = 0 if test.labels is None else len(np.unique(test.labels))
+    reason = f"the test images have {found} class(es); scores need at least 2" if found < 2 else ""
+    reason = "the images have no labels" if test.labels is None else reason
     return ImageReport(
-        compared_with="test" if train is None else "train",
-        distances=distances,
-        floor=floor,
-        downstream=scored[0],
-        ceiling=scored[1],
-        notes=scored[2],
+        **_scores((synthetic, train), "images", reason, suite, scores, progress), distances=distances, floor=floor
     )
 
 
-def _scored(
-    sets: tuple[_Records, _Records | None],
+def _scores(
+    sets: tuple[Any, Any],
+    kind: str,
     reason: str,
     suite: Suite,
-    scores: Callable[[_Records, Progress | None], UtilityReport],
+    scores: Callable[[Any, Progress | None], UtilityReport],
     progress: Progress | None,
-    kind: str,
-) -> tuple[UtilityReport | None, UtilityReport | None, tuple[str, ...]]:
-    """Scores after training on the synthetic and on the real records, and notes; no scores where there is a reason."""
+) -> dict[str, Any]:
+    """Scores after training on the synthetic and on the real records; none where there is a reason against them."""
+    made, train = sets
+    compared = {"compared_with": "test" if train is None else "train", "downstream": None, "ceiling": None}
     if reason:
-        return None, None, (f"no downstream scores, because {reason}",)
-    total = suite.count * (1 if sets[1] is None else 2)
-    first = scores(sets[0], _counted(progress, 0, total))
-    second = None if sets[1] is None else scores(sets[1], _counted(progress, suite.count, total))
+        return {**compared, "notes": (f"no downstream scores, because {reason}",)}
+    total = suite.count * (1 if train is None else 2)
+
+    def counted(before: int) -> Progress | None:
+        """Count on from the classifiers of an earlier set."""
+        return None if progress is None else lambda name, done, _: progress(name, before + done, total)
+
+    first = scores(made, counted(0))
+    second = None if train is None else scores(train, counted(suite.count))
     notes = tuple(
         f"trained on the {what} {kind}: {note}"
         for what, report in (("synthetic", first), ("real", second))
         for note in (report.notes if report else ())
     )
-    return first, second, notes
-
-
-def _counted(progress: Progress | None, before: int, total: int) -> Progress | None:
-    """Count on from the classifiers of an earlier set."""
-    return None if progress is None else lambda name, done, _: progress(name, before + done, total)
-
-
-def _unscorable(test: Images) -> str:
-    """Why no classifier can be scored; empty where one can."""
-    if test.labels is None:
-        return "the images have no labels"
-    found = len(np.unique(test.labels))
-    return f"the test images have {found} class(es); scores need at least 2" if found < 2 else ""
+    return {**compared, "downstream": first, "ceiling": second, "notes": notes}
 
 
 def _table(title: str, *headings: str) -> Table:
@@ -329,14 +317,9 @@ def _table(title: str, *headings: str) -> Table:
 
     page = Table(title=Text(title, style="italic"), title_justify="left", box=box.SIMPLE_HEAD)
     for heading in headings:
-        figures = heading.startswith(">")
         page.add_column(
             heading.removeprefix(">"),
-            justify="right" if figures else "left",
+            justify="right" if heading.startswith(">") else "left",
             no_wrap=heading in ("trained on", "model"),
         )
     return page
-
-
-def _figures(scores: Scores) -> tuple[str, ...]:
-    return tuple(f"{value:.3f}" for value in (scores.roc_auc, scores.average_precision, scores.f1, scores.accuracy))

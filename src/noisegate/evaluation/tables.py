@@ -5,14 +5,15 @@ Tables become matrices: numbers standardised, levels one-hot, everything learnt 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from noisegate.errors import DataError
 from noisegate.evaluation.images import find_pixels
-from noisegate.evaluation.reading import Numbers, read_levels, read_numbers
+from noisegate.evaluation.reading import read_levels, read_numbers
 from noisegate.evaluation.utility.networks import NetworkOptions
 from noisegate.evaluation.utility.recipe import LabelledRows, Suite
 from noisegate.evaluation.utility.runner import Progress, UtilityReport, utility_scores
@@ -66,27 +67,25 @@ def downstream_scores(
         raise DataError(f"no downstream scores: {reason}")
     column = schema.label_column
     assert isinstance(column, CodedColumn)  # unscorable() said so
-    named = {"training": synthetic, "test": test}
-    kept = {what: _labelled(table, column, schema) for what, table in named.items()}
+    tables, labels, remarks = {}, {}, []
+    for what, table in (("training", synthetic), ("test", test)):
+        levels = read_levels(table, column, schema)
+        tables[what], labels[what] = table.filter(pa.array(levels.known)), levels.codes[levels.known]
+        if gone := int((~levels.known).sum()):
+            remarks.append(f"{gone} rows of the {what} table have no known {column.name!r} and were left out")
     if suite.name == "networks":
         pixels = find_pixels(schema, networks.image if networks else None)
-        features = {what: pixels.read(rows, schema, what) for what, (rows, _) in kept.items()}
+        features = {what: pixels.read(table, schema, what) for what, table in tables.items()}
     else:
-        preparation = Preparation(kept["training"][0], schema, column.name)
-        features = {what: preparation.matrix(rows) for what, (rows, _) in kept.items()}
-    train, held_out = (LabelledRows(features=features[what], labels=kept[what][1]) for what in named)
+        preparation = Preparation(tables["training"], schema, column.name)
+        features = {what: preparation.matrix(table) for what, table in tables.items()}
+    train, held_out = (LabelledRows(features=features[what], labels=labels[what]) for what in tables)
     report = utility_scores(suite, train, held_out, classes=len(column.levels), seed=seed, jobs=jobs, progress=progress)
-    remarks = tuple(
-        f"{named[what].num_rows - rows.num_rows} rows of the {what} table have no known {column.name!r} and were left "
-        "out"
-        for what, (rows, _) in kept.items()
-        if rows.num_rows < named[what].num_rows
-    )
     return replace(
         report,
         label=column.name,
         averaging=_averaging(column.levels),
-        remarks=remarks + (_one_class(train.labels, column) or report.remarks),
+        remarks=(*remarks, *(_one_class(train.labels, column) or report.remarks)),
     )
 
 
@@ -108,32 +107,11 @@ def unscorable(test: pa.Table, schema: Schema) -> str:
     return ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Scaling:
-    """What one numeric column of the training table says: how to fill and scale it."""
-
-    median: float
-    centre: float
-    spread: float
-    flag: bool
-
-
 class Preparation:
-    """The features of tables, as the table that models are trained on fixes them; the label is none of them.
-
-    Args:
-        train: that table.
-        schema: its columns.
-        label: the column to predict.
-    """
+    """The features of tables, as the table that models are trained on fixes them; the label is none of them."""
 
     def __init__(self, train: pa.Table, schema: Schema, label: str) -> None:
-        self._schema = schema
-        self._columns: list[tuple[Column, _Scaling | None]] = [
-            (column, _scaling(read_numbers(train, column, schema)) if isinstance(column, NumericColumn) else None)
-            for column in schema.columns
-            if column.name != label
-        ]
+        self._blocks = [_block(train, column, schema) for column in schema.columns if column.name != label]
 
     def matrix(self, table: pa.Table) -> np.ndarray:
         """Build the features of any table with the schema's columns: float32, one row per record.
@@ -142,49 +120,31 @@ class Preparation:
         missing level has a column of its own, and a value outside the levels has none, so it never crashes.
         """
         # A leading constant, so that a table whose only column is the label still has a feature.
-        blocks = [np.ones((table.num_rows, 1), dtype=np.float32)]
-        for column, scaling in self._columns:
-            if isinstance(column, NumericColumn):
-                assert scaling is not None
-                blocks.append(_scaled(read_numbers(table, column, self._schema), scaling))
-            else:
-                blocks.append(_one_hot(table, column, self._schema))
-        return np.hstack(blocks)
+        constant = np.ones((table.num_rows, 1), dtype=np.float32)
+        return np.hstack([constant, *(block(table) for block in self._blocks)])
 
 
-def _scaling(numbers: Numbers) -> _Scaling:
-    known = numbers.unit[~np.isnan(numbers.unit)]
-    flag = len(known) < len(numbers.unit)
-    if len(known) == 0:
-        # No number to learn from: the middle of the bounds, which are public.
-        return _Scaling(median=0.5, centre=0.5, spread=1.0, flag=flag)
-    spread = float(known.std())
-    spread = spread if spread > _LEAST_SPREAD else 1.0
-    return _Scaling(median=float(np.median(known)), centre=float(known.mean()), spread=spread, flag=flag)
+def _block(train: pa.Table, column: Column, schema: Schema) -> Callable[[pa.Table], np.ndarray]:
+    """What makes the features of one column, float32, (rows, features of the column)."""
+    if not isinstance(column, NumericColumn):
+        levels = len(column.levels)
+        # The last column is for missing; what is outside has a row of zeros.
+        one_hot = np.eye(levels + 2, levels + 1, dtype=np.float32)
+        return lambda table: one_hot[read_levels(table, column, schema).codes]
+    unit = read_numbers(train, column, schema).unit
+    known = unit[~np.isnan(unit)]
+    gaps = len(known) < len(unit)
+    # Without a number to learn from: the middle of the bounds, which are public.
+    median, centre, spread = (np.median(known), known.mean(), known.std()) if len(known) else (0.5, 0.5, 1.0)
+    scale = spread if spread > _LEAST_SPREAD else 1.0
 
+    def scaled(table: pa.Table) -> np.ndarray:
+        unit = read_numbers(table, column, schema).unit
+        absent = np.isnan(unit)
+        filled = (np.where(absent, median, unit) - centre) / scale
+        return np.column_stack([filled, absent] if gaps else [filled]).astype(np.float32)
 
-def _scaled(numbers: Numbers, scaling: _Scaling) -> np.ndarray:
-    absent = np.isnan(numbers.unit)
-    filled = np.where(absent, scaling.median, numbers.unit)
-    block = ((filled - scaling.centre) / scaling.spread)[:, None]
-    if scaling.flag:
-        block = np.hstack([block, absent[:, None]])
-    return block.astype(np.float32)
-
-
-def _one_hot(table: pa.Table, column: CodedColumn, schema: Schema) -> np.ndarray:
-    levels = read_levels(table, column, schema)
-    width = levels.count + 1  # the last one for missing
-    inside = np.flatnonzero(levels.codes < width)
-    block = np.zeros((table.num_rows, width), dtype=np.float32)
-    block[inside, levels.codes[inside]] = 1.0
-    return block
-
-
-def _labelled(table: pa.Table, column: CodedColumn, schema: Schema) -> tuple[pa.Table, np.ndarray]:
-    """The rows with a known label, and their class codes."""
-    labels = read_levels(table, column, schema)
-    return table.filter(pa.array(labels.known)), labels.codes[labels.known]
+    return scaled
 
 
 def _one_class(labels: np.ndarray, column: CodedColumn) -> tuple[str, ...]:

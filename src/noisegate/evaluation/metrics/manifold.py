@@ -57,6 +57,9 @@ def manifold_figures(synthetic: np.ndarray, real: np.ndarray, *, neighbours: int
         OptionError: ``neighbours`` is below 1.
         DataError: the features are no matrices of finite numbers with the same columns and more than k rows each.
     """
+    from sklearn.metrics.pairwise import euclidean_distances
+    from sklearn.utils import gen_batches
+
     if isinstance(neighbours, bool) or not isinstance(neighbours, int) or neighbours < 1:
         raise OptionError(f"neighbours is {neighbours!r}; expected a whole number, at least 1")
     check_features(synthetic, real, least=neighbours + 1)
@@ -67,8 +70,8 @@ def manifold_figures(synthetic: np.ndarray, real: np.ndarray, *, neighbours: int
     inside_theirs = np.zeros(len(ours), dtype=np.int64)
     inside_ours = np.zeros(len(theirs), dtype=np.int64)
     visited = np.zeros(len(theirs), dtype=bool)
-    for part in _parts(len(ours)):
-        apart = _squares(ours[part], theirs)
+    for part in gen_batches(len(ours), _ROWS_AT_ONCE):
+        apart = euclidean_distances(ours[part], theirs, squared=True)
         within = apart <= their_balls
         inside_theirs[part] = within.sum(axis=1)
         visited |= within.any(axis=0)
@@ -84,20 +87,8 @@ def manifold_figures(synthetic: np.ndarray, real: np.ndarray, *, neighbours: int
 
 def _balls(rows: np.ndarray, neighbours: int) -> np.ndarray:
     """Squared distance of each row to its k-th nearest neighbour, which is not itself; rounded up."""
-    radii = np.empty(len(rows))
-    for part in _parts(len(rows)):
-        apart = _squares(rows[part], rows)
-        apart[np.arange(len(apart)), np.arange(part.start, part.start + len(apart))] = np.inf
-        radii[part] = np.partition(apart, neighbours - 1, axis=1)[:, neighbours - 1]
-    return radii + _ROUNDING * float(np.square(rows).sum(axis=1).max())
+    from sklearn.neighbors import NearestNeighbors
 
-
-def _squares(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Squared distances, (rows of the first, rows of the second)."""
-    lengths = np.square(first).sum(axis=1)[:, None] + np.square(second).sum(axis=1)
-    squares: np.ndarray = np.maximum(lengths - 2 * (first @ second.T), 0)
-    return squares
-
-
-def _parts(rows: int) -> list[slice]:
-    return [slice(start, min(start + _ROWS_AT_ONCE, rows)) for start in range(0, rows, _ROWS_AT_ONCE)]
+    nearest = NearestNeighbors(n_neighbors=neighbours, algorithm="brute").fit(rows).kneighbors()[0]
+    radii: np.ndarray = np.square(nearest[:, -1]) + _ROUNDING * float(np.square(rows).sum(axis=1).max())
+    return radii

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from noisegate.errors import DataError, OptionError
 from noisegate.evaluation.metrics.result import CAVEAT
-from noisegate.evaluation.reading import ColumnLevels, cells
+from noisegate.evaluation.reading import cells
 from noisegate.schema import Schema
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
@@ -71,11 +71,7 @@ class MarginalReport:
     seed: int
 
     def order(self, order: int) -> OrderDistance:
-        """The entry of one order.
-
-        Raises:
-            KeyError: that order was not measured.
-        """
+        """The entry of one order; a KeyError where it was not measured."""
         return {entry.order: entry for entry in self.orders}[order]
 
     def to_json(self) -> dict[str, object]:
@@ -117,18 +113,27 @@ def marginal_distances(
         raise OptionError(f"max_subsets is {max_subsets}; expected at least 1")
     if wrong := [order for order in orders if order < 1]:
         raise OptionError(f"orders has {wrong[0]}; expected numbers of columns, at least 1")
-    for table, what in ((synthetic, "synthetic"), (real, "real")):
+    tables = {"synthetic": synthetic, "real": real}
+    for what, table in tables.items():
         if table.num_rows == 0:
             raise DataError(f"the {what} table has no rows; distances need at least one row in each table")
-    both = [
-        _stacked(*(cells(table, column, schema, bins=bins) for table in (synthetic, real))) for column in schema.columns
-    ]
-    entries = tuple(
-        _measure(both, synthetic.num_rows, schema.names, _subsets(len(both), order, max_subsets, seed))
-        for order in sorted(set(orders))
-        if order <= len(both)
-    )
-    return MarginalReport(orders=entries, bins=bins, seed=seed)
+    read = [[cells(table, column, schema, bins=bins) for table in tables.values()] for column in schema.columns]
+    columns = [(np.concatenate([ours.codes, theirs.codes]), ours.size) for ours, theirs in read]
+    entries = []
+    for order in sorted(set(orders)):
+        if subsets := _subsets(len(columns), order, max_subsets, seed):
+            distances = [_distance([columns[i] for i in subset], synthetic.num_rows) for subset in subsets]
+            worst = int(np.argmax(distances))
+            entry = OrderDistance(
+                order=order,
+                mean=float(np.mean(distances)),
+                largest=distances[worst],
+                largest_columns=tuple(schema.names[i] for i in subsets[worst]),
+                used=len(subsets),
+                total=math.comb(len(columns), order),
+            )
+            entries.append(entry)
+    return MarginalReport(orders=tuple(entries), bins=bins, seed=seed)
 
 
 def total_variation(left: np.ndarray, right: np.ndarray) -> float:
@@ -136,43 +141,22 @@ def total_variation(left: np.ndarray, right: np.ndarray) -> float:
     return float(0.5 * np.abs(left / left.sum() - right / right.sum()).sum())
 
 
-def _stacked(upper: ColumnLevels, lower: ColumnLevels) -> ColumnLevels:
-    return ColumnLevels(codes=np.concatenate([upper.codes, lower.codes]), count=upper.count)
-
-
 def _subsets(columns: int, order: int, most: int | None, seed: int) -> list[tuple[int, ...]]:
     """All subsets of the columns, or ``most`` distinct ones drawn at random."""
-    total = math.comb(columns, order)
-    if order <= 2 or most is None or total <= most:
+    if order <= 2 or most is None or math.comb(columns, order) <= most:
         return list(itertools.combinations(range(columns), order))
     generator = np.random.default_rng([seed, order])
     drawn: set[tuple[int, ...]] = set()
     while len(drawn) < most:
-        drawn.add(tuple(sorted(int(i) for i in generator.choice(columns, order, replace=False))))
+        drawn.add(tuple(sorted(generator.choice(columns, order, replace=False).tolist())))
     return sorted(drawn)
 
 
-def _measure(
-    both: Sequence[ColumnLevels], split: int, names: Sequence[str], subsets: list[tuple[int, ...]]
-) -> OrderDistance:
-    distances = [_distance([both[i] for i in subset], split) for subset in subsets]
-    worst = int(np.argmax(distances))
-    order = len(subsets[0])
-    return OrderDistance(
-        order=order,
-        mean=float(np.mean(distances)),
-        largest=distances[worst],
-        largest_columns=tuple(names[i] for i in subsets[worst]),
-        used=len(subsets),
-        total=math.comb(len(both), order),
-    )
-
-
-def _distance(columns: Sequence[ColumnLevels], split: int) -> float:
-    """Total variation of one marginal; the first ``split`` rows are one table, the rest the other."""
-    codes, size = columns[0].codes, columns[0].size
-    for column in columns[1:]:
-        codes, size = codes * column.size + column.codes, size * column.size
+def _distance(columns: Sequence[tuple[np.ndarray, int]], split: int) -> float:
+    """Total variation of a marginal of (codes, size); the first ``split`` rows are one table, the others another."""
+    codes, size = columns[0]
+    for more, its_size in columns[1:]:
+        codes, size = codes * its_size + more, size * its_size
         if size > _DENSE_CELLS:
             # Renumbering after each column also keeps the mixed-radix code far from int64 overflow.
             present, codes = np.unique(codes, return_inverse=True)

@@ -77,6 +77,8 @@ def different_bins(
         OptionError: ``bins`` is below 2, or ``level`` is not between 0 and 1.
         DataError: the rows are no matrices of finite numbers with the same columns, or too few for two bins.
     """
+    from scipy.special import rel_entr
+
     check_seed(seed, most=MOST_EVALUATION_SEED)
     if bins < 2 or not 0 < level < 1:
         raise OptionError(f"bins is {bins} and level is {level}; expected at least 2, and a level between 0 and 1")
@@ -85,20 +87,16 @@ def different_bins(
     if count < 2:
         raise DataError(f"{len(real)} real image(s) cannot be cut into bins of {PER_BIN}; this figure needs 20 or more")
     ours, theirs = _counts(synthetic, real, count, seed)
+    shares = np.stack([ours / len(synthetic), theirs / len(real)])
     return DifferentBins(
         different=int((np.abs(share_scores(ours, theirs)) > NormalDist().inv_cdf(1 - level / 2)).sum()),
         bins=count,
-        divergence=_divergence(ours / len(synthetic), theirs / len(real)),
+        divergence=float(rel_entr(shares, shares.mean(axis=0)).sum()) / 2,
     )
 
 
 def share_scores(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Compute z of the two-proportion test with the pooled share, bin by bin; 0 where a bin has none or all of both.
-
-    Args:
-        first: counts of one sample, (bins,).
-        second: counts of another, (bins,).
-    """
+    """Compute z of the two-proportion test on two counts, (bins,), with the pooled share; 0 for none or all of both."""
     n, m = int(first.sum()), int(second.sum())
     pooled = (first + second) / (n + m)
     error = np.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
@@ -118,9 +116,3 @@ def _counts(synthetic: np.ndarray, real: np.ndarray, count: int, seed: int) -> t
     means = KMeans(count, n_init=1, max_iter=_STEPS, random_state=seed).fit(real[:, seen].astype(np.float64))
     ours = means.predict(synthetic[:, seen].astype(np.float64))
     return np.bincount(ours, minlength=count), np.bincount(means.labels_, minlength=count)
-
-
-def _divergence(first: np.ndarray, second: np.ndarray) -> float:
-    middle = (first + second) / 2
-    parts = [p[p > 0] * np.log(p[p > 0] / middle[p > 0]) for p in (first, second)]
-    return float(sum(part.sum() for part in parts)) / 2

@@ -24,8 +24,7 @@ CLUSTERS, RUNS, BETA = 20, 10, 8.0
 """The authors': clusters, clusterings that are averaged, and the β of the two scores."""
 
 _ANGLES = 1001
-_EDGE = 1e-10
-_TINY = 1e-10
+_TINY = 1e-10  # away from the ends of the angles, and from 0 in quotients
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +100,7 @@ def prd_curve(synthetic: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.n
     Returns:
         Precisions and recalls, (1001,) each, from recall to precision.
     """
-    slopes = np.tan(np.linspace(_EDGE, np.pi / 2 - _EDGE, _ANGLES))
+    slopes = np.tan(np.linspace(_TINY, np.pi / 2 - _TINY, _ANGLES))
     precision = np.minimum(slopes[:, None] * real, synthetic).sum(axis=1)
     return np.clip(precision, 0, 1), np.clip(precision / slopes, 0, 1)
 

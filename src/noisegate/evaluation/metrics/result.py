@@ -37,14 +37,10 @@ class MetricResult:
 
 
 def check_features(*several: np.ndarray, least: int) -> None:
-    """Make sure that sets of features can be compared.
-
-    Args:
-        several: one row per image, one column per feature.
-        least: rows that each must have.
+    """Make sure that sets of features, (images, features), are finite and alike, with ``least`` images or more each.
 
     Raises:
-        DataError: one is no matrix of finite numbers, has too few rows, or another number of columns than the first.
+        DataError: they are not.
     """
     for features in several:
         if features.ndim != 2 or features.shape[1] == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -216,7 +216,7 @@ def utility_scores(
     run = partial(_outcome, train=train, test=test, classes=classes)
     done: dict[tuple[str, int], Outcome] = {}
 
-    def here() -> Iterator[tuple[Recipe, int, Outcome]]:
+    def here() -> Generator[tuple[Recipe, int, Outcome]]:
         for recipe, start in tasks:
             yield run(recipe, start, progress=partial(epoch_done, _said(recipe, start)) if progress else None)
 

@@ -75,14 +75,15 @@ def last_answer(
         for epoch in range(training.passes):
             if 2 * epoch >= training.passes:
                 optimizer.param_groups[0]["lr"] = fixed["learning_rate_after_half"]
-            for batch in torch.randperm(len(images), generator=random).to(device).split(fixed["batch"]):
+            order = torch.randperm(len(images), generator=random).to(device)
+            for batch in torch.split(order, fixed["batch"]):
                 shown = altered(images[batch], random) if training.augment else images[batch]
                 _descend(network, optimizer, shown, labels[batch])
             if progress is not None:
                 progress(epoch + 1, training.passes)
         network.eval()
         with torch.inference_mode():
-            logits = torch.cat([network((batch - mean) / deviation) for batch in real.split(fixed["batch"])])
+            logits = torch.cat([network((batch - mean) / deviation) for batch in torch.split(real, fixed["batch"])])
     return Answer(scores=_finite_odds(logits))
 
 
