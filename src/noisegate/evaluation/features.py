@@ -110,11 +110,7 @@ def named_features(name: str, weights: Path | None = None) -> ImageFeatures:
 
 
 def check_pixels(pixels: np.ndarray) -> None:
-    """Make sure that an array holds images.
-
-    Raises:
-        DataError: it is not uint8 of shape (rows, height, width, channels), or has no rows.
-    """
+    """Make sure that an array holds images: uint8, (rows, height, width, channels), at least one row."""
     if pixels.ndim != 4 or pixels.dtype != np.uint8 or not len(pixels):
         raise DataError(
             f"images have the shape {pixels.shape} and the type {pixels.dtype}; expected at least one, uint8 of shape "
@@ -125,12 +121,8 @@ def check_pixels(pixels: np.ndarray) -> None:
 def in_batches(network: nn.Module, pixels: np.ndarray) -> np.ndarray:
     """Run a network over images in batches, on a GPU if there is one, else on one thread.
 
-    Args:
-        network: from (rows, channels, height, width), intensities in [0, 1], to (rows, dim); on the CPU.
-        pixels: uint8, (rows, height, width, channels).
-
-    Returns:
-        float32, (rows, dim).
+    The network goes from (rows, channels, height, width) in [0, 1] to (rows, dim); it stands on the CPU. The pixels are
+    uint8, (rows, height, width, channels), the result float32.
     """
     import torch
 

@@ -83,22 +83,14 @@ def images_of_arrays(pixels: np.ndarray, labels: Sequence[str | int] | np.ndarra
 
 
 def image_form(schema: Schema) -> ImageForm:
-    """Give what the schema says of images.
-
-    Raises:
-        SchemaError: it describes a table.
-    """
+    """Give what the schema says of images; a SchemaError where it describes a table."""
     if schema.images is None:
         raise SchemaError("the schema describes a table; describe images with noisegate.schema.pixel_schema(...)")
     return schema.images
 
 
 def check_images(images: Images, what: str, form: ImageForm) -> None:
-    """Make sure that these are images of a form; ``what`` names them in an error, for instance "synthetic".
-
-    Raises:
-        DataError: there is none, they are of another shape, or there are labels where there should be none.
-    """
+    """Make sure that these are images of a form, at least one; ``what`` names them in a DataError."""
     shape = form.shape
     if images.pixels.shape[1:] != shape.axes:
         raise DataError(

@@ -30,14 +30,7 @@ _AVERAGING = tuple(f"Mixed_{block}" for block in ("5b", "5c", "5d", "6b", "6c", 
 
 
 def build_inception() -> nn.Module:
-    """Build the network with no weights worth anything.
-
-    Returns:
-        A module from (rows, 1 or 3 channels, height, width), intensities in [0, 1], to (rows, 2048).
-
-    Raises:
-        ModelError: torchvision is not installed.
-    """
+    """Build the network, untrained: from (rows, 1 or 3 channels, height, width) in [0, 1] to (rows, 2048)."""
     try:
         from torchvision.models import inception_v3  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError as error:
@@ -51,11 +44,7 @@ def build_inception() -> nn.Module:
 
 
 def load(network: nn.Module, path: Path, digest: str = DIGEST) -> None:
-    """Put weights from a file into the network of :func:`build_inception`; its SHA-256 must start with ``digest``.
-
-    Raises:
-        ModelError: the file cannot be read, has another digest, or holds other tensors.
-    """
+    """Put weights from a file into the network of :func:`build_inception`; its SHA-256 must start with ``digest``."""
     try:
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -76,11 +65,7 @@ def load(network: nn.Module, path: Path, digest: str = DIGEST) -> None:
 
 
 def cached_weights() -> Path:
-    """Find the weights in the cache of torch.
-
-    Raises:
-        ModelError: they are not there.
-    """
+    """Find the weights in the cache of torch."""
     folder = Path(torch.hub.get_dir()) / "checkpoints"
     for name in FILES:
         if (folder / name).is_file():
@@ -92,11 +77,7 @@ def cached_weights() -> Path:
 
 
 def average_within(behind: nn.Module) -> None:
-    """Let what stands behind a 3 x 3 average pooling see means over the pixels that are there, without the padding.
-
-    Args:
-        behind: the module that gets the pooled maps, which torchvision divides by 9 everywhere.
-    """
+    """Let the module behind a 3 x 3 average pooling, which divides by 9 everywhere, see means without the padding."""
 
     def corrected(_: nn.Module, given: Any) -> torch.Tensor:
         (pooled,) = given

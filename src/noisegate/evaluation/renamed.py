@@ -15,10 +15,8 @@ from noisegate.records import Images
 from noisegate.schema.pixels import ImageShape
 
 
-def _twelve_scores(
-    train: LabelledRows, test: LabelledRows, *, classes: int, variant: Variant, **options: Any
-) -> UtilityReport:
-    return utility_scores(twelve(variant), train, test, classes=classes, **options)
+def _twelve_scores(train: LabelledRows, test: LabelledRows, *, variant: Variant, **options: Any) -> UtilityReport:
+    return utility_scores(twelve(variant), train, test, **options)
 
 
 def _network_scores(
@@ -26,14 +24,13 @@ def _network_scores(
     test: LabelledRows,
     *,
     shape: ImageShape,
-    classes: int,
     networks: Sequence[str] = NETWORKS,
     repeats: int = REPEATS,
     training: Training | None = None,
     **options: Any,
 ) -> UtilityReport:
     suite = _networks(networks, NetworkOptions(repeats=repeats, training=training or Training()))
-    return utility_scores(suite, _images(train, shape), _images(test, shape), classes=classes, **options)
+    return utility_scores(suite, _images(train, shape), _images(test, shape), **options)
 
 
 def _selection_scores(
@@ -41,14 +38,13 @@ def _selection_scores(
     test: LabelledRows,
     *,
     shape: ImageShape,
-    classes: int,
     networks: Sequence[str] = ("cnn",),
     repeats: int = 1,
     recipe: SelectionRecipe | None = None,
     **options: Any,
 ) -> UtilityReport:
     suite = selected_networks(networks, repeats=repeats, selection=recipe)
-    return utility_scores(suite, _images(train, shape), _images(test, shape), classes=classes, jobs=1, **options)
+    return utility_scores(suite, _images(train, shape), _images(test, shape), jobs=1, **options)
 
 
 def _image_set(*, pixels: np.ndarray, labels: np.ndarray | None) -> Images:

@@ -8,7 +8,7 @@ few images; it may be a little below 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,8 +23,7 @@ class KernelDistance(MetricResult):
 
     Attributes:
         mean: of the squared discrepancies.
-        deviation: standard deviation over the subsets, with n - 1; None for one subset. Subsets overlap, so it is no
-            standard error of the mean.
+        deviation: over the subsets, with n - 1; None for one. They overlap: it is no standard error of the mean.
         subsets: how many.
         size: images of either set in each.
     """
@@ -75,11 +74,10 @@ def kernel_distance(
 def discrepancy(first: np.ndarray, second: np.ndarray) -> float:
     """The unbiased squared discrepancy of all rows: no row is paired with itself (Gretton et al., 2012, eq. 3)."""
     first, second = first.astype(np.float64), second.astype(np.float64)
-    own = [(len(rows), _kernel(rows, rows)) for rows in (first, second)]
-    within = sum((kernel.sum() - np.trace(kernel)) / (n * (n - 1)) for n, kernel in own)
-    return float(within - 2 * _kernel(first, second).mean())
 
+    def kernel(ours: np.ndarray, theirs: np.ndarray) -> Any:
+        return (ours @ theirs.T / ours.shape[1] + 1) ** 3
 
-def _kernel(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    kernel: np.ndarray = (first @ second.T / first.shape[1] + 1) ** 3
-    return kernel
+    own = [(len(rows), kernel(rows, rows)) for rows in (first, second)]
+    within = sum((each.sum() - np.trace(each)) / (n * (n - 1)) for n, each in own)
+    return float(within - 2 * kernel(first, second).mean())

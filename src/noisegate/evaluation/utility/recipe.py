@@ -34,11 +34,7 @@ class LabelledRows:
         return self.features.shape[1:] if self.features.ndim == 4 else ()
 
     def check(self, what: str, classes: int) -> None:
-        """Make sure that classifiers can be asked about these rows, which are named ``what`` in an error.
-
-        Raises:
-            DataError: shapes do not match, a feature is not finite, or a label is no class code.
-        """
+        """Make sure of shapes, finite features and class codes of these rows, which are ``what`` in a DataError."""
         if self.features.ndim not in (2, 4) or self.labels.shape != self.features.shape[:1]:
             raise DataError(
                 f"the {what} rows have features of shape {self.features.shape} and labels of shape "
@@ -151,11 +147,7 @@ class Suite:
         return sum(self.repeats if recipe.restarted else 1 for recipe in self.recipes)
 
     def check_installed(self) -> None:
-        """Make sure that the packages of all recipes are there, before anything is read or computed.
-
-        Raises:
-            MissingExtraError: one is not.
-        """
+        """Make sure that the packages of all recipes are there, before anything is read; else a MissingExtraError."""
         for recipe in self.recipes:
             if recipe.package:
                 require(recipe.package, f"the classifier {recipe.name!r}")

@@ -216,19 +216,21 @@ def utility_scores(
     run = partial(_outcome, train=train, test=test, classes=classes)
     done: dict[tuple[str, int], Outcome] = {}
 
-    def here() -> Generator[tuple[Recipe, int, Outcome]]:
-        for recipe, start in tasks:
-            yield run(recipe, start, progress=partial(epoch_done, _said(recipe, start)) if progress else None)
+    def told(what: str) -> None:
+        if progress is not None:
+            progress(what, len(done), len(tasks))
 
     def epoch_done(said: str, epoch: int, epochs: int) -> None:
-        assert progress is not None
-        progress(f"{said}, epoch {epoch} of {epochs}", len(done), len(tasks))
+        told(f"{said}, epoch {epoch} of {epochs}")
+
+    def here() -> Generator[tuple[Recipe, int, Outcome]]:
+        for recipe, start in tasks:
+            yield run(recipe, start, progress=partial(epoch_done, _said(recipe, start)))
 
     with closing(here() if one_by_one else _side_by_side(tasks, run, jobs or usable_cores())) as outcomes:
         for recipe, start, outcome in outcomes:
             done[recipe.name, start] = outcome
-            if progress is not None:
-                progress(_said(recipe, start), len(done), len(tasks))
+            told(_said(recipe, start))
     ordered = {
         recipe.name: tuple(done[recipe.name, start] for one, start in tasks if one is recipe)
         for recipe in suite.recipes

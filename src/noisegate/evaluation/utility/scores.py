@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import asdict, astuple, dataclass, replace
 
 import numpy as np
 
@@ -33,22 +33,18 @@ class Scores:
     @classmethod
     def mean(cls, several: Sequence[Scores]) -> Scores:
         """Average each score of at least one set of scores."""
-        return cls._each(several, lambda values: float(np.mean(values)))
+        return cls(**{name: float(np.mean(values)) for name, values in _by_name(several).items()})
 
     @classmethod
     def deviation(cls, several: Sequence[Scores]) -> Scores:
-        """Measure how far each score spreads: the sample standard deviation, with n - 1 in the denominator.
-
-        Raises:
-            OptionError: there are fewer than two sets of scores.
-        """
+        """Measure how far each score spreads: the sample standard deviation, with n - 1, of at least two sets."""
         if len(several) < 2:
             raise OptionError(f"a standard deviation of {len(several)} set(s) of scores; expected at least 2")
-        return cls._each(several, lambda values: float(np.std(values, ddof=1)))
+        return cls(**{name: float(np.std(values, ddof=1)) for name, values in _by_name(several).items()})
 
-    @classmethod
-    def _each(cls, several: Sequence[Scores], summary: Callable[[list[float]], float]) -> Scores:
-        return cls(**{field.name: summary([getattr(one, field.name) for one in several]) for field in fields(cls)})
+
+def _by_name(several: Sequence[Scores]) -> dict[str, tuple[float, ...]]:
+    return dict(zip(Scores.__annotations__, zip(*map(astuple, several), strict=True), strict=True))
 
 
 def score(labels: np.ndarray, probabilities: np.ndarray) -> Scores:
@@ -59,8 +55,8 @@ def score(labels: np.ndarray, probabilities: np.ndarray) -> Scores:
 
     Args:
         labels: the true class codes, of at least two classes.
-        probabilities: one row per label, one column per class; or any finite figures that are larger where the class
-            is more likely. Only their order within a column and within a row counts.
+        probabilities: (rows, classes); or any finite figures that are larger where the class is more likely. Only their
+            order within a column and within a row counts.
 
     Examples:
         >>> import numpy as np
@@ -87,13 +83,9 @@ def score(labels: np.ndarray, probabilities: np.ndarray) -> Scores:
 
 
 def log_odds(joint: np.ndarray) -> np.ndarray:
-    """Give log of p / (1 - p) without forming p, which would round to 0 and 1: rows that are tied have no order.
+    """Give log of p / (1 - p) of unnormalised log-probabilities, float64, (rows, classes), at least two classes.
 
-    Args:
-        joint: unnormalised log-probabilities, float64, one row per record and one column per class, at least two.
-
-    Returns:
-        The same shape.
+    Without forming p, which would round to 0 and 1: rows that are tied have no order.
     """
     columns = range(joint.shape[1])
     rest = [np.logaddexp.reduce(np.delete(joint, column, axis=1), axis=1) for column in columns]
@@ -102,18 +94,10 @@ def log_odds(joint: np.ndarray) -> np.ndarray:
 
 
 def constant_scores(labels: np.ndarray, rows: int, classes: int) -> np.ndarray:
-    """Give the scores of the constant predictor: the class shares among the training labels, in every row.
+    """Give the scores of the constant predictor, (rows, classes): the class shares of the training labels.
 
     Its ROC-AUC is 1/2, its average precision the share of the class in the test rows, and it predicts the most frequent
     training class.
-
-    Args:
-        labels: the training labels, maybe none.
-        rows: number of test rows.
-        classes: number of classes.
-
-    Returns:
-        float64 of shape (rows, classes).
     """
     counts = np.bincount(labels, minlength=classes).astype(np.float64)
     return np.tile(counts / max(counts.sum(), 1.0), (rows, 1))
