@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,11 @@ def choose_device(name: str, what: str = "a fit") -> torch.device:
     if name not in available:
         raise OptionError(f"device={name!r} is not available here; choose 'auto' or one of {', '.join(available)}.")
     return torch.device(name)
+
+
+def usable_cores() -> int:
+    """Returns the number of cores that this process may use, at least 1."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _turn, _inside, _before = threading.Lock(), 0, 1

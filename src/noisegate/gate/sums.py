@@ -9,7 +9,6 @@ Every engine gives the same bits, since the sum is exact.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from noisegate.devices import usable_cores
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import ExactMap, ExactSum, FeatureMap
 from noisegate.gate.execution import Execution, Shared, block_rows, blocks, parts_of
@@ -164,10 +164,6 @@ class Engine(Protocol):
         ...
 
 
-def _usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @dataclass(frozen=True, kw_only=True)
 class LocalEngine:
     """Sums on `threads` threads of this machine; by default one for each usable core.
@@ -175,7 +171,7 @@ class LocalEngine:
     NumPy releases the interpreter lock, and only a few batches are in memory at a time.
     """
 
-    threads: int = field(default_factory=_usable_cores)
+    threads: int = field(default_factory=usable_cores)
 
     def __post_init__(self) -> None:
         if isinstance(self.threads, bool) or not isinstance(self.threads, int) or self.threads < 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from noisegate.devices import usable_cores
 from noisegate.errors import DataError, OptionError
 from noisegate.evaluation.metrics.result import CAVEAT
 from noisegate.evaluation.utility.recipe import (
@@ -239,11 +239,6 @@ def utility_scores(
     remark = f"the training {rows} have {found} class(es): every classifier is scored as a constant predictor"
     remarks = (remark,) if found < 2 else ()
     return UtilityReport(suite=suite, seed=seed, outcomes=ordered, image=train.image, device=device, remarks=remarks)
-
-
-def usable_cores() -> int:
-    """The number of cores that this process may use, at least 1."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _check(rows: str, train: LabelledRows, test: LabelledRows, classes: int, jobs: int | None) -> None:
