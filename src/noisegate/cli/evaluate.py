@@ -192,7 +192,7 @@ def _images(options: EvaluateOptions, schema: Schema) -> Any:
     """Reads the images and measures them."""
     from noisegate.evaluation import SelectionRecipe, named_features, read_classifiers
     from noisegate.evaluation import evaluate_images as evaluate
-    from noisegate.evaluation.image_distances import IMAGES
+    from noisegate.evaluation.images import IMAGES
     from noisegate.report.nearest import PREFIX, nearest_picture
 
     if schema.images is None:

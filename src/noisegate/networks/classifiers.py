@@ -5,6 +5,9 @@ condensation (Zhao, Mopuri and Bilen, ICLR 2021): no dropout, and one normalisat
 without running statistics. Every image is treated on its own, so gradients are per example, and the modules work under
 ``torch.func``.
 
+The small network and WRN-16-2 ([Zagoruyko and Komodakis, 2016](https://arxiv.org/abs/1605.07146)) are for evaluation
+alone: their batch normalisation mixes the images of a batch, so nothing private is trained with them.
+
 Each takes images of any shape, (rows, channels, height, width), and gives logits, (rows, classes). Its fresh weights,
 in float32 on the CPU, follow from a public seed. What is no positive whole number is refused with `OptionError`.
 """
@@ -28,6 +31,7 @@ _RESNET_SIDE = 16  # one pixel of a channel alone would be normalised to zero
 _POOL = 0
 # Channels of each convolution, and where a pooling stands.
 _VGG11 = (64, _POOL, 128, _POOL, 256, 256, _POOL, 512, 512, _POOL, 512, 512, _POOL)
+_LEFT = 3  # rows and columns that the small network keeps in front of its linear layer
 _STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # channels and stride of each stage of ResNet18
 
 
@@ -200,3 +204,60 @@ def _dense(widths: Sequence[int]) -> list[nn.Module]:
     for entering, leaving in pairwise(widths):
         layers += [nn.Linear(entering, leaving), nn.ReLU()]
     return layers[:-1]
+
+
+def build_small(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
+    """Returns a network of four convolutions, of which the first and the third halve the image.
+
+    Each has batch normalisation and ReLU; then come the mean over a 3 x 3 grid and a linear layer. There is no dropout:
+    its draws would depend on what else draws random numbers.
+    """
+    check_sizes("the CNN", classes=classes)
+    with seeded(seed):
+        return nn.Sequential(
+            *_convolved(shape.channels, 32, kernel=5, stride=2),
+            *_convolved(32, 32),
+            *_convolved(32, 64, stride=2),
+            *_convolved(64, 64),
+            nn.AdaptiveAvgPool2d(_LEFT),
+            nn.Flatten(),
+            nn.Linear(64 * _LEFT * _LEFT, classes),
+        )
+
+
+def _convolved(entering: int, channels: int, *, kernel: int = 3, stride: int = 1) -> tuple[nn.Module, ...]:
+    convolution = nn.Conv2d(entering, channels, kernel, stride=stride, padding=kernel // 2, bias=False)
+    return convolution, nn.BatchNorm2d(channels), nn.ReLU()
+
+
+class WideBlock(nn.Module):
+    """Normalisation, ReLU and convolution, twice, around which the input is led past; the first has the stride."""
+
+    def __init__(self, entering: int, channels: int, stride: int) -> None:
+        super().__init__()
+        self.before = nn.Sequential(nn.BatchNorm2d(entering), nn.ReLU())
+        self.body = nn.Sequential(
+            *_convolved(entering, channels, stride=stride),
+            nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False),
+        )
+        same = entering == channels and stride == 1
+        self.past = None if same else nn.Conv2d(entering, channels, kernel_size=1, stride=stride, bias=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Returns activations, (rows, channels, height / stride, width / stride)."""
+        active: Tensor = self.before(images)
+        around = images if self.past is None else self.past(active)
+        return torch.add(self.body(active), around)
+
+
+def build_wide(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
+    """Returns a WRN-16-2: 16 layers, twice as wide as a ResNet."""
+    check_sizes("WRN-16-2", classes=classes)
+    entering = 16
+    with seeded(seed):
+        layers: list[nn.Module] = [nn.Conv2d(shape.channels, entering, kernel_size=3, padding=1, bias=False)]
+        for channels, stride in ((32, 1), (64, 2), (128, 2)):
+            layers += [WideBlock(entering, channels, stride), WideBlock(channels, channels, 1)]
+            entering = channels
+        layers += [nn.BatchNorm2d(entering), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        return nn.Sequential(*layers, nn.Linear(entering, classes))

@@ -159,17 +159,11 @@ def build_network(name: str, shape: ImageShape, classes: int, *, seed: int) -> n
     Raises:
         OptionError: there is no such network, or ``classes`` is below 1.
     """
-    from noisegate.networks.classifiers import (
-        build_alexnet,
-        build_convnet,
-        build_lenet,
-        build_perceptron,
-        build_resnet18,
-        build_vgg11,
-    )
+    from noisegate.networks import classifiers as room
 
     (known,) = read_networks(name)
-    builders = (build_convnet, build_lenet, build_alexnet, build_vgg11, build_resnet18, build_perceptron)
+    networks = (room.build_convnet, room.build_lenet, room.build_alexnet, room.build_vgg11)
+    builders = (*networks, room.build_resnet18, room.build_perceptron)
     network: nn.Module = builders[NETWORKS.index(known)](shape, classes, seed=seed)
     return network
 
@@ -180,12 +174,11 @@ def build_selected(name: str, shape: ImageShape, classes: int, *, seed: int) -> 
     Raises:
         OptionError: there is no such network, or ``classes`` is below 1.
     """
-    from noisegate.networks.batch_normalised import build_small, build_wide
-    from noisegate.networks.residual import build_resnet18
+    from noisegate.networks import classifiers as room
 
     if name not in SELECTED_NETWORKS:
         raise OptionError(f"network {name!r} is not known; expected some of {', '.join(SELECTED_NETWORKS)}")
-    builders = (build_small, build_resnet18, build_wide)
+    builders = (room.build_small, room.build_resnet18, room.build_wide)
     return builders[SELECTED_NETWORKS.index(name)](shape, classes, seed=seed)
 
 
