@@ -169,7 +169,7 @@ def _tables(options: EvaluateOptions, schema: Schema, suite: Suite, networks: Ne
 def _suite(options: EvaluateOptions) -> tuple[Suite, NetworkOptions]:
     """Returns what is trained, and what was said about networks; an error where no network is trained."""
     from noisegate.evaluation.images import read_image
-    from noisegate.evaluation.utility.networks import REPEATS, NetworkOptions, Training
+    from noisegate.evaluation.utility.network_settings import REPEATS, NetworkOptions, Training
     from noisegate.evaluation.utility.suites import read_suite
 
     classifiers = options.classifiers or "three"

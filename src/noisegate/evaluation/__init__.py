@@ -19,14 +19,8 @@ from noisegate.evaluation.metrics.prd import DistributionScores, distribution_sc
 from noisegate.evaluation.metrics.result import CAVEAT
 from noisegate.evaluation.report import ImageReport, Report, evaluate, evaluate_images
 from noisegate.evaluation.tables import downstream_scores
-from noisegate.evaluation.utility.networks import (
-    NETWORKS,
-    NETWORKS_VERSION,
-    NetworkOptions,
-    SelectionRecipe,
-    Training,
-    build_network,
-)
+from noisegate.evaluation.utility.network_settings import NetworkOptions, SelectionRecipe, Training
+from noisegate.evaluation.utility.networks import NETWORKS, NETWORKS_VERSION, build_network
 from noisegate.evaluation.utility.recipe import LabelledRows, Recipe, Suite
 from noisegate.evaluation.utility.runner import UtilityReport, utility_scores
 from noisegate.evaluation.utility.scores import Scores

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from noisegate.evaluation.utility.networks import NETWORKS, REPEATS, NetworkOptions, SelectionRecipe, Training
+from noisegate.evaluation.utility.network_settings import REPEATS, NetworkOptions, SelectionRecipe, Training
+from noisegate.evaluation.utility.networks import NETWORKS
 from noisegate.evaluation.utility.recipe import LabelledRows, Suite
 from noisegate.evaluation.utility.runner import UtilityReport, utility_scores
 from noisegate.evaluation.utility.suites import Variant, networks, selected_networks, twelve

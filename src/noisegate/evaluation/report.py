@@ -14,7 +14,7 @@ from noisegate.evaluation.images import IMAGES, ImageDistances, check_images, fi
 from noisegate.evaluation.metrics.marginals import MarginalReport, marginal_distances
 from noisegate.evaluation.metrics.result import CAVEAT
 from noisegate.evaluation.tables import downstream_scores, unscorable
-from noisegate.evaluation.utility.networks import NetworkOptions
+from noisegate.evaluation.utility.network_settings import NetworkOptions
 from noisegate.evaluation.utility.recipe import LabelledRows, Suite
 from noisegate.evaluation.utility.runner import Progress, UtilityReport, utility_scores
 from noisegate.evaluation.utility.scores import Scores

@@ -14,7 +14,7 @@ import pyarrow as pa
 from noisegate.errors import DataError
 from noisegate.evaluation.images import find_pixels
 from noisegate.evaluation.reading import read_levels, read_numbers
-from noisegate.evaluation.utility.networks import NetworkOptions
+from noisegate.evaluation.utility.network_settings import NetworkOptions
 from noisegate.evaluation.utility.recipe import LabelledRows, Suite
 from noisegate.evaluation.utility.runner import Progress, UtilityReport, utility_scores
 from noisegate.evaluation.utility.suites import read_suite

@@ -15,7 +15,7 @@ from noisegate.evaluation import (
     networks,
     utility_scores,
 )
-from noisegate.evaluation.utility.networks import LATER_RATE, LEARNING_RATE
+from noisegate.evaluation.utility.network_settings import LATER_RATE, LEARNING_RATE
 from noisegate.evaluation.utility.training import intensities
 from noisegate.schema import ImageShape
 
@@ -226,7 +226,7 @@ def test_a_single_class_is_a_constant_predictor_with_a_note(labels, found):
 
 
 def test_weights_that_overflow_are_a_constant_predictor_with_a_note(monkeypatch):
-    monkeypatch.setattr("noisegate.evaluation.utility.networks.LEARNING_RATE", 1e30)
+    monkeypatch.setattr("noisegate.evaluation.utility.network_settings.LEARNING_RATE", 1e30)
     outcome = trained("MLP", stripes(0, 32))
     assert outcome.scores.roc_auc == 0.5
     assert "not finite" in outcome.notes[0]
@@ -263,8 +263,8 @@ def test_the_ranking_is_of_the_margin_and_not_of_one_logit(monkeypatch):
         "noisegate.evaluation.utility.networks.build_network",
         lambda *_, **__: torch.nn.Sequential(torch.nn.Flatten(), linear),
     )
-    monkeypatch.setattr("noisegate.evaluation.utility.networks.LATER_RATE", 0.0)
-    monkeypatch.setattr("noisegate.evaluation.utility.networks.LEARNING_RATE", 0.0)
+    monkeypatch.setattr("noisegate.evaluation.utility.network_settings.LATER_RATE", 0.0)
+    monkeypatch.setattr("noisegate.evaluation.utility.network_settings.LEARNING_RATE", 0.0)
     rows = LabelledRows(features=pixels.reshape(40, 8, 8, 1), labels=labels)
     assert trained("MLP", rows, rows, epochs=1).scores.roc_auc == 1.0
 

@@ -21,14 +21,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from noisegate.errors import OptionError
+from noisegate.evaluation.utility.network_settings import NetworkOptions, SelectionRecipe
 from noisegate.evaluation.utility.networks import (
     NETWORKS,
     NETWORKS_VERSION,
     SELECTED_NETWORKS,
     SELECTION_VERSION,
     Network,
-    NetworkOptions,
-    SelectionRecipe,
     read_networks,
 )
 from noisegate.evaluation.utility.recipe import Answer, EpochDone, LabelledRows, Recipe, Suite, UntrainableError

@@ -34,7 +34,7 @@ import torch
 from torch import nn
 
 from noisegate.devices import choose_device, one_thread
-from noisegate.evaluation.utility.networks import SelectionRecipe, Training
+from noisegate.evaluation.utility.network_settings import SelectionRecipe, Training
 from noisegate.evaluation.utility.recipe import Answer, EpochDone, LabelledRows, NetworkChoice, UntrainableError
 from noisegate.evaluation.utility.scores import log_odds
 
