@@ -18,15 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import SchemaError
-from noisegate.schema.columns import (
-    TEXT_PADDING,
-    Boolean,
-    Column,
-    check_keys,
-    column_form,
-    column_from_form,
-    text,
-)
+from noisegate.schema.columns import TEXT_PADDING, Boolean, Column, check_keys, column_form, column_from_form, text
 from noisegate.schema.constraints import Comparison, Constraint, Impossible, constraint_from_form
 from noisegate.schema.layout import EncodedTable, Layout, listed
 from noisegate.schema.pixels import ImageColumns, ImageForm, ImageShape, Resize

@@ -14,13 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from noisegate.data.images.arrays import ImageArrays
-from noisegate.data.images.decode import (
-    ImageOrigin,
-    ImageReadOptions,
-    PictureProblem,
-    Pictures,
-    decode_picture,
-)
+from noisegate.data.images.decode import ImageOrigin, ImageReadOptions, PictureProblem, Pictures, decode_picture
 from noisegate.data.images.folders import ImageFolder, ImageList, find_list, list_folder
 from noisegate.data.images.parquet import ImageParquet, image_columns
 from noisegate.data.images.torchvision import CIFAR, IDX, STL, SVHN, CifarBatch, IdxImages, StlImages, SvhnImages
