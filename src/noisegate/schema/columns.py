@@ -148,10 +148,11 @@ class _Bounded:
 
     kind: ClassVar[str]
     numeric: ClassVar[Literal[True]] = True
-    _read: ClassVar[staticmethod[[str, str, Any], Any]]
+    read: ClassVar[staticmethod[[str, str, Any], Any]]
+    """Returns a value of this kind, by the name of the column and what the value is called in a `SchemaError`."""
 
     def __post_init__(self) -> None:
-        name, read = column_name(self.name), self._read
+        name, read = column_name(self.name), self.read
         _set(self, name=name, lower=read(name, "lower", self.lower), upper=read(name, "upper", self.upper))
         self._check()
         _set(self, missing=flag(name, "missing", self.missing))
@@ -187,7 +188,7 @@ class Continuous(_Bounded):
     upper: float
 
     kind: ClassVar[Literal["continuous"]] = "continuous"
-    _read = staticmethod(real)
+    read = staticmethod(real)
 
     def _check(self) -> None:
         super()._check()
@@ -235,7 +236,7 @@ class Integer(_Stepped):
     upper: int
 
     kind: ClassVar[Literal["integer"]] = "integer"
-    _read = staticmethod(whole)
+    read = staticmethod(whole)
     _unit: ClassVar[str] = "whole numbers"
 
     @staticmethod
@@ -259,7 +260,7 @@ class Date(_Stepped):
     upper: date
 
     kind: ClassVar[Literal["date"]] = "date"
-    _read = staticmethod(day)
+    read = staticmethod(day)
 
     @staticmethod
     def step(value: date) -> int:
@@ -284,7 +285,7 @@ class Datetime(_Stepped):
     upper: datetime
 
     kind: ClassVar[Literal["datetime"]] = "datetime"
-    _read = staticmethod(moment)
+    read = staticmethod(moment)
     _unit: ClassVar[str] = "microseconds (2**53 are 285 years)"
 
     def _check(self) -> None:

@@ -19,17 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.records import Images, Rows
-from noisegate.schema.columns import (
-    TEXT_PADDING,
-    Boolean,
-    Categorical,
-    CodedColumn,
-    Column,
-    Continuous,
-    Date,
-    Datetime,
-    positions_of,
-)
+from noisegate.schema.columns import TEXT_PADDING, Categorical, CodedColumn, Column, Datetime, Ordinal, positions_of
 from noisegate.schema.problems import missing_cell, unfit_cell, unfit_type
 from noisegate.schema.schema import Schema
 
@@ -129,15 +119,11 @@ def in_words(kind: pa.DataType) -> str:
 
 def _parser(column: Column) -> Parser:
     """Return what turns the cells of ``column`` into float64, whole steps or codes."""
-    if isinstance(column, Continuous):
-        return floats
-    if isinstance(column, Date):
-        return days
     if isinstance(column, Datetime):
         return partial(microseconds, aware=column.aware)
-    if isinstance(column, Boolean):
-        return booleans
-    return integers if column.numeric else partial(codes_of, column)
+    if isinstance(column, Ordinal | Categorical):
+        return partial(codes_of, column)
+    return {"continuous": floats, "integer": integers, "date": days, "boolean": booleans}[column.kind]
 
 
 def codes_of(column: CodedColumn, values: pa.Array) -> Parsed:

@@ -26,14 +26,9 @@ from noisegate.schema.columns import (
     Continuous,
     Date,
     Datetime,
-    Integer,
     NumericColumn,
-    day,
-    moment,
     numbers_at,
     positions_of,
-    real,
-    whole,
 )
 from noisegate.schema.layout import Layout
 
@@ -140,29 +135,27 @@ def _span(column: NumericColumn, value: Any) -> Span:
 
 def _number(column: NumericColumn, end: Any) -> float | None:
     """Return one end of an interval as a real number or a step, or None where it is left out."""
-    value = end.strip() if isinstance(end, str) else end
+    value: Any = end.strip() if isinstance(end, str) else end
     if value is None or value == "":
         return None
-    name = column.name
-    if isinstance(column, Continuous):
-        number = real(name, "a value", _parsed(name, float, value))
-        if not column.lower <= number <= column.upper:
-            return number
-        # The number as synthetic tables can hold it, so that the same value is found there again.
-        return float(numbers_at(column, positions_of(column, np.asarray([number])))[0])
-    if isinstance(column, Integer):
-        return whole(name, "a value", _parsed(name, int, value))
-    if isinstance(column, Date):
-        return Date.step(day(name, "a value", value))
-    point = moment(name, "a value", value)
-    if (point.tzinfo is None) == column.aware:
-        raise SchemaError(f"column {name!r}: a value has a time zone exactly if the bounds have one, found {end!r}")
-    return Datetime.step(point)
+    if isinstance(value, str) and not isinstance(column, Date | Datetime):
+        value = _parsed(column.name, float if isinstance(column, Continuous) else int, value)
+    value = column.read(column.name, "a value", value)
+    if isinstance(column, Datetime) and (value.tzinfo is None) == column.aware:
+        raise SchemaError(
+            f"column {column.name!r}: a value has a time zone exactly if the bounds have one, found {end!r}"
+        )
+    if not isinstance(column, Continuous):
+        return column.step(value)
+    if not column.lower <= value <= column.upper:
+        return float(value)
+    # The number as synthetic tables can hold it, so that the same value is found there again.
+    return float(numbers_at(column, positions_of(column, np.asarray([value])))[0])
 
 
-def _parsed(name: str, kind: type[int] | type[float], value: Any) -> Any:
+def _parsed(name: str, kind: type[int] | type[float], value: str) -> Any:
     try:
-        return kind(value) if isinstance(value, str) else value
+        return kind(value)
     except ValueError:
         what = "a whole number" if kind is int else "a number"
         raise SchemaError(f"column {name!r}: a value must be {what}, found {value!r}") from None

@@ -57,17 +57,19 @@ def list_folder(path: Path) -> Listing:
     raise DataError(f"{path.name}: a folder of images cannot be read: {reason}; check its permissions")
 
 
-class ImageFolder(ImageOrigin):
+class _Folder(ImageOrigin):
+    @cached_property
+    def _root(self) -> str:
+        return os.path.realpath(self.path)
+
+
+class ImageFolder(_Folder):
     """A folder with a folder of images for each class, called as its label; or, without labels, images in either."""
 
     @property
     def name(self) -> str:
         """The name of the folder."""
         return self.path.name or self.path.resolve().name
-
-    @cached_property
-    def _root(self) -> str:
-        return os.path.realpath(self.path)
 
     def check(self) -> None:
         """Check the names of the folders; files are listed and not opened."""
@@ -164,7 +166,7 @@ def find_list(path: Path, options: ImageReadOptions) -> str | None:
 
 
 @dataclass(frozen=True)
-class ImageList(ImageOrigin):
+class ImageList(_Folder):
     """A folder with a ``table``: a line for each image, with the path of its file and its label."""
 
     table: str = LIST
@@ -177,10 +179,6 @@ class ImageList(ImageOrigin):
     @cached_property
     def _table(self) -> CsvFile:
         return CsvFile(self.path / self.name)
-
-    @cached_property
-    def _root(self) -> str:
-        return os.path.realpath(self.path)
 
     def check(self) -> None:
         """Check the columns of the table; its other columns are not read."""
