@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,8 +26,8 @@ from noisegate.schema import (
     Integer,
     Schema,
 )
-from noisegate.schema.columns import MAX_STEPS, TEXT_PADDING
-from noisegate.schema.encode import Parsed, Parser, UnexpectedType, days, floats, integers, is_text, microseconds
+from noisegate.schema.columns import MAX_STEPS
+from noisegate.schema.encode import Parser, UnexpectedType, days, floats, integers, is_text, microseconds, plain_cells
 
 MAX_LEVELS = 200
 """Text with more distinct values than this is taken for free text or identifiers."""
@@ -56,41 +57,22 @@ def draft_schema(path: str | Path, label: str | None = None) -> Schema:
 
 
 def _draft(name: str, cells: pa.Array, *, is_label: bool) -> Column:
-    if pa.types.is_dictionary(cells.type):
-        cells = cells.dictionary_decode()
-    values = cells.drop_null().unique()
-    if is_text(values.type):
-        values = pc.utf8_trim(values.cast(pa.string()), characters=TEXT_PADDING).unique()
-        values = values.filter(pc.invert(pc.is_in(values, value_set=pa.array(DEFAULT_MISSING_VALUES))))
-        tokens = pc.is_in(pc.utf8_trim(cells.cast(pa.string()), characters=TEXT_PADDING), value_set=values)
-        missing = not pc.all(tokens).as_py()
-    else:
-        missing = bool(cells.null_count) or (
-            pa.types.is_floating(cells.type) and bool(pc.any(pc.is_nan(cells)).as_py())
-        )
+    cells, present = plain_cells(cells, pa.array(DEFAULT_MISSING_VALUES))
+    values = cells.filter(pa.array(present)).unique()
+    missing = not present.all() or (pa.types.is_floating(cells.type) and bool(pc.any(pc.is_nan(cells)).as_py()))
     if not len(values):
         raise SchemaError(
             f"column {name!r}: every value is missing, so there is nothing to draft from; remove the column from the "
             "public file, and describe it by hand"
         )
+    few_words = values.to_pylist() if is_text(values.type) and len(values) < 20 else [""]
+    if pa.types.is_boolean(values.type) or {word.lower() for word in few_words} <= {"true", "false"}:
+        return Boolean(name=name, missing=missing)
     return (
-        _boolean(name, values, missing=missing)
-        or _number(name, values, missing=missing, is_label=is_label)
+        _number(name, values, missing=missing, is_label=is_label)
         or _time(name, values, missing=missing)
         or _categorical(name, values, missing=missing)
     )
-
-
-def _boolean(name: str, values: pa.Array, *, missing: bool) -> Column | None:
-    if pa.types.is_boolean(values.type):
-        return Boolean(name=name, missing=missing)
-    if (
-        is_text(values.type)
-        and {text.lower() for text in values[:20].to_pylist()} <= {"true", "false"}
-        and len(values) < 20
-    ):
-        return Boolean(name=name, missing=missing)
-    return None
 
 
 def _number(name: str, values: pa.Array, *, missing: bool, is_label: bool) -> Column | None:
@@ -99,18 +81,14 @@ def _number(name: str, values: pa.Array, *, missing: bool, is_label: bool) -> Co
     numbers = _good(floats, values)
     if numbers is None:
         return None
-    finite = numbers.numbers[np.isfinite(numbers.numbers)]
+    finite = numbers[np.isfinite(numbers)]
     if not len(finite):
         raise SchemaError(f"column {name!r}: no finite number to draft bounds from; describe the column by hand")
     whole = _good(integers, values)
-    if (
-        whole is None
-        or len(finite) < len(numbers.numbers)
-        or max(abs(finite.min()), abs(finite.max())) > MAX_STEPS // 4
-    ):
+    if whole is None or len(finite) < len(numbers) or max(abs(finite.min()), abs(finite.max())) > MAX_STEPS // 4:
         lower, upper = _outwards(float(finite.min()), float(finite.max()), smallest=0.0)
         return Continuous(name=name, lower=lower, upper=upper, missing=missing)
-    distinct = sorted({int(number) for number in whole.numbers})
+    distinct = sorted({int(number) for number in whole})
     if set(distinct) == {0, 1} or (is_label and len(distinct) <= _MAX_LABEL_LEVELS):
         return Categorical(name=name, levels=tuple(distinct), missing=missing)
     first, last = _outwards(float(distinct[0]), float(distinct[-1]), smallest=1.0)
@@ -132,29 +110,24 @@ def _outwards(lowest: float, highest: float, *, smallest: float) -> tuple[float,
 def _time(name: str, values: pa.Array, *, missing: bool) -> Column | None:
     found = _good(days, values)
     if found is not None:
-        first, last = (_EPOCH.date() + timedelta(days=int(day)) for day in _ends(found))
+        first, last = (_EPOCH.date() + timedelta(days=int(day)) for day in (found.min(), found.max()))
         return Date(name=name, lower=date(first.year, 1, 1), upper=date(last.year, 12, 31), missing=missing)
-    for aware in (False, True):
-        found = _good(partial(microseconds, aware=aware), values)
+    for zone in (None, UTC):
+        found = _good(partial(microseconds, aware=zone is not None), values)
         if found is not None:
-            start, end = ((_EPOCH + timedelta(microseconds=int(step))).year for step in _ends(found))
-            zone = UTC if aware else None
+            start, end = ((_EPOCH + timedelta(microseconds=int(step))).year for step in (found.min(), found.max()))
             upper = datetime(end, 12, 31, 23, 59, 59, 999_999, tzinfo=zone)
             return Datetime(name=name, lower=datetime(start, 1, 1, tzinfo=zone), upper=upper, missing=missing)
     return None
 
 
-def _ends(found: Parsed) -> Sequence[int]:
-    return [int(found.numbers.min()), int(found.numbers.max())]
-
-
-def _good(parse: Parser, values: pa.Array) -> Parsed | None:
-    """Return what ``parse`` makes of all values, or None if it cannot read some of them."""
+def _good(parse: Parser, values: pa.Array) -> npt.NDArray[Any] | None:
+    """Return the numbers that ``parse`` makes of all values, or None if it cannot read some of them."""
     try:
         parsed = parse(values)
     except UnexpectedType:
         return None
-    return None if parsed.bad.any() else parsed
+    return None if parsed.bad.any() else parsed.numbers
 
 
 def _categorical(name: str, values: pa.Array, *, missing: bool) -> Column:
