@@ -12,6 +12,7 @@ import json
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -176,21 +177,18 @@ class Book:
         held = (r for r in self.reservations.values() if r.dataset == dataset and r.state is not Stage.VOID)
         return tuple(event for reservation in held for event in reservation.events)
 
-    def count(self, dataset: str, *states: Stage) -> int:
-        """Returns how many reservations of a data set are in one of the states."""
-        return sum(r.dataset == dataset and r.state in states for r in self.reservations.values())
-
     def account(self, dataset: str) -> Account:
         """Returns where a data set stands."""
         cap, events = self.cap(dataset), self.events(dataset)
+        stages = Counter(held.state for held in self.reservations.values() if held.dataset == dataset)
         return Account(
             dataset=dataset,
             **vars(cap),
             spent=cost(events, cap.delta, cap.adjacency),
             remaining=remaining(events, cap),
-            reserved=self.count(dataset, Stage.RESERVED, Stage.CONFIRMED),
-            committed=self.count(dataset, Stage.COMMITTED),
-            voided=self.count(dataset, Stage.VOID),
+            reserved=stages[Stage.RESERVED] + stages[Stage.CONFIRMED],
+            committed=stages[Stage.COMMITTED],
+            voided=stages[Stage.VOID],
         )
 
     def last(self, reservation: str) -> Entry:

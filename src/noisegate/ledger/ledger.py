@@ -36,6 +36,8 @@ __all__ = ["Account", "Cap", "Entry", "Kind", "Ledger", "Stage"]
 class Ledger:
     """The privacy budget of data sets, in an SQLite file or a PostgreSQL database.
 
+    Every method that reads or writes raises a LedgerError if the ledger cannot be used, or was tampered with.
+
     Args:
         location: Path of an SQLite file, or a URL such as postgresql://user@host/database. Default: the environment
             variable NOISEGATE_LEDGER, else a file in the user's data folder.
@@ -92,7 +94,6 @@ class Ledger:
 
         Raises:
             OptionError: if a value is out of range or the name is taken.
-            LedgerError: if the ledger cannot be used.
         """
         text_option("dataset", dataset)
         cap = Cap(epsilon=epsilon, delta=delta, adjacency=Adjacency.parse(adjacency), unit=unit)
@@ -143,7 +144,6 @@ class Ledger:
         Raises:
             BudgetRefusedError: if the cost of all runs and this one would exceed the cap. Nothing is spent then.
             OptionError: if the name is not registered, or adjacency or unit are others.
-            LedgerError: if the ledger cannot be used, or was tampered with.
         """
         text_option("purpose", purpose)
         asked, relation = tuple(events), Adjacency.parse(adjacency)
@@ -192,7 +192,6 @@ class Ledger:
 
         Raises:
             OptionError: if the reservation is unknown or closed, or the digest is not one.
-            LedgerError: if the ledger cannot be used, or was tampered with.
         """
         if not isinstance(certificate, str) or not re.fullmatch("[0-9a-f]{64}", certificate):
             raise OptionError(
@@ -209,7 +208,6 @@ class Ledger:
 
         Raises:
             OptionError: if the reservation is unknown, confirmed, committed or void already.
-            LedgerError: if the ledger cannot be used, or was tampered with.
         """
         self._close(reservation, Kind.VOID, {"reason": text_option("reason", reason)})
 
@@ -218,7 +216,6 @@ class Ledger:
 
         Raises:
             OptionError: if the data set is not registered.
-            LedgerError: if the ledger cannot be used, or was tampered with.
         """
         book = self._read()
         if dataset is not None:
@@ -230,7 +227,6 @@ class Ledger:
 
         Raises:
             OptionError: if the data set is not registered.
-            LedgerError: if the ledger cannot be used, or was tampered with.
         """
         book = self._read()
         book.cap(dataset)
@@ -329,14 +325,11 @@ def _cure(left: float | None) -> str:
         return "Ask for less; a cap cannot be raised."
     if left <= 0:
         return "Nothing remains: no further run on this data set is possible; a cap cannot be raised."
-    return f"What remains for one more run is ε = {_down(left)}: ask for at most that; a cap cannot be raised."
+    return (
+        f"What remains for one more run is ε = {_up(left, ROUND_FLOOR)}: ask for at most that; a cap cannot be raised."
+    )
 
 
-def _up(value: float) -> str:
+def _up(value: float, rounding: str = ROUND_CEILING) -> str:
     """Writes a cost with five digits, never less than it is."""
-    return f"{Context(prec=5, rounding=ROUND_CEILING).create_decimal(value).normalize():f}"
-
-
-def _down(value: float) -> str:
-    """Writes what is left with five digits, never more than it is."""
-    return f"{Context(prec=5, rounding=ROUND_FLOOR).create_decimal(value).normalize():f}"
+    return f"{Context(prec=5, rounding=rounding).create_decimal(value).normalize():f}"

@@ -10,9 +10,10 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from functools import cached_property
+from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -32,13 +33,10 @@ ENTRIES = sa.Table(
     "noisegate_entries",
     _METADATA,
     sa.Column("sequence", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("time", sa.Text, nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("dataset", sa.Text, nullable=False),
-    sa.Column("reservation", sa.Text),
-    sa.Column("payload", sa.Text, nullable=False),
-    sa.Column("previous", sa.Text, nullable=False),
-    sa.Column("hash", sa.Text, nullable=False),
+    *(
+        sa.Column(name, sa.Text, nullable=name == "reservation")
+        for name in ("time", "kind", "dataset", "reservation", "payload", "previous", "hash")
+    ),
 )
 HEAD = sa.Table(
     "noisegate_head",
@@ -80,41 +78,32 @@ class Store:
         self._location = location
         self._opened = threading.local()
 
-    @contextmanager
-    def read(self) -> Iterator[Transaction]:
+    def read(self) -> AbstractContextManager[Transaction]:
         """A transaction that sees one consistent state."""
-        isolation = "REPEATABLE READ" if self._location.url else None
-        with self._transaction(create=False, isolation=isolation) as connection:
-            self._require_tables(connection, create=False)
-            yield Transaction(connection)
+        return self._transaction(write=False, create=False)
 
-    @contextmanager
-    def write(self, *, create: bool = False) -> Iterator[Transaction]:
+    def write(self, *, create: bool = False) -> AbstractContextManager[Transaction]:
         """A transaction that no other writer overlaps; written to disk when it ends, undone on an exception."""
-        with self._transaction(create=create, write=True) as connection:
-            if self._location.url:
-                self._lock_postgresql(connection)
-            self._require_tables(connection, create=create)
-            yield Transaction(connection)
+        return self._transaction(write=True, create=create)
 
     @contextmanager
-    def _transaction(
-        self, *, create: bool, write: bool = False, isolation: str | None = None
-    ) -> Iterator[sa.Connection]:
+    def _transaction(self, *, write: bool, create: bool) -> Iterator[Transaction]:
         self._require_file(create=create)
         # Every name of a table carries its schema, whatever the search path of server, database or role is.
-        options: dict[str, object] = {"noisegate_create": create, "noisegate_write": write}
-        options["schema_translate_map"] = {None: self._location.schema}
+        options: dict[str, Any] = {"noisegate_write": write, "schema_translate_map": {None: self._location.schema}}
+        if self._location.url and not write:
+            options["isolation_level"] = "REPEATABLE READ"
         try:
-            with self._engine(create).connect() as connection:
+            with (self._creating if create else self._existing).connect() as connection:
                 connection = connection.execution_options(**options)
-                if isolation:
-                    connection = connection.execution_options(isolation_level=isolation)
                 with connection.begin():
                     if self._location.url:
                         # First, so that no function or operator of another schema stands in for one of PostgreSQL.
                         connection.exec_driver_sql("SET LOCAL search_path = pg_catalog, pg_temp")
-                    yield connection
+                        if write:
+                            self._lock_postgresql(connection)
+                    self._require_tables(connection, create=create)
+                    yield Transaction(connection)
         except SQLAlchemyError as error:
             raise _explained(error, self._location.shown) from error
         except UnicodeDecodeError as error:  # from the driver, of the message about a damaged table definition
@@ -123,9 +112,6 @@ class Store:
             # SQLAlchemy forgets a connection whose first query fails; closing one twice does nothing.
             if (left := getattr(self._opened, "connection", None)) is not None:
                 left.close()
-
-    def _engine(self, create: bool) -> sa.Engine:
-        return self._creating if create or self._location.url else self._existing
 
     @cached_property
     def _creating(self) -> sa.Engine:
@@ -147,7 +133,7 @@ class Store:
 
     @cached_property
     def _existing(self) -> sa.Engine:
-        return _sqlite(self._location, self._opened, mode="rw")
+        return self._creating if self._location.url else _sqlite(self._location, self._opened, mode="rw")
 
     def _require_file(self, *, create: bool) -> None:
         path = self._location.path
@@ -235,28 +221,28 @@ def _sqlite(location: LedgerLocation, opened: threading.local, *, mode: str) -> 
     return engine
 
 
+# Codes: sqlite.org/rescode.html, PostgreSQL appendix A.
+_CAUSES = (
+    (
+        ("SQLITE_BUSY", "SQLITE_LOCKED", "55P03", "40"),
+        "is locked: another process has held it for {seconds:g} s; wait for it or end it, then try again.",
+    ),
+    ("SQLITE_NOTADB", "is not an SQLite database; give another path, or restore it from a backup."),
+    (
+        ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH", "42501"),
+        "may not be opened for writing; check its permissions and those of its folder.",
+    ),
+    (("SQLITE_FULL", "SQLITE_IOERR", "53"), "cannot be written ({error}); check the disk, then try again."),
+    (("SQLITE_CONSTRAINT", "23"), "was written by two processes at once, and this one gave way; try again."),
+    (("SQLITE", "42"), "is damaged or not a ledger ({detail}); restore it from a backup."),
+    ("", "cannot be reached ({detail}); check the URL, the server and your rights."),
+)
+
+
 def _explained(error: SQLAlchemyError, where: str) -> LedgerError:
-    """Returns a driver's error as one that says what to do. Codes: sqlite.org/rescode.html, PostgreSQL appendix A."""
+    """Returns a driver's error as one that says what to do."""
     original = error.orig if isinstance(error, DBAPIError) else error
     code = str(getattr(original, "sqlite_errorname", None) or getattr(original, "sqlstate", None) or "")
-    if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "55P03", "40")):
-        return LedgerError(
-            f"ledger {where} is locked: another process has held it for {LOCK_SECONDS:g} s; "
-            "wait for it or end it, then try again."
-        )
-    if code == "SQLITE_NOTADB":
-        return LedgerError(f"ledger {where} is not an SQLite database; give another path, or restore it from a backup.")
-    if code.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH", "42501")):
-        return LedgerError(
-            f"ledger {where} may not be opened for writing; check its permissions and those of its folder."
-        )
-    if code.startswith(("SQLITE_FULL", "SQLITE_IOERR", "53")):
-        return LedgerError(f"ledger {where} cannot be written ({original}); check the disk, then try again.")
-    if code.startswith(("SQLITE_CONSTRAINT", "23")):
-        return LedgerError(f"ledger {where} was written by two processes at once, and this one gave way; try again.")
-    detail = str(original).strip().splitlines()[:1]
-    if code.startswith("SQLITE") or code.startswith("42"):
-        return LedgerError(f"ledger {where} is damaged or not a ledger ({''.join(detail)}); restore it from a backup.")
-    return LedgerError(
-        f"ledger {where} cannot be reached ({''.join(detail)}); check the URL, the server and your rights."
-    )
+    cause = next(text for codes, text in _CAUSES if code.startswith(codes))
+    detail = "".join(str(original).strip().splitlines()[:1])
+    return LedgerError(f"ledger {where} " + cause.format(seconds=LOCK_SECONDS, error=original, detail=detail))

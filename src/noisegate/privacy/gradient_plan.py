@@ -20,7 +20,7 @@ from noisegate.privacy import accounting
 from noisegate.privacy.events import Adjacency, BatchGaussianEvent, Event, SampledGaussianEvent, Sampler
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.privacy.noise import CONVOLVED_UP_TO, NARROWEST, reached
-from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, PlannedRelease, PricedPlan, Query
+from noisegate.privacy.plan import Budget, Plan, PlannedRelease, PricedPlan, Query
 from noisegate.settings import Settings, settings
 
 RATES = 2**32
@@ -219,11 +219,9 @@ def unpacked(
 def _queries(queries: tuple[Query, ...], budget: Budget, part: float) -> tuple[PlannedRelease, ...]:
     """Returns queries with the noise that they need for `part` of the budget, measured in Gaussian-DP μ²."""
     mu = accounting.mu_for(budget.epsilon, budget.delta) * math.sqrt(part)
-    smaller = Budget(
-        epsilon=max(accounting.gaussian_epsilon(mu, budget.delta), 0.01), delta=budget.delta, adjacency=budget.adjacency
-    )
-    calibrated: CalibratedPlan = Plan(queries=queries).calibrate(replace(smaller, unit=budget.unit))
-    return calibrated.releases
+    epsilon = max(accounting.gaussian_epsilon(mu, budget.delta), 0.01)
+    smaller = Budget(epsilon=epsilon, delta=budget.delta, adjacency=budget.adjacency, unit=budget.unit)
+    return Plan(queries=queries).calibrate(smaller).releases
 
 
 def _least_noise(plan: StepPlan, budget: Budget, others: tuple[Event, ...], sampler: Sampler) -> SampledGaussianEvent:
@@ -231,24 +229,27 @@ def _least_noise(plan: StepPlan, budget: Budget, others: tuple[Event, ...], samp
 
     What is returned was priced, and is priced again when the plan is made: the search may be as rough as it likes.
     """
-    narrowest = float(NARROWEST) if sampler is Sampler.CONVOLVED_GAUSSIAN else accounting.MINIMUM_STD
-    widest = accounting.MAXIMUM_STD / 2
+    convolved, widest = sampler is Sampler.CONVOLVED_GAUSSIAN, accounting.MAXIMUM_STD / 2
+    narrowest = float(NARROWEST) if convolved else accounting.MINIMUM_STD
+
+    def event(noise: float) -> SampledGaussianEvent:
+        return plan.event(reached(noise) if convolved else noise, sampler)
 
     def excess(noise: float) -> float:
-        spent = accounting.epsilon((*others, _event(plan, noise, sampler)), budget.delta, budget.adjacency)
+        spent = accounting.epsilon((*others, event(noise)), budget.delta, budget.adjacency)
         return math.log(spent / budget.epsilon) if spent > 0 else -math.inf
 
     guess = min(max(_guess(plan, budget), narrowest), widest)
     low, high, step = guess, guess, 1.3
     while excess(high) > 0:
         if high >= widest:
-            raise CalibrationError(_too_little(plan, budget, others, _event(plan, widest, sampler)))
+            raise CalibrationError(_too_little(plan, budget, others, event(widest)))
         low, high, step = high, min(high * step, widest), step * step
     while low == high or excess(low) <= 0:
         if low <= narrowest:
-            return _event(plan, low, sampler)
+            return event(low)
         low, high, step = max(low / step, narrowest), low, step * step
-    return _event(plan, _root(excess, low, high), sampler)
+    return event(_root(excess, low, high))
 
 
 def _root(excess: Callable[[float], float], low: float, high: float) -> float:
@@ -280,10 +281,6 @@ def _guess(plan: StepPlan, budget: Budget) -> float:
     event = plan.event(NARROWEST, Sampler.CONVOLVED_GAUSSIAN)
     square = min(mu**2 / event.uses, 700.0)
     return event.sensitivity / math.sqrt(math.log1p(math.expm1(square) / plan.sampling_probability**2))
-
-
-def _event(plan: StepPlan, noise: float, sampler: Sampler) -> SampledGaussianEvent:
-    return plan.event(reached(noise) if sampler is Sampler.CONVOLVED_GAUSSIAN else noise, sampler)
 
 
 def _too_little(plan: StepPlan, budget: Budget, others: tuple[Event, ...], quietest: SampledGaussianEvent) -> str:

@@ -162,15 +162,12 @@ def choose_samplers(coordinates: Sequence[int], *, epsilon: float, delta: float)
     together = accumulate(coordinates[place] for place in order)
     exact = {place for place, total in zip(order, together, strict=True) if total <= EXACT_COORDINATES}
     large = sum(count for place, count in enumerate(coordinates) if place not in exact)
-    fast = _fast_sampler(large, epsilon=epsilon, delta=delta)
-    return tuple(Sampler.DISCRETE_GAUSSIAN if place in exact else fast for place in range(len(coordinates)))
-
-
-def _fast_sampler(coordinates: int, *, epsilon: float, delta: float) -> Sampler:
     if epsilon > CONVOLVED_UP_TO:
-        return Sampler.DISCRETE_GAUSSIAN
-    cost = coordinates * ROUNDED_DISTANCE * (1 + math.exp(epsilon))
-    return Sampler.ROUNDED_GAUSSIAN if cost <= delta / 10 else Sampler.CONVOLVED_GAUSSIAN
+        fast = Sampler.DISCRETE_GAUSSIAN
+    else:
+        cheap = large * ROUNDED_DISTANCE * (1 + math.exp(epsilon)) <= delta / 10
+        fast = Sampler.ROUNDED_GAUSSIAN if cheap else Sampler.CONVOLVED_GAUSSIAN
+    return tuple(Sampler.DISCRETE_GAUSSIAN if place in exact else fast for place in range(len(coordinates)))
 
 
 def add_noise(sums: Int64[Integers, "*shape"], *, noise_std: float, sampler: Sampler) -> Int64[Integers, "*shape"]:
@@ -231,8 +228,7 @@ def _discrete_gaussian(size: int, noise_std: float) -> npt.NDArray[np.int64]:
 
     # OpenDP runs outside the interpreter lock, and its randomness is the operating system's.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for done in [pool.submit(draw, start) for start in range(0, size, _CHUNK)]:
-            done.result()
+        list(pool.map(draw, range(0, size, _CHUNK)))
     return noise
 
 
