@@ -30,6 +30,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "noisegate"
 SHAPED = re.compile(r"\b(Float|Int|UInt|Bool|Num|Real|Integer|Shaped)(8|16|32|64)?\[")
+SEVERAL = re.compile(r"\b(Mapping|dict|list|Sequence|Iterator|Iterable|Callable)\[|tuple\[Tensor, \.\.\.")
 FUNCTION = 0x1  # CO_OPTIMIZED: the code of a function, not of a module or a class body
 
 TABLE = """\
@@ -189,7 +190,7 @@ def without_shape() -> list[str]:
             hints = {one.arg: one.annotation for one in arguments} | {"return": node.returns}
             for name, hint in hints.items():
                 text = ast.unparse(hint) if hint else ""
-                alone = not re.search(r"\b(Mapping|dict|list|Sequence|Iterator|Callable)\[", text)
+                alone = not SEVERAL.search(text)
                 if alone and re.search(r"\bTensor\b", text) and not SHAPED.search(text):
                     bare.append(f"{path.relative_to(SOURCE)}:{node.lineno} {node.name}({name}: {text})")
     return sorted(bare)

@@ -15,6 +15,7 @@ from noisegate.schema import EncodedTable, Layout
 
 if TYPE_CHECKING:
     import torch
+    from jaxtyping import Float
     from torch import Tensor
 
 Vectors = npt.NDArray[np.float32]
@@ -160,7 +161,7 @@ class TorchForm:
         self._means_fn = means_fn
         self.constants = {name: _tensor(value) for name, value in constants.items()}
 
-    def means(self, made: Made, sets: int) -> Tensor:
+    def means(self, made: Made, sets: int) -> Float[Tensor, "dim sets"]:
         """Returns mean features, (dim, sets), in the order of the feature map.
 
         Args:
@@ -187,11 +188,11 @@ class RowForm(TorchForm):
         super().__init__(self._mean_rows, constants)
         self._rows_fn = rows_fn
 
-    def __call__(self, made: Made) -> Tensor:
+    def __call__(self, made: Made) -> Float[Tensor, "dim rows"]:
         """Returns features, (dim, rows)."""
         return self._rows_fn(self.constants, made)
 
-    def _mean_rows(self, constants: Constants, made: Made, sets: int) -> Tensor:
+    def _mean_rows(self, constants: Constants, made: Made, sets: int) -> Float[Tensor, "dim sets"]:
         features = self._rows_fn(constants, made)
         return features.reshape(len(features), sets, -1).mean(dim=2)
 
@@ -277,7 +278,7 @@ class Levels:
         """Returns the expected features over the levels of each column."""
         import torch
 
-        def features(constants: Constants, probabilities: Made) -> Tensor:
+        def features(constants: Constants, probabilities: Made) -> Float[Tensor, "dim rows"]:
             chosen = [probabilities[len(layout.numeric) + column] for column in self.columns]
             return torch.cat(chosen) * self.amplitude
 

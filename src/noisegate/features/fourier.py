@@ -43,6 +43,7 @@ from noisegate.schema import EncodedTable, Layout
 from noisegate.schema.layout import Cells, numeric_cells
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from torch import Tensor
 
 Kernel = Literal["pairs", "numeric"]
@@ -163,7 +164,7 @@ class RandomFourier:
 
         scale = float(len(self.members) ** -0.5)
 
-        def features(constants: Constants, points: Made) -> Tensor:
+        def features(constants: Constants, points: Made) -> Float[Tensor, "dim rows"]:
             assert isinstance(points, torch.Tensor)
             phase = constants["frequencies"] @ points.T
             return torch.stack([phase.cos(), phase.sin()], dim=1).flatten(0, 1) * scale
@@ -189,7 +190,9 @@ class RandomFourier:
             places.append(columns)
         scale = float(len(self.members) ** -0.5)
 
-        def characteristic(constants: Constants, place: int, probabilities: Made) -> tuple[Tensor, Tensor]:
+        def characteristic(
+            constants: Constants, place: int, probabilities: Made
+        ) -> tuple[Float[Tensor, "freqs rows"], Float[Tensor, "freqs rows"]]:
             """Returns the characteristic functions of the columns at one place of `members`, (F, rows) each."""
             halves = []
             for column in places[place]:
@@ -201,7 +204,7 @@ class RandomFourier:
             real, imaginary = (torch.cat(parts).index_select(0, order) for parts in zip(*halves, strict=True))
             return real, imaginary
 
-        def features(constants: Constants, probabilities: Made) -> Tensor:
+        def features(constants: Constants, probabilities: Made) -> Float[Tensor, "dim rows"]:
             real, imaginary = characteristic(constants, 0, probabilities)
             for place in range(1, len(places)):
                 other_real, other_imaginary = characteristic(constants, place, probabilities)

@@ -29,6 +29,7 @@ from noisegate.schema import EncodedTable, Integer, Layout, Schema
 from noisegate.schema.pixels import ImageShape
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from torch import Tensor
 
 
@@ -253,7 +254,7 @@ class PooledProducts:
         """Returns the means of products at images of points, (rows, pixels)."""
         import torch
 
-        def small(points: Tensor) -> Tensor:
+        def small(points: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
             images = points.reshape(-1, self.image.height, self.image.width, self.image.channels).permute(0, 3, 1, 2)
             return torch.nn.functional.avg_pool2d(images, self.pool).permute(0, 2, 3, 1).flatten(1)
 

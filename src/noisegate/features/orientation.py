@@ -27,6 +27,7 @@ from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from torch import Tensor
 
 INTENSITIES = 255
@@ -149,7 +150,7 @@ class OrientedFourier:
         orientations, shape = self.orientations, self.orientations.image
         scale = orientations.unit * INTENSITIES
 
-        def features(constants: Constants, points: Made) -> Tensor:
+        def features(constants: Constants, points: Made) -> Float[Tensor, "dim rows"]:
             assert isinstance(points, torch.Tensor)
             gray = points.reshape(-1, shape.height, shape.width, shape.channels).sum(dim=3)
             wide = torch.nn.functional.pad(gray[:, None], (1, 1, 1, 1), mode="replicate")

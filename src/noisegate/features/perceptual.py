@@ -30,6 +30,7 @@ from noisegate.schema import EncodedTable
 
 if TYPE_CHECKING:
     import torch
+    from jaxtyping import Float
     from torch import Tensor
 
 Moment = Literal[1, 2]
@@ -57,11 +58,11 @@ class Layers(Protocol):
         """Numbers of all layers together, for one image."""
         ...
 
-    def each(self, rows: Tensor, take: Callable[[int, Tensor], None]) -> None:
+    def each(self, rows: Float[Tensor, "rows pixels"], take: Callable[[int, Tensor], None]) -> None:
         """Calls `take` with each layer's place and its activations, (rows, numbers), as soon as they are there."""
         ...
 
-    def __call__(self, rows: Tensor) -> Tensor:
+    def __call__(self, rows: Float[Tensor, "rows pixels"]) -> Float[Tensor, "rows dim"]:
         """Returns the activations of all layers beside each other, float32 (rows, dim); differentiable."""
         ...
 
@@ -101,7 +102,7 @@ class Activations:
         target, ends = torch.from_numpy(result), np.cumsum((0, *self.layers.sizes)).tolist()
 
         # Layer by layer into place, so that no more than one layer is in memory twice.
-        def take(place: int, values: Tensor) -> None:
+        def take(place: int, values: Float[Tensor, "rows numbers"]) -> None:
             target[:, ends[place] : ends[place + 1]] = values
 
         with torch.inference_mode(), one_thread(torch.device("cpu")):
@@ -160,7 +161,7 @@ class Perceptual:
     def of_points(self) -> RowForm:
         """Returns the features of intensities in [0, 1], (rows, pixels), up to rounding."""
 
-        def features(constants: Constants, points: Made) -> Tensor:
+        def features(constants: Constants, points: Made) -> Float[Tensor, "dim rows"]:
             values: Tensor = constants["activations"](points)
             # By the largest first, as squares of squares leave float32 soon.
             values = values / values.detach().abs().amax(dim=1, keepdim=True).clamp_min(_TINY)
@@ -204,7 +205,7 @@ class LatestActivations:
         self.layers.to(device)
         return self
 
-    def __call__(self, points: Tensor) -> Tensor:
+    def __call__(self, points: Float[Tensor, "rows pixels"]) -> Float[Tensor, "rows dim"]:
         """Returns activations, (rows, dim), of intensities (rows, pixels)."""
         import torch
 
@@ -217,6 +218,6 @@ class LatestActivations:
 
 
 class _PerceptualForm(RowForm):
-    def _mean_rows(self, constants: Constants, made: Made, sets: int) -> Tensor:
+    def _mean_rows(self, constants: Constants, made: Made, sets: int) -> Float[Tensor, "dim sets"]:
         features = self._rows_fn(constants, made).T
         return features.reshape(sets, -1, features.shape[1]).mean(dim=1).T

@@ -48,6 +48,7 @@ from noisegate.schema import EncodedTable, Layout
 from noisegate.schema.layout import numeric_cells
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from torch import Tensor
 
 # Counts below 2³¹ times coordinates of at most 2²² stay below 2⁵³.
@@ -211,7 +212,7 @@ class Products:
         tables = [table.over_cells(one) for table, one in zip(self.tables, cells, strict=False)]
         rows: list[npt.NDArray[np.floating]] = [*tables, *(table.rows for table in self.tables[numeric:])]
 
-        def expected(constants: Constants, probabilities: Made) -> Tensor:
+        def expected(constants: Constants, probabilities: Made) -> Float[Tensor, "dim rows"]:
             return torch.cat([constants[f"rows/{place}"] @ probabilities[place] for place in range(len(rows))])
 
         return _mean_products(self, expected, {f"rows/{place}": one.T for place, one in enumerate(rows)})
@@ -225,7 +226,7 @@ class Products:
         assert steps is not None
         assert all(table is first for table in self.tables if table.steps is not None)
 
-        def looked_up(constants: Constants, points: Made) -> Tensor:
+        def looked_up(constants: Constants, points: Made) -> Float[Tensor, "dim rows"]:
             return _nearest_rows()(before(cast("Tensor", points)), constants["rows"], steps)
 
         return _mean_products(self, looked_up, {"rows": first.rows})
@@ -275,7 +276,7 @@ def _mean_products(
         shelves.append((f"{shelf}", len(widths), dense))
     indices["order"] = np.argsort(np.concatenate([features.coordinates(groups) for groups in features.alike.values()]))
 
-    def means(constants: Constants, made: Made, sets: int) -> Tensor:
+    def means(constants: Constants, made: Made, sets: int) -> Float[Tensor, "dim sets"]:
         rows = rows_fn(constants, made)
         rows = rows.reshape(len(rows), sets, -1)
         parts = [
@@ -287,7 +288,9 @@ def _mean_products(
     return TorchForm(means, indices)
 
 
-def _products(constants: Constants, shelf: str, size: int, rows: Tensor) -> Tensor:
+def _products(
+    constants: Constants, shelf: str, size: int, rows: Float[Tensor, "widths sets rows"]
+) -> Float[Tensor, "coords sets"]:
     """Returns the means of groups of one shape, (groups · coordinates, sets), of rows (sum of widths, sets, rows)."""
     indices = [constants[f"{place}/{shelf}"] for place in range(size)]
     # (groups, width, sets, rows) each
@@ -312,7 +315,7 @@ def _of_gram(members: _Indices, offsets: _Indices, widths: Sequence[int]) -> tup
     return rows, np.concatenate([(start[a] * len(rows) + start[b] + spans).ravel() for a, b in members.tolist()])
 
 
-def _gram(constants: Constants, shelf: str, rows: Tensor) -> Tensor:
+def _gram(constants: Constants, shelf: str, rows: Float[Tensor, "widths sets rows"]) -> Float[Tensor, "coords sets"]:
     """Returns the means of pairs that are nearly all pairs: parts of one Gram matrix, (groups · coordinates, sets)."""
     used = rows.index_select(0, constants[f"used/{shelf}"]).permute(1, 0, 2)
     gram = (used @ used.transpose(1, 2)).flatten(1) / rows.shape[2]
@@ -331,7 +334,9 @@ def _nearest_rows() -> Callable[[Tensor, Tensor, int], Tensor]:
 
     class NearestRows(torch.autograd.Function):
         @staticmethod
-        def forward(context: Any, points: Tensor, rows: Tensor, steps: int) -> Tensor:
+        def forward(
+            context: Any, points: Float[Tensor, "rows columns"], rows: Float[Tensor, "steps width"], steps: int
+        ) -> Float[Tensor, "columns*width rows"]:
             scaled = points.detach().T.clamp(0, 1) * steps
             context.save_for_backward(scaled, rows)
             context.steps = steps
@@ -339,7 +344,7 @@ def _nearest_rows() -> Callable[[Tensor, Tensor, int], Tensor]:
             return nearest.transpose(1, 2).reshape(-1, points.shape[0])
 
         @staticmethod
-        def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        def backward(context: Any, gradient: Float[Tensor, "..."]) -> tuple[Float[Tensor, "..."], None, None]:
             scaled, rows = context.saved_tensors
             slopes = rows[1:] - rows[:-1]
             below = scaled.floor().long().clamp_(max=len(slopes) - 1)

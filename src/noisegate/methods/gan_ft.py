@@ -21,6 +21,7 @@ from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, Positive, settings
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from torch import Tensor
 
     from noisegate.gate.gate import Gate
@@ -79,7 +80,7 @@ class DPGANFineTuned(FeatureGAN):
         encode, steps = self.inputs(schema)[1], self.pretraining_steps
         pretrain(config, generator, discriminator, rows, encode=encode, steps=steps)
 
-    def public_rows(self, schema: Schema) -> Tensor:
+    def public_rows(self, schema: Schema) -> Float[Tensor, "records _"]:
         """Returns discriminator inputs of public features, with labels: their own, or drawn at random.
 
         The features stand before the one-hot labels, (records, features + labels).

@@ -31,6 +31,7 @@ from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, Share, settings
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int64
     from torch import Tensor, nn
 
     from noisegate.features.feature_map import FeatureMap
@@ -96,7 +97,7 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
         """Returns the loss of one image: the cross-entropy of its label."""
         shape = self.shape
 
-        def image(numeric: Tensor, codes: Tensor) -> Tensor:
+        def image(numeric: Float[Tensor, " pixels"], codes: Int64[Tensor, " coded"]) -> Float[Tensor, "..."]:
             rows = numeric.reshape(shape.height, shape.width, shape.channels).permute(2, 0, 1)
             return (rows.expand(3, -1, -1) - _MEAN[0]) / _STD[0]
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,9 @@ from noisegate.devices import seeded
 from noisegate.networks.named import FrozenNetwork
 from noisegate.networks.weights import check_sizes
 from noisegate.schema.pixels import ImageShape
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 # Pixels that the first convolution sees at least: smaller images are padded with zeros, 28 to 32.
 _SIDE = 32
@@ -42,7 +46,7 @@ class RowsToImages(nn.Module):
         super().__init__()
         self.shape = shape
 
-    def forward(self, rows: Tensor) -> Tensor:
+    def forward(self, rows: Float[Tensor, "rows pixels"]) -> Float[Tensor, "rows c2 h2 w2"]:
         """Returns the images; channels of a pixel stand side by side in a row."""
         shape = self.shape
         return rows.reshape(-1, shape.height, shape.width, shape.channels).permute(0, 3, 1, 2)
@@ -166,7 +170,7 @@ class Block(nn.Module):
             narrow = nn.Conv2d(entering, channels, kernel_size=1, stride=stride, bias=False)
             self.past = nn.Sequential(narrow, nn.GroupNorm(channels, channels))
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows c2 h2 w2"]:
         """Returns activations, (rows, channels, height / stride, width / stride)."""
         return torch.relu(self.body(images) + self.past(images))
 
@@ -243,7 +247,7 @@ class WideBlock(nn.Module):
         same = entering == channels and stride == 1
         self.past = None if same else nn.Conv2d(entering, channels, kernel_size=1, stride=stride, bias=False)
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows c2 h2 w2"]:
         """Returns activations, (rows, channels, height / stride, width / stride)."""
         active: Tensor = self.before(images)
         around = images if self.past is None else self.past(active)

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import safetensors
 import safetensors.torch
@@ -30,6 +30,9 @@ from noisegate.devices import seeded
 from noisegate.errors import ModelError, OptionError
 from noisegate.networks.weights import check_sizes, read_weights
 from noisegate.schema.pixels import ImageShape
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 FORMAT = "noisegate-decoder-1"
 """Stands in the file of a decoder; another number for another architecture."""
@@ -117,7 +120,9 @@ class Modulation(nn.Module):
         nn.init.normal_(self.linear.weight, std=0.02)
         nn.init.zeros_(self.linear.bias)
 
-    def forward(self, activations: Tensor, inputs: Tensor) -> Tensor:
+    def forward(
+        self, activations: Float[Tensor, "rows c h w"], inputs: Float[Tensor, "rows inputs"]
+    ) -> Float[Tensor, "rows _ _ _"]:
         """Returns activations of the same shape."""
         gain, bias = self.linear(inputs)[:, :, None, None].chunk(2, dim=1)
         return torch.relu(self.norm(activations) * (1 + gain) + bias)
@@ -135,7 +140,7 @@ class Doubling(nn.Module):
                 # The four pixels that come of one start equal.
                 self.convolution.weight.copy_(self.convolution.weight[::4].repeat_interleave(4, dim=0))
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows _ _ _"]:
         """Returns (rows, channels, 2 height, 2 width)."""
         if self.repeat:
             repeated: Tensor = self.convolution(nn.functional.interpolate(images, scale_factor=2.0))
@@ -162,7 +167,9 @@ class DecoderNetwork(nn.Module):
         self.last = nn.Conv2d(widths[-1], design.shape.channels, 3, padding=1)
         self.register_buffer("centre", torch.zeros(design.features))
 
-    def forward(self, features: Tensor, noise: Tensor) -> Tensor:
+    def forward(
+        self, features: Float[Tensor, "rows features"], noise: Float[Tensor, "rows latent"]
+    ) -> Float[Tensor, "rows _ _ _"]:
         """Returns intensities in [0, 1], (rows, channels, height, width).
 
         Args:

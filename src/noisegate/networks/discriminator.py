@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
@@ -16,6 +17,9 @@ from noisegate.devices import seeded
 from noisegate.errors import OptionError
 from noisegate.networks.classifiers import RowsToImages
 from noisegate.schema.pixels import ImageShape
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int64
 
 _SLOPE = 0.2
 
@@ -31,13 +35,15 @@ class Discriminator(nn.Module):
         self.body, self.classes = body, classes
         self.scores = nn.Linear(width, 1 + classes)
 
-    def forward(self, rows: Tensor) -> Tensor:
+    def forward(self, rows: Float[Tensor, "rows inputs_classes"]) -> Float[Tensor, " rows"]:
         """Returns scores, (rows,), of rows (rows, inputs + classes)."""
         inputs = rows.shape[1] - self.classes
         scores: Tensor = self.scores(self.body(rows[:, :inputs]))
         return scores[:, 0] + (scores[:, 1:] * rows[:, inputs:]).sum(dim=1)
 
-    def label_scores(self, inputs: Tensor, labels: Tensor | None) -> Tensor:
+    def label_scores(
+        self, inputs: Float[Tensor, "rows inputs"], labels: Int64[Tensor, " rows"] | None
+    ) -> Float[Tensor, "labels rows"]:
         """Returns scores s = log D/(1 − D), (labels, rows), of records (rows, inputs) with every label.
 
         With labels, (rows,) int64, each record has its own: one row, as where there are none.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import safetensors
 import safetensors.torch
@@ -23,6 +24,9 @@ from torch import Tensor, nn
 from noisegate.devices import seeded
 from noisegate.errors import ModelError
 from noisegate.networks.weights import read_weights
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 FORMAT = "noisegate-encoder-1"
 """Stands in the file of an encoder; another number for another architecture."""
@@ -50,7 +54,7 @@ class Unit(nn.Module):
         self.convolution = nn.Conv2d(entering, channels, kernel, stride, padding=1, bias=not trained)
         self.norm = nn.BatchNorm2d(channels) if trained else nn.Identity()
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows _ _ _"]:
         """Returns activations, (rows, channels, height, width)."""
         activations: Tensor = self.norm(self.convolution(images))
         return activations.relu()
@@ -64,7 +68,7 @@ class Residual(nn.Module):
         self.first = Unit(channels, channels, trained=trained)
         self.second = Unit(channels, channels, trained=trained)
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows _ _ _"]:
         """Returns activations of the same shape."""
         activations: Tensor = images + self.second(self.first(images))
         return activations
@@ -81,7 +85,7 @@ class Encoder(nn.Module):
         self.late = Unit(64, WIDTH, trained=trained)
         self.last = Residual(WIDTH, trained=trained)
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows _ _ _"]:
         """Returns the last activations, (rows, 144, height / 8, width / 8).
 
         Images have intensities in [0, 1], (rows, 1 or 3 channels, height, width), at least 8 pixels either way.
@@ -164,7 +168,7 @@ def load_head(path: Path | None = None, *, sha256: str | None = None) -> nn.Line
     return head.requires_grad_(False)
 
 
-def classify(encoder: Encoder, head: nn.Linear, images: Tensor) -> Tensor:
+def classify(encoder: Encoder, head: nn.Linear, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows classes"]:
     """Returns logits of the public classes, (rows, classes)."""
     logits: Tensor = head(encoder(images).mean(dim=(2, 3)))
     return logits

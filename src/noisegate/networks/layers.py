@@ -9,13 +9,16 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from noisegate.errors import OptionError
 from noisegate.schema.pixels import ImageShape
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 Take: TypeAlias = Callable[[int, Tensor], None]
 """Called with the place of a layer and its activations, (rows, numbers), as soon as they are there."""
@@ -74,7 +77,7 @@ class ChosenLayers(nn.Module):
         mean, std = self.mean.flatten().tolist(), self.std.flatten().tolist()
         return ChosenLayers(self._source[0], self.layers, self.shape, mean=mean, std=std, pool=self.pool)
 
-    def each(self, rows: Tensor, take: Take) -> None:
+    def each(self, rows: Float[Tensor, "rows pixels"], take: Take) -> None:
         """Runs the network as far as its last chosen layer.
 
         Args:
@@ -96,7 +99,7 @@ class ChosenLayers(nn.Module):
             absent = [self.layers[place] for place in self._call.left]
             raise OptionError(f"layers={sorted(absent)!r} of the network are not used for an image; choose others.")
 
-    def forward(self, rows: Tensor) -> Tensor:
+    def forward(self, rows: Float[Tensor, "rows pixels"]) -> Float[Tensor, "rows dim"]:
         """Returns the activations of all layers beside each other, float32 (rows, dim)."""
         parts: dict[int, Tensor] = {}
         # Copied, since a network may go on in place.
@@ -123,7 +126,7 @@ class ChosenLayers(nn.Module):
             modules[name].register_forward_hook(self._taker(place))
 
     def _taker(self, place: int) -> Callable[[nn.Module, Any, Tensor], None]:
-        def taken(module: nn.Module, inputs: Any, output: Tensor) -> None:
+        def taken(module: nn.Module, inputs: Any, output: Float[Tensor, "rows ..."]) -> None:
             take = getattr(self._call, "take", None)
             if take is None or place not in self._call.left:
                 return

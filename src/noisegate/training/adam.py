@@ -7,6 +7,7 @@ which is longer than many a training.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,11 +15,16 @@ from torch.optim.adam import adam
 
 from noisegate.training.checkpoint import restore
 
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
 _KINDS = {"mean": "exp_avg", "square": "exp_avg_sq"}
 """Moments by our name, to torch's, which checkpoints of earlier versions have."""
 
 
-def gradients(output: Tensor, parameters: Mapping[str, Tensor], at: Tensor | None = None) -> dict[str, Tensor]:
+def gradients(
+    output: Float[Tensor, "..."], parameters: Mapping[str, Tensor], at: Float[Tensor, "..."] | None = None
+) -> dict[str, Tensor]:
     """Returns the gradient of an output at each parameter, pulled back from `at` unless the output is a scalar."""
     return dict(zip(parameters, torch.autograd.grad(output, list(parameters.values()), at), strict=True))
 
@@ -64,7 +70,9 @@ class Adam:
             **self._options,  # type: ignore[arg-type]
         )
 
-    def descend(self, output: Tensor, at: Tensor | None = None, *, scale: float = 1.0) -> None:
+    def descend(
+        self, output: Float[Tensor, "..."], at: Float[Tensor, "..."] | None = None, *, scale: float = 1.0
+    ) -> None:
         """Takes a step against the gradient of a loss, or of an output pulled back from `at`."""
         self.step(gradients(output, self._parameters, at), scale=scale)
 

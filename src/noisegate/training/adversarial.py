@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -22,6 +23,9 @@ from noisegate.models.generator import Generator
 from noisegate.networks.discriminator import Discriminator
 from noisegate.training.adam import Adam, gradients
 from noisegate.training.checkpoint import joined, under
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int64
 
 LABELS = "labels"
 """What the learned shares of the labels are called, as logits."""
@@ -105,7 +109,7 @@ class AdversarialTraining(DiscriminatorTraining):
         self,
         config: AdversarialConfig,
         generator: Generator,
-        logits: Tensor,
+        logits: Float[Tensor, " classes"],
         *,
         learned: bool,
         encode: DiscriminatorInput,
@@ -126,7 +130,7 @@ class AdversarialTraining(DiscriminatorTraining):
         """Returns the generator's weights and running statistics, and the logits of the labels if they are learned."""
         return self.generator.state_dict() | self._learned_logits()
 
-    def generated(self, random: torch.Generator) -> tuple[Tensor, Tensor]:
+    def generated(self, random: torch.Generator) -> tuple[Float[Tensor, "batch _"], Int64[Tensor, " batch"]]:
         """Returns discriminator inputs of generated records, (batch, inputs + classes), and their labels, (batch,)."""
         shares = self._logits.detach().softmax(dim=0).cpu()
         labels = torch.multinomial(shares, self.config.batch, replacement=True, generator=random)
@@ -181,7 +185,9 @@ class AdversarialTraining(DiscriminatorTraining):
         return {LABELS: self._logits} if self._learned else {}
 
 
-def mean_gradients(discriminator: Discriminator, rows: Tensor, *, real: bool = False) -> dict[str, Tensor]:
+def mean_gradients(
+    discriminator: Discriminator, rows: Float[Tensor, "records _"], *, real: bool = False
+) -> dict[str, Tensor]:
     """Returns the mean gradient of the loss at fake rows, or at real ones; nothing is clipped."""
     scores = discriminator(rows)
     return gradients(softplus(-scores if real else scores).mean(), dict(discriminator.named_parameters()))
@@ -191,7 +197,7 @@ def pretrain(
     config: AdversarialConfig,
     generator: Generator,
     discriminator: Discriminator,
-    rows: Tensor,
+    rows: Float[Tensor, "records _"],
     *,
     encode: DiscriminatorInput,
     steps: int,

@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,9 @@ from noisegate.schema import Continuous, NumericColumn
 from noisegate.training.adam import Adam
 from noisegate.training.fit import FitState, MixtureSettings
 from noisegate.training.pairwise import Design, Table
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 Floats = npt.NDArray[np.float64]
 
@@ -177,7 +181,9 @@ class _Goal:
         self.cells = int((tables.precision > 0).sum()) * len(self.counts)
         self.cells += sum(counts.size for _, counts, _ in tables.triples)
 
-    def distances(self, logits: Tensor, weights: Tensor, counts: Sequence[float]) -> tuple[Tensor, Tensor]:
+    def distances(
+        self, logits: Float[Tensor, "classes K D"], weights: Float[Tensor, "classes K"], counts: Sequence[float]
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """Returns the squared distances to pairs and triples, and to single columns, summed over cells.
 
         Logits of the cells are (classes, K, D), those of the components' shares (classes, K); counts are of records.

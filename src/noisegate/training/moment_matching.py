@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +24,15 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from noisegate.devices import one_thread
-from noisegate.features.feature_map import TorchForm
+from noisegate.features.feature_map import Made, TorchForm
 from noisegate.models.generator import Generator
 from noisegate.privacy.release import Release
 from noisegate.training.adam import Adam
 from noisegate.training.checkpoint import joined, under
 from noisegate.training.fit import FitSettings, FitState, MomentSettings
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int64, Shaped
 
 Floats = npt.NDArray[np.float64]
 MISFIT = 0.03
@@ -167,11 +170,11 @@ class MomentMatching(ABC):
         """Returns the gradients of the loss in the generator's parameters, on a fresh batch."""
 
     @abstractmethod
-    def _batch(self, generator: Generator) -> tuple[Tensor, Tensor]:
+    def _batch(self, generator: Generator) -> tuple[Shaped[Tensor, "rows latent"], Int64[Tensor, " rows"]]:
         """Returns fresh noise and labels, the same number of rows for every present class, one class after another."""
 
     @abstractmethod
-    def _residuals(self, generator: Generator) -> Tensor:
+    def _residuals(self, generator: Generator) -> Float[Tensor, "dim classes"]:
         """Returns residuals on a fresh batch in noise standard deviations, (dim, present classes)."""
 
     @abstractmethod
@@ -245,7 +248,7 @@ class MomentMatching(ABC):
             for kept, current in zip(self.average.parameters(), self.generator.parameters(), strict=True):
                 kept.lerp_(current, 1 - decay)
 
-    def _tensor(self, values: object) -> Tensor:
+    def _tensor(self, values: object) -> Shaped[Tensor, "..."]:
         return torch.as_tensor(values, dtype=torch.float32, device=self._device)
 
 
@@ -273,30 +276,30 @@ class HalvesMatching(MomentMatching):
             return self._split.gradients(noise, labels[::2], self._weights)
         return torch.autograd.grad(self.loss(), list(self.generator.parameters()))
 
-    def loss(self) -> Tensor:
+    def loss(self) -> Float[Tensor, ""]:
         """Returns the weighted sum of `distances`."""
         return (self._weights * self.distances()).sum()
 
-    def distances(self) -> Tensor:
+    def distances(self) -> Float[Tensor, " classes"]:
         """Returns an unbiased estimate of each present class's squared distance, (classes,), on a fresh batch."""
         return self._halves(self.generator).prod(dim=2).sum(dim=0)
 
     def _look(self, measured: Discrepancy) -> None:
         self.discrepancy, self.at_noise = measured.value, measured.value + measured.error <= 1
 
-    def _batch(self, generator: Generator) -> tuple[Tensor, Tensor]:
+    def _batch(self, generator: Generator) -> tuple[Shaped[Tensor, "rows latent"], Int64[Tensor, " rows"]]:
         rows = generator.components or max(math.ceil(self.settings.batch / len(self._classes) / 2), 8)
         labels = self._classes.repeat_interleave(2 * rows)
         return generator.noise(len(labels), self.random).to(self._device), labels.to(self._device)
 
-    def _residuals(self, generator: Generator) -> Tensor:
+    def _residuals(self, generator: Generator) -> Float[Tensor, "dim classes"]:
         return self._halves(generator).mean(dim=2)
 
-    def _halves(self, generator: Generator) -> Tensor:
+    def _halves(self, generator: Generator) -> Float[Tensor, "dim classes 2"]:
         """Returns residuals in noise standard deviations, (dim, present classes, two independent halves)."""
         return self._residuals_of(generator(*self._batch(generator)), halves=2)
 
-    def _residuals_of(self, made: Tensor, *, halves: int) -> Tensor:
+    def _residuals_of(self, made: Made, *, halves: int) -> Float[Tensor, "dim classes halves"]:
         classes, parts = len(self._classes), []
         for name, embedding in self._embeddings.items():
             means = embedding.means(made, halves * classes).reshape(-1, classes, halves)
@@ -321,7 +324,12 @@ class SplitBatchLoss:
         self._replicas = [copy.deepcopy(generator).train() for _ in range(2)]
         self._residuals = residuals
 
-    def gradients(self, noise: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
+    def gradients(
+        self,
+        noise: Shaped[Tensor, "twice_rows latent"],
+        labels: Int64[Tensor, " rows"],
+        weights: Float[Tensor, " classes"],
+    ) -> tuple[Tensor, ...]:
         """Returns the gradients of Σ weights · ⟨a, b⟩ in the generator's weights, in their order.
 
         Of the noise, (2 · rows, latent), the first half is a's; labels, (rows,), are the same for both.
@@ -335,10 +343,12 @@ class SplitBatchLoss:
             first, second = run(self._backward, halves, others)
         return tuple(a + b for a, b in zip(first, second, strict=True))
 
-    def _half(self, replica: Generator, noise: Tensor, labels: Tensor) -> Tensor:
+    def _half(
+        self, replica: Generator, noise: Shaped[Tensor, "rows latent"], labels: Int64[Tensor, " rows"]
+    ) -> Float[Tensor, "dim classes"]:
         return self._residuals(functional_call(replica, self._weights, (noise, labels)))
 
-    def _backward(self, half: Tensor, other: Tensor) -> tuple[Tensor, ...]:
+    def _backward(self, half: Float[Tensor, "dim classes"], other: Float[Tensor, "dim classes"]) -> tuple[Tensor, ...]:
         return torch.autograd.grad(half, list(self._weights.values()), grad_outputs=other)
 
 

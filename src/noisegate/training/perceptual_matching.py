@@ -11,6 +11,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,9 @@ from noisegate.training.adam import Adam
 from noisegate.training.checkpoint import joined, under
 from noisegate.training.fit import FitState, PerceptualFitSettings
 from noisegate.training.moment_matching import Discrepancy, MomentMatching, Target, class_weights, one_cycle
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int64, Shaped
 
 _BETA1 = 0.5
 _BLOCK = 500
@@ -136,11 +140,11 @@ class PerceptualMatching(MomentMatching):
                 self.closest = distance
                 self._best.load_state_dict(self.average.state_dict())
 
-    def _batch(self, generator: Generator) -> tuple[Tensor, Tensor]:
+    def _batch(self, generator: Generator) -> tuple[Shaped[Tensor, "rows latent"], Int64[Tensor, " rows"]]:
         labels = self._classes.repeat_interleave(max(self.settings.batch // len(self._classes), 2))
         return generator.noise(len(labels), self.random).to(self._device), labels.to(self._device)
 
-    def _residuals(self, generator: Generator) -> Tensor:
+    def _residuals(self, generator: Generator) -> Float[Tensor, "dim classes"]:
         return torch.cat([gap * self._precisions[name] for name, gap in self._gaps(generator).items()])
 
     def _gaps(self, generator: Generator) -> dict[str, Tensor]:
@@ -171,7 +175,7 @@ class MovingAverage:
         rate, eps = settings.average_rate, settings.average_eps
         self._adam = Adam({"adam": self.value}, learning_rate=rate, beta1=_BETA1, eps=eps)
 
-    def update(self, gap: Tensor) -> Tensor:
+    def update(self, gap: Float[Tensor, "dim classes"]) -> Float[Tensor, "dim classes"]:
         """Takes one step towards `gap`, (dim, classes), and returns the average after it."""
         self._adam.step({"adam": self._scale * (self.value - gap)})
         return self.value

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -31,6 +31,9 @@ from noisegate.models.image_network import ImageNetwork
 from noisegate.schema.pixels import ImageShape
 from noisegate.training.adam import Adam, gradients
 from noisegate.training.checkpoint import Resumable, check_finite, joined, restore, under
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int64
 
 SET = "set"
 """What the released set is called."""
@@ -68,10 +71,10 @@ class SetSchedule:
 class SyntheticSet(Resumable, Protocol):
     """A set of records that can be moved."""
 
-    def inputs(self) -> Tensor:
+    def inputs(self) -> Float[Tensor, "records inputs"]:
         """Returns the set as a network sees it, (records, inputs), with the graph back to what is moved."""
 
-    def descend(self, inputs: Tensor, gradient: Tensor) -> None:
+    def descend(self, inputs: Float[Tensor, "records inputs"], gradient: Float[Tensor, "records inputs"]) -> None:
         """Takes a step against the gradient of something at what `inputs` returned, of its shape."""
 
 
@@ -91,7 +94,7 @@ class SetTraining:
         schedule: SetSchedule,
         steps: int,
         synthetic: SyntheticSet,
-        labels: Tensor,
+        labels: Int64[Tensor, " records"],
         build: Callable[[int], nn.Module],
     ) -> None:
         self.steps, self.distance = 0, float("nan")
@@ -172,7 +175,7 @@ class FreeRecords:
         self._values = self._bounded(start).to(device)
         self._velocity = torch.zeros_like(self._values)
 
-    def inputs(self) -> Tensor:
+    def inputs(self) -> Float[Tensor, "records inputs"]:
         """Returns the set as a network sees it, (records, inputs)."""
         values, columns = self._values.requires_grad_(), self._columns
         sizes = [columns.numeric, len(columns.absent), *columns.coded]
@@ -184,7 +187,7 @@ class FreeRecords:
         there[:, list(columns.absent)] = 1 - missing
         return torch.cat([numeric * there, missing, *(logits.softmax(dim=1) for logits in coded)], dim=1)
 
-    def descend(self, inputs: Tensor, gradient: Tensor) -> None:
+    def descend(self, inputs: Float[Tensor, "records inputs"], gradient: Float[Tensor, "records inputs"]) -> None:
         """Takes a step of gradient descent with momentum."""
         own = gradient if inputs is self._values else torch.autograd.grad(inputs, self._values, gradient)[0]
         self._velocity = self._momentum * self._velocity + own
@@ -198,7 +201,7 @@ class FreeRecords:
         """Resumes where `state_dict` was called."""
         restore(self.state_dict(), tensors)
 
-    def _bounded(self, values: Tensor) -> Tensor:
+    def _bounded(self, values: Float[Tensor, "records numbers"]) -> Float[Tensor, "records numbers"]:
         lowest, numeric = -2 * self._columns.centre, self._columns.numeric
         return torch.cat([values[:, :numeric].clamp(lowest, lowest + 2), values[:, numeric:]], dim=1)
 
@@ -212,7 +215,7 @@ class GeneratedImages:
     def __init__(
         self,
         generator: ImageGenerator,
-        labels: Tensor,
+        labels: Int64[Tensor, " records"],
         *,
         centre: float,
         learning_rate: float,
@@ -225,12 +228,12 @@ class GeneratedImages:
         self._weights = {str(number): weight for number, weight in enumerate(generator.parameters())}
         self._adam = Adam(self._weights, learning_rate=learning_rate)
 
-    def inputs(self) -> Tensor:
+    def inputs(self) -> Float[Tensor, "records inputs"]:
         """Returns the set as a network sees it, (records, inputs)."""
         images: Tensor = self._generator(self._noise, self._labels)
         return 2 * (images - self._centre)
 
-    def descend(self, inputs: Tensor, gradient: Tensor) -> None:
+    def descend(self, inputs: Float[Tensor, "records inputs"], gradient: Float[Tensor, "records inputs"]) -> None:
         """Takes a step of Adam."""
         self._adam.descend(inputs, gradient)
 
@@ -245,7 +248,13 @@ class GeneratedImages:
 
 
 def prior_images(
-    shape: ImageShape, labels: Tensor, *, centre: float, learning_rate: float, seeds: tuple[int, int], device: str
+    shape: ImageShape,
+    labels: Int64[Tensor, " records"],
+    *,
+    centre: float,
+    learning_rate: float,
+    seeds: tuple[int, int],
+    device: str,
 ) -> GeneratedImages:
     """Returns images of some labels, made by a fresh convolutional generator: DP-MERF's, a little wider.
 
@@ -256,7 +265,7 @@ def prior_images(
     return GeneratedImages(generator, labels, centre=centre, learning_rate=learning_rate, seed=seeds[1], device=device)
 
 
-def row_distance(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> Tensor:
+def row_distance(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> Float[Tensor, ""]:
     """Returns the sum over weights, outputs first, and their output rows of 1 − cos, a scalar."""
     total = torch.zeros(())
     for name, gradient in found.items():
@@ -267,8 +276,11 @@ def row_distance(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> T
 
 
 def matching_gradient(
-    network: nn.Module, inputs: Tensor, labels: Tensor, wanted: Mapping[str, Tensor]
-) -> tuple[float, Tensor]:
+    network: nn.Module,
+    inputs: Float[Tensor, "records ..."],
+    labels: Int64[Tensor, " records"],
+    wanted: Mapping[str, Tensor],
+) -> tuple[float, Float[Tensor, "records ..."]]:
     """Returns the distance of the mean loss's gradient from a wanted one, and its gradient at each input.
 
     Memory does not grow with the number of records: the gradient of the distance at the gradient is found first,
@@ -282,7 +294,9 @@ def matching_gradient(
     """
     weights = {name: value for name, value in network.named_parameters() if value.dim() > 1}
 
-    def own_gradients(part: Tensor, coded: Tensor, *, graph: bool) -> dict[str, Tensor]:
+    def own_gradients(
+        part: Float[Tensor, "rows ..."], coded: Int64[Tensor, " rows"], *, graph: bool
+    ) -> dict[str, Tensor]:
         """Returns what some records add to the gradient of the mean loss over all."""
         loss = cross_entropy(network(part), coded, reduction="sum") / len(inputs)
         parts = torch.autograd.grad(loss, list(weights.values()), create_graph=graph)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -18,6 +18,9 @@ from noisegate.models.generator import Generator
 from noisegate.training.adam import Adam
 from noisegate.training.adversarial import stream
 from noisegate.training.checkpoint import joined, under
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 Labelled = tuple[Tensor, Tensor]
 """Records, (records, inputs), and their labels, (records,) int64."""
@@ -33,7 +36,7 @@ class TransportTraining:
     def __init__(
         self,
         generator: Generator,
-        shares: Tensor,
+        shares: Float[Tensor, " classes"],
         *,
         encode: DiscriminatorInput,
         records: int,
@@ -83,7 +86,7 @@ class TransportTraining:
 
 def transport_gradient(
     generated: Labelled, real: Labelled, *, first: int, label_cost: float, regularisation: float, iterations: int
-) -> Tensor:
+) -> Float[Tensor, "records inputs"]:
     """Returns the gradient of the semi-debiased loss 2·W(X₁, Y) − W(X₁, X₂) at generated records, (records, inputs).
 
     Args:
@@ -106,7 +109,9 @@ def transport_gradient(
     return gradient
 
 
-def transport_plan(cost: Tensor, regularisation: float, iterations: int) -> Tensor:
+def transport_plan(
+    cost: Float[Tensor, "rows columns"], regularisation: float, iterations: int
+) -> Float[Tensor, "rows columns"]:
     """Returns Sinkhorn's plan between two sets of equal weights, by their costs; both are (rows, columns)."""
     scores = -cost / regularisation
     of_rows, of_columns = cost.new_zeros(cost.shape[0], 1), cost.new_zeros(1, cost.shape[1])
