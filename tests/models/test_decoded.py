@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from noisegate.devices import seeded
 from noisegate.errors import ModelError
 from noisegate.models.decoded import (
     DecodedGaussian,
     DecodedGenerator,
     FeatureGaussians,
-    FeatureNetwork,
-    build_feature_generator,
+    FeatureGenerator,
 )
 from noisegate.models.decoder import LoadedDecoder, load_decoder
 from noisegate.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
@@ -18,7 +18,7 @@ from noisegate.schema import pixel_schema
 from noisegate.schema.pixels import ImageShape
 
 SCHEMA, UNLABELLED = pixel_schema(8, 8, labels=("no", "yes")), pixel_schema(8, 8)
-DESIGN = FeatureNetwork(features=6, classes=2, latent=3, hidden=(5,), nonnegative=True)
+DESIGN = {"features": 6, "classes": 2, "latent": 3, "hidden": (5,), "nonnegative": True}
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +32,18 @@ def decoder(tmp_path_factory):
     return found
 
 
+def network(**changes):
+    with seeded(0):
+        return FeatureGenerator(**DESIGN | changes)
+
+
 def gaussian(decoder, labels=2, features=6, weights=(0.25, 0.75)):
     source = FeatureGaussians(means=np.eye(features)[:labels], roots=np.full((labels, features), 0.1))
     return DecodedGaussian(source=source, decoder=decoder, weights=np.array(weights))
 
 
 def generator(decoder):
-    source = build_feature_generator(DESIGN, seed=0).requires_grad_(False).eval()
+    source = network().requires_grad_(False).eval()
     return DecodedGenerator(source=source, decoder=decoder, weights=np.array([0.25, 0.75]))
 
 
@@ -92,8 +97,8 @@ def test_what_does_not_hang_together_is_refused(decoder):
 
 
 def test_a_network_makes_features_of_length_1_without_negative_entries():
-    made = build_feature_generator(DESIGN, seed=0)(torch.randn(50, 3), torch.zeros(50, dtype=torch.long))
+    made = network()(torch.randn(50, 3), torch.zeros(50, dtype=torch.long))
     assert made.norm(dim=1).detach().numpy() == pytest.approx(np.ones(50), abs=1e-6)
     assert made.min() > 0
-    signed = build_feature_generator(FeatureNetwork(**{**vars(DESIGN), "nonnegative": False}), seed=0)
+    signed = network(nonnegative=False)
     assert signed(torch.randn(50, 3), torch.zeros(50, dtype=torch.long)).min() < 0

@@ -59,16 +59,18 @@ class FeatureGAN(EncodedImages, AdversarialMethod):
 
     def generator(self, schema: Schema) -> FeatureGenerator:
         """Returns the generator at its start, on the CPU."""
-        from noisegate.models.decoded import FeatureNetwork, build_feature_generator
+        from noisegate.devices import seeded
+        from noisegate.models.decoded import FeatureGenerator
 
-        design = FeatureNetwork(
-            features=self.encoding().dim,
-            classes=max(schema.layout.classes, 1),
-            latent=self.latent,
-            hidden=self.hidden,
-            nonnegative=self.encoding().nonnegative,
-        )
-        return build_feature_generator(design, seed=self.seed)
+        encoding = self.encoding()
+        with seeded(self.seed):
+            return FeatureGenerator(
+                features=encoding.dim,
+                classes=max(schema.layout.classes, 1),
+                latent=self.latent,
+                hidden=self.hidden,
+                nonnegative=encoding.nonnegative,
+            )
 
     def discriminator(self, schema: Schema) -> Discriminator:
         """Returns the discriminator at its start, on the CPU; refuses images of another shape."""

@@ -41,12 +41,7 @@ class Choice:
         self._levels = groups + within
 
     def pick(self, groups: npt.NDArray[Any], uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
-        """Returns the place of one cell for each row among all cells, (rows,).
-
-        Args:
-            groups: The group to draw from, (rows,).
-            uniform: Uniform numbers in [0, 1), (rows,), independent or as `stratified_uniforms` gives them.
-        """
+        """Returns the place of one cell among all cells for each row, (rows,), of its group by a number in [0, 1)."""
         # On a grid of 2**-32 the sum is exact: no number is rounded up into the next group.
         level = groups + np.floor(uniform * _GRAIN) / _GRAIN
         return np.searchsorted(self._levels, level, side="right")
@@ -61,12 +56,9 @@ def stratified_uniforms(
     are uniform. So each number alone is uniform, whatever the groups, and an interval of length p holds pn of the n
     numbers up to less than two. Numbers of the same group depend on each other; those of different calls do not.
 
-    Args:
-        groups: The group of each row, not negative, (rows,).
-        random: Public randomness, on the CPU.
-        systematic: Whether all rows of a group share one offset (Madow and Madow, 1944). Counts in intervals are then
-            less than one from what is expected, but the numbers lie on a lattice: n of them spread over 2n equal cells
-            in a row would hit only even ones, or only odd ones.
+    Where it is `systematic`, all rows of a group share one offset (Madow and Madow, 1944). Counts in intervals are then
+    less than one from what is expected, but the numbers lie on a lattice: n of them spread over 2n equal cells in a row
+    would hit only even ones, or only odd ones.
     """
     count = np.bincount(groups)
     order = permutation(random, len(groups))

@@ -52,14 +52,11 @@ class Inputs:
         return gradients
 
     def __call__(self, numeric: Tensor, codes: Tensor) -> Tensor:
-        """Returns the inputs of one record, or of many along the leading axes.
+        """Returns the inputs of records along any leading axes, (…, inputs), in the type of `numeric`.
 
         Args:
             numeric: Positions of the numeric columns in [0, 1], NaN where missing, (…, columns).
             codes: Of the columns with levels, the label left out, (…, columns).
-
-        Returns:
-            The inputs in the type of `numeric`, (…, inputs).
         """
         import torch
 
@@ -75,11 +72,8 @@ class Inputs:
 class InputFeatures:
     """The inputs of a row as a feature map of norm 1.
 
-    It adds nothing up over columns, so a row's vector is a function of that row alone, bit for bit.
-
-    Attributes:
-        inputs: Of the schema.
-        coded: Places of the coded columns that are no label.
+    It adds nothing up over columns, so a row's vector is a function of that row alone, bit for bit. `coded` are the
+    places of the coded columns that are no label.
     """
 
     inputs: Inputs
@@ -98,24 +92,17 @@ class InputFeatures:
         import torch
 
         numeric = torch.from_numpy(records.numeric.astype(np.float32))
-        found = self.inputs(numeric, torch.from_numpy(records.codes[:, list(self.coded)].astype(np.int64)))
-        vectors: npt.NDArray[np.float32] = found.numpy()
-        return vectors
+        codes = torch.from_numpy(records.codes[:, list(self.coded)].astype(np.int64))
+        return np.asarray(self.inputs(numeric, codes).numpy())
 
 
 def inputs_of(schema: Schema, *, centre: float, otherwise: str = "") -> Inputs:
     """Returns the inputs of the records of `schema`; the label, if there is one, is none of them.
 
-    Args:
-        schema: The columns.
-        centre: The position in [0, 1] of a numeric column that counts as nothing.
-        otherwise: Where there must be an input, what is wrong if there is none.
-
-    Raises:
-        SchemaError: if there must be an input, and is none.
+    Where there must be an input, `otherwise` says what is wrong if there is none, in a SchemaError.
     """
     layout = schema.layout
-    coded = [column for j, column in enumerate(layout.coded) if j != layout.label]
+    coded = [layout.coded[j] for j in layout.others]
     absent = tuple(j for j, column in enumerate(layout.numeric) if column.missing)
     names = [column.name for column in layout.numeric]
     names += [f"{layout.numeric[j].name} is missing" for j in absent]
@@ -140,25 +127,12 @@ def scaled_inputs(inputs: Inputs, schema: Schema) -> Callable[[Tensor, Tensor], 
 
 
 def input_features(schema: Schema, *, otherwise: str) -> InputFeatures:
-    """Returns the inputs of a schema as a feature map.
-
-    Raises:
-        SchemaError: if there is no column besides the label; it ends with `otherwise`.
-    """
-    layout, inputs = schema.layout, inputs_of(schema, centre=0.5, otherwise=otherwise)
-    return InputFeatures(inputs=inputs, coded=layout.others)
+    """Returns the inputs of a schema as a feature map; for `otherwise` see `inputs_of`."""
+    return InputFeatures(inputs=inputs_of(schema, centre=0.5, otherwise=otherwise), coded=schema.layout.others)
 
 
 def class_label(schema: Schema, missing: str) -> CodedColumn:
-    """Returns the label of a schema that has classes to tell apart.
-
-    Args:
-        schema: The columns.
-        missing: The message where there is none.
-
-    Raises:
-        SchemaError: if there is none, it may be missing, or it has fewer than two levels.
-    """
+    """Returns the label of a schema that has classes to tell apart; a SchemaError, `missing` if it has no label."""
     layout = schema.layout
     if layout.label is None:
         raise SchemaError(missing)
@@ -171,16 +145,9 @@ def class_label(schema: Schema, missing: str) -> CodedColumn:
 def decode_inputs(
     values: npt.NDArray[np.float64], inputs: Inputs, schema: Schema, labels: npt.NDArray[np.integer[Any]]
 ) -> EncodedTable:
-    """Returns the most probable records behind inputs over their scale: the inverse of `Inputs`.
+    """Returns the most probable records behind inputs over their scale, (records, inputs): the inverse of `Inputs`.
 
-    Args:
-        values: (records, inputs).
-        inputs: The columns without the label.
-        schema: The columns.
-        labels: Codes of the label, (records,).
-
-    Returns:
-        Numbers at their positions, missing where that is the more probable; of levels the most probable one.
+    Numbers are at their positions, missing where that is the more probable; of levels it is the most probable one.
     """
     layout, gaps = schema.layout, len(inputs.absent)
     numeric = values[:, : inputs.numeric]
@@ -192,10 +159,9 @@ def decode_inputs(
     positions[:, list(inputs.absent)] = np.where(absent > 0.5, np.nan, positions[:, list(inputs.absent)])
     codes = np.empty((len(values), len(layout.coded)), dtype=np.int32)
     start = inputs.numeric + gaps
-    for place, column in enumerate(layout.coded):
-        if place == layout.label:
-            codes[:, place] = labels
-            continue
-        codes[:, place] = values[:, start : start + column.size].argmax(axis=1)
-        start += column.size
+    if layout.label is not None:
+        codes[:, layout.label] = labels
+    for place, size in zip(layout.others, inputs.coded, strict=True):
+        codes[:, place] = values[:, start : start + size].argmax(axis=1)
+        start += size
     return EncodedTable(positions, codes)

@@ -5,10 +5,10 @@ What private records have said is in the distribution of the features. The decod
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Protocol, Self, cast
+from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,37 +27,6 @@ _LEAST = 1e-12
 _SOURCE, _DECODER = "source/", "decoder/"
 # Images decoded at once.
 _BLOCK = 256
-
-
-class FeatureSource(Protocol):
-    """A distribution of features, one for each label or one for all."""
-
-    @property
-    def features(self) -> int:
-        """Length of a feature."""
-        ...
-
-    @property
-    def labels(self) -> int:
-        """How many distributions there are; 1 for all labels together."""
-        ...
-
-    def draw(self, labels: Tensor, random: torch.Generator) -> Tensor:
-        """Returns a feature of length 1 for each number of a distribution, float32 (rows, features)."""
-        ...
-
-    def tensors(self) -> dict[str, Array]:
-        """Returns what is fitted."""
-        ...
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns what else `from_saved` needs."""
-        ...
-
-    @classmethod
-    def from_saved(cls, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
-        """Returns the source that `tensors` and `to_json` describe."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -133,11 +102,12 @@ def _products(roots: Tensor, labels: Tensor, normal: Tensor) -> Tensor:
     return spread
 
 
-@dataclass(frozen=True, kw_only=True)
-class FeatureNetwork:
-    """The design of a generator of features.
+class FeatureGenerator(Generator):
+    """A perceptron from noise and a one-hot label to a vector of length 1.
 
-    Attributes:
+    It normalises nothing over a batch, so that what it makes in training is what is drawn from it later.
+
+    Args:
         features: Length of a feature.
         classes: Number of labels; 1 without a label.
         latent: Length of the noise vector.
@@ -145,53 +115,28 @@ class FeatureNetwork:
         nonnegative: Whether features have no negative entry.
     """
 
-    features: int
-    classes: int
-    latent: int
-    hidden: tuple[int, ...]
-    nonnegative: bool
-
-    def __post_init__(self) -> None:
-        widths = {f"hidden[{place}]": width for place, width in enumerate(self.hidden)}
-        sizes = {"features": self.features, "classes": self.classes, "latent": self.latent}
-        check_sizes("a generator of features", **sizes, **widths)
-
-
-class FeatureGenerator(Generator):
-    """A perceptron from noise and a one-hot label to a vector of length 1; a `FeatureSource`.
-
-    It normalises nothing over a batch, so that what it makes in training is what is drawn from it later.
-    """
-
-    def __init__(self, design: FeatureNetwork) -> None:
+    def __init__(self, *, features: int, classes: int, latent: int, hidden: Sequence[int], nonnegative: bool) -> None:
         super().__init__()
-        self.design = design
-        widths = (design.latent + design.classes, *design.hidden)
+        self.features, self.labels, self.latent, self.nonnegative = features, classes, latent, nonnegative
+        self.hidden = tuple(hidden)
+        named = {f"hidden[{place}]": width for place, width in enumerate(hidden)}
+        check_sizes("a generator of features", features=features, classes=classes, latent=latent, **named)
+        widths = (latent + classes, *hidden)
         layers: list[nn.Module] = []
         for wide, narrow in pairwise(widths):
             layers += [nn.Linear(wide, narrow), nn.ReLU()]
-        self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], design.features))
+        self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], features))
 
     def noise(self, rows: int, random: torch.Generator) -> Tensor:
         """Returns standard normal noise, (rows, latent)."""
-        return torch.randn(rows, self.design.latent, generator=random)
+        return torch.randn(rows, self.latent, generator=random)
 
     def forward(self, noise: Tensor, labels: Tensor) -> Tensor:
         """Returns features of length 1, (rows, features)."""
-        one_hot = nn.functional.one_hot(labels, self.design.classes).to(noise.dtype)
+        one_hot = nn.functional.one_hot(labels, self.labels).to(noise.dtype)
         made: Tensor = self.layers(torch.cat([noise, one_hot], dim=1))
         # Smooth, so that no entry stays 0 for ever.
-        return unit_rows(nn.functional.softplus(made) if self.design.nonnegative else made)
-
-    @property
-    def features(self) -> int:
-        """Length of a feature."""
-        return self.design.features
-
-    @property
-    def labels(self) -> int:
-        """How many labels the network knows."""
-        return self.design.classes
+        return unit_rows(nn.functional.softplus(made) if self.nonnegative else made)
 
     def draw(self, labels: Tensor, random: torch.Generator) -> Tensor:
         """Returns a feature of length 1 for each label, float32 (rows, features)."""
@@ -203,22 +148,17 @@ class FeatureGenerator(Generator):
         return {name: value.numpy() for name, value in self.state_dict().items()}
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the design."""
-        return asdict(self.design) | {"hidden": list(self.design.hidden)}
+        """Returns what it is built from."""
+        sizes = {"features": self.features, "classes": self.labels, "latent": self.latent}
+        return {**sizes, "hidden": list(self.hidden), "nonnegative": self.nonnegative}
 
     @classmethod
     def from_saved(cls, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
         """Returns the generator that `tensors` and `to_json` describe."""
         with seeded(0):
-            generator = cls(FeatureNetwork(**{**description, "hidden": tuple(description["hidden"])}))
+            generator = cls(**description)
         generator.load_state_dict({name: torch.from_numpy(value) for name, value in tensors.items()})
         return generator.requires_grad_(False).eval()
-
-
-def build_feature_generator(design: FeatureNetwork, *, seed: int) -> FeatureGenerator:
-    """Returns an untrained generator, on the CPU; the same seed gives the same weights."""
-    with seeded(seed):
-        return FeatureGenerator(design)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -278,6 +218,10 @@ class WeightedFeatures:
         if not weights.sum() > 0:
             raise ValueError("one weight must be above 0")
         return cls(vectors=vectors.astype(np.float32), weights=weights)
+
+
+FeatureSource: TypeAlias = FeatureGaussians | FeatureGenerator | WeightedFeatures
+"""A distribution of features, one for each label or one for all."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

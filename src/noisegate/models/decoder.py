@@ -41,22 +41,17 @@ ELSEWHERE = {
 
 
 class Decoder(Protocol):
-    """From features and noise to images, each image a function of its own feature and noise."""
+    """From features and noise to images, each image a function of its own feature and noise.
 
-    @property
-    def shape(self) -> ImageShape:
-        """Shape of the images."""
-        ...
+    Attributes:
+        shape: Shape of the images.
+        features: Length of a feature.
+        latent: Length of the noise.
+    """
 
-    @property
-    def features(self) -> int:
-        """Length of a feature."""
-        ...
-
-    @property
-    def latent(self) -> int:
-        """Length of the noise."""
-        ...
+    shape: ImageShape
+    features: int
+    latent: int
 
     def __call__(self, features: Tensor, noise: Tensor) -> Tensor:
         """Returns intensities in [0, 1], (rows, height · width · channels), in the order of `pixel_schema`.
@@ -70,7 +65,7 @@ class Decoder(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoadedDecoder:
-    """A decoder with what a certificate and a saved model say of it; it is a `Decoder` itself.
+    """A decoder with what a certificate and a saved model say of it; it is called like a `Decoder` itself.
 
     Attributes:
         decoder: What decodes.

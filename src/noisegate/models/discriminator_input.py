@@ -27,14 +27,7 @@ class DiscriminatorInput(Protocol):
     """Draws from a generator and encodes what it makes, differentiably."""
 
     def __call__(self, generator: Generator, noise: Tensor, labels: Tensor, random: torch.Generator) -> Tensor:
-        """Returns generated records without their labels, (rows, inputs).
-
-        Args:
-            generator: The generator.
-            noise: (rows, latent).
-            labels: (rows,) int64.
-            random: Public randomness, on the CPU.
-        """
+        """Returns generated records without their labels, (rows, inputs); `random` is public randomness, on the CPU."""
         ...
 
 
@@ -56,15 +49,11 @@ def feature_scale(features: int) -> float:
 
 
 class TableInput:
-    """Encodes table rows: numeric columns as twice the distance from the middle, then what is missing, then levels.
-
-    Args:
-        layout: The columns; the label, if there is one, is left out.
-    """
+    """Encodes table rows: numeric columns as twice the distance from the middle, then what is missing, then levels."""
 
     def __init__(self, layout: Layout) -> None:
         self._cells = [numeric_cells(column) for column in layout.numeric]
-        self._coded = [len(self._cells) + j for j in range(len(layout.coded)) if j != layout.label]
+        self._coded = [len(self._cells) + j for j in layout.others]
 
     def __call__(self, generator: Generator, noise: Tensor, labels: Tensor, random: torch.Generator) -> Tensor:
         """Returns generated rows; see `DiscriminatorInput`."""

@@ -31,9 +31,6 @@ class Conditional:
         column: Column number, numeric columns first.
         parents: The columns that it depends on.
         probabilities: One axis for each parent and a last one for the column's cells, along which they sum to 1.
-
-    Raises:
-        ValueError: if the probabilities are none, or have another number of axes.
     """
 
     column: int
@@ -48,12 +45,7 @@ class Conditional:
             raise ValueError(f"column {self.column}: the table holds no probabilities")
 
     def draw(self, cells: npt.NDArray[np.int32], uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
-        """Returns a cell for each record.
-
-        Args:
-            cells: The cells of all columns, (columns, rows), of which the parents' are drawn already.
-            uniform: In [0, 1), (rows,).
-        """
+        """Returns a cell for each record; of all `cells`, (columns, rows), the parents' are drawn already."""
         size = self.probabilities.shape[-1]
         cumulative = self.probabilities.reshape(-1, size).cumsum(axis=1)
         cumulative[:, -1] = 1
@@ -63,8 +55,7 @@ class Conditional:
         # One sorted sequence for all rows of the table: row r lies in [r, r + 1].
         sequence = (cumulative + np.arange(len(cumulative))[:, None]).ravel()
         found = np.searchsorted(sequence, given + uniform, side="right") - given * size
-        chosen: npt.NDArray[np.int32] = np.clip(found, 0, size - 1).astype(np.int32)
-        return chosen
+        return np.asarray(np.clip(found, 0, size - 1), dtype=np.int32)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,9 +66,6 @@ class GraphicalModel:
         bins: Cells of each numeric column; inside a cell, values are uniform.
         coded: Number of codes of each coded column.
         factors: One for each column, parents first.
-
-    Raises:
-        ValueError: if a column has no factor or two, a parent comes later, or a table has another shape.
     """
 
     bins: tuple[NumericBins, ...]
@@ -121,24 +109,18 @@ class GraphicalModel:
 
     @classmethod
     def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
-        """Returns the model that `tensors` and `to_json` describe.
-
-        Raises:
-            KeyError, TypeError, ValueError: if they describe none.
-        """
+        """Returns the model that `tensors` and `to_json` describe."""
         layout = schema.layout
-        return cls(
-            bins=tuple(
-                NumericBins(cuts=tuple(tensors[f"cuts/{place}"].tolist()), nullable=column.missing)
-                for place, column in enumerate(layout.numeric)
-            ),
-            coded=tuple(column.size for column in layout.coded),
-            factors=tuple(
-                Conditional(
-                    column=int(factor["column"]),
-                    parents=tuple(int(parent) for parent in factor["parents"]),
-                    probabilities=tensors[f"table/{factor['column']}"].astype(np.float64),
-                )
-                for factor in description["factors"]
-            ),
+        bins = (
+            NumericBins(cuts=tuple(tensors[f"cuts/{place}"].tolist()), nullable=column.missing)
+            for place, column in enumerate(layout.numeric)
         )
+        factors = (
+            Conditional(
+                column=int(factor["column"]),
+                parents=tuple(map(int, factor["parents"])),
+                probabilities=tensors[f"table/{factor['column']}"].astype(np.float64),
+            )
+            for factor in description["factors"]
+        )
+        return cls(bins=tuple(bins), coded=tuple(column.size for column in layout.coded), factors=tuple(factors))

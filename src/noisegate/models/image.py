@@ -34,10 +34,7 @@ _BLOCK = 512
 class ImageGenerator(Generator):
     """What the image generators share: their noise, their label, their output.
 
-    Args:
-        network: Its design.
-        classes: Number of labels.
-        logits: From noise and one-hot label, (rows, latent + classes), to logits, (rows, channels, height, width).
+    `logits` go from noise and one-hot label, (rows, latent + classes), to (rows, channels, height, width).
     """
 
     def __init__(self, network: ImageNetwork, classes: int, logits: nn.Module) -> None:

@@ -14,9 +14,6 @@ ImageKind: TypeAlias = Literal["convolutional", "fully-connected", "sub-pixel", 
 
 IMAGE_KINDS: tuple[ImageKind, ...] = get_args(ImageKind)
 
-SCALE = 4
-"""The convolutional network starts at this fraction of the image's height and width, and doubles them twice."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class ImageNetwork:

@@ -203,9 +203,10 @@ def reasons(classifier: LocallyLinear, records: EncodedTable, *, of: npt.NDArray
     import torch
 
     inputs, layout = classifier.inputs, classifier.release.schema.layout
-    names = [column.name for column in layout.numeric]
-    names += [column.name for j, column in enumerate(layout.coded) if j != layout.label]
-    belongs = np.eye(len(names))[_columns(classifier)]
+    names = [column.name for column in (*layout.numeric, *(layout.coded[j] for j in layout.others))]
+    # For each input, its column.
+    coded = np.repeat(np.arange(len(inputs.coded)), inputs.coded) + inputs.numeric
+    belongs = np.eye(len(names))[[*range(inputs.numeric), *inputs.absent, *coded]]
     seen = inputs(torch.from_numpy(records.numeric), torch.from_numpy(records.codes)).numpy()
     classes, rows = len(classifier.classes), len(records)
     adds, rest = np.zeros((classes, rows, len(names))), np.zeros((classes, rows))
@@ -226,13 +227,6 @@ def answers(classifier: LocallyLinear, label: str | int | bool) -> tuple[Values,
     own = classifier.filters(label)
     means = maps.mean(axis=1)[:, None]
     return _above(means, np.array([classifier.classes.index(label)]))[0], own.std(axis=0).astype(np.float64)
-
-
-def _columns(classifier: LocallyLinear) -> npt.NDArray[np.int64]:
-    """Returns, for each input, the position of its column."""
-    inputs = classifier.inputs
-    coded = np.repeat(np.arange(len(inputs.coded)), inputs.coded) + inputs.numeric
-    return np.concatenate([np.arange(inputs.numeric), np.asarray(inputs.absent, np.int64), coded]).astype(np.int64)
 
 
 def _above(values: Values, of: npt.NDArray[np.int64]) -> Values:

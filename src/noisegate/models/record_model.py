@@ -84,12 +84,7 @@ MODELS = {
 
 
 def model_class(kind: str) -> type[RecordModel]:
-    """Returns the class of a kind.
-
-    Raises:
-        ModelError: if this version knows no such kind.
-        MissingExtraError: if it takes a package that is not installed.
-    """
+    """Returns the class of a kind, if this version knows it and what it takes is installed."""
     if kind not in MODELS:
         raise ModelError(f"a model of kind {kind!r} is not known to this version; it knows {', '.join(MODELS)}.")
     module, _, name = MODELS[kind].partition(":")

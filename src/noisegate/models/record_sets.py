@@ -248,17 +248,11 @@ def density_ratios(
 def weight_notes(weights: Weights, schema: Schema, labels: npt.NDArray[np.int64] | None) -> dict[str, Any]:
     """Returns what a report says of weights: on how many references they rest, in all and for each label.
 
-    Args:
-        weights: (labels or 1, references).
-        schema: Of the records.
-        labels: Of the references, (references,); None where they have none.
+    For weights and labels see `density_ratios`.
     """
     found, references = weight_summary(weights), weights.shape[1]
-    notes: dict[str, Any] = {
-        "references": references,
-        "effective_references": found["effective"],
-        "largest_share": found["largest_share"],
-    }
+    notes: dict[str, Any] = {"references": references, "effective_references": found["effective"]}
+    notes["largest_share"] = found["largest_share"]
     warnings = []
     if found["effective"] < LEAST_EFFECTIVE * references:
         warnings.append(

@@ -235,13 +235,7 @@ def accepted_batches(
 ) -> Iterator[EncodedTable]:
     """Yields `rows` records of `model` that are accepted, in batches of at most `batch_rows`, in constant memory.
 
-    Args:
-        model: What is drawn from.
-        rows: Number of records in all.
-        random: Public randomness, on the CPU.
-        accept: Says which records may be kept; None for all.
-        asked: What `accept` asks, in words, for the message.
-        batch_rows: Records drawn at once at most.
+    `accept` says which records may be kept, None for all, and `asked` what it asks, in words.
 
     Raises:
         OptionError: if fewer than one in 10,000 records are accepted.

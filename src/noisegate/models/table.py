@@ -29,17 +29,14 @@ _INIT_STD = 0.5
 
 
 class CellGenerator(Generator):
-    """Base of both kinds.
+    """Base of both kinds. Columns are numbered with numeric ones first; the label, if any, is given and not made."""
 
-    Args:
-        sizes: Number of cells of each column, the label included.
-        label: Position of the label among the columns, or None. The label is given, not made.
-    """
-
-    def __init__(self, sizes: Sequence[int], label: int | None) -> None:
+    def __init__(self, layout: Layout) -> None:
         super().__init__()
-        self.label, self.classes = label, 1 if label is None else sizes[label]
-        self.made = [size for position, size in enumerate(sizes) if position != label]
+        sizes = [numeric_cells(column).size for column in layout.numeric] + [column.size for column in layout.coded]
+        self.label = None if layout.label is None else len(layout.numeric) + layout.label
+        self.classes = 1 if self.label is None else sizes[self.label]
+        self.made = [size for position, size in enumerate(sizes) if position != self.label]
 
     def record_model(self, weights: npt.NDArray[np.float64], layout: Layout) -> NeuralTable:
         """Returns the table that it draws."""
@@ -68,8 +65,8 @@ class CellGenerator(Generator):
 class TableGenerator(CellGenerator):
     """A network with one softmax head a column; `latent` is the length of its noise, `hidden` the widths of layers."""
 
-    def __init__(self, sizes: Sequence[int], label: int | None, *, latent: int, hidden: Sequence[int]) -> None:
-        super().__init__(sizes, label)
+    def __init__(self, layout: Layout, *, latent: int, hidden: Sequence[int]) -> None:
+        super().__init__(layout)
         self.latent, self.hidden = latent, tuple(hidden)
         widths = [latent + self.classes, *hidden]
         layers: list[nn.Module] = []
@@ -103,8 +100,8 @@ class ComponentGenerator(CellGenerator):
 
     components: int
 
-    def __init__(self, sizes: Sequence[int], label: int | None, *, components: int) -> None:
-        super().__init__(sizes, label)
+    def __init__(self, layout: Layout, *, components: int) -> None:
+        super().__init__(layout)
         self.components = components
         self.logits = nn.Embedding(self.classes * components, sum(self.made))
         nn.init.normal_(self.logits.weight, std=_INIT_STD)
@@ -127,19 +124,13 @@ class ComponentGenerator(CellGenerator):
 def build_table_generator(layout: Layout, *, latent: int, hidden: Sequence[int], seed: int) -> TableGenerator:
     """Returns an untrained generator for the columns of `layout`; the same seed gives the same weights."""
     with seeded(seed):
-        return TableGenerator(*_cells_of(layout), latent=latent, hidden=hidden)
+        return TableGenerator(layout, latent=latent, hidden=hidden)
 
 
 def build_component_generator(layout: Layout, *, components: int, seed: int) -> ComponentGenerator:
     """Returns an untrained generator for the columns of `layout`; the same seed gives the same start."""
     with seeded(seed):
-        return ComponentGenerator(*_cells_of(layout), components=components)
-
-
-def _cells_of(layout: Layout) -> tuple[list[int], int | None]:
-    """Returns the number of cells of each column, numeric ones first, and the position of the label."""
-    sizes = [numeric_cells(column).size for column in layout.numeric] + [column.size for column in layout.coded]
-    return sizes, None if layout.label is None else len(layout.numeric) + layout.label
+        return ComponentGenerator(layout, components=components)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -165,10 +156,9 @@ class NeuralTable:
             columns = self.generator(self.generator.noise(rows, random), labels)
         chosen = [_draw(column, random).numpy() for column in columns]
         cells = [numeric_cells(column) for column in self.layout.numeric]
-        numeric = np.empty((rows, len(cells)))
+        numeric, codes = np.empty((rows, len(cells))), np.empty((rows, len(self.layout.coded)), dtype=np.int32)
         for place, cell in enumerate(cells):
             numeric[:, place] = _place(cell, chosen[place], torch.rand(rows, generator=random).numpy())
-        codes = np.empty((rows, len(self.layout.coded)), dtype=np.int32)
         for place, found in enumerate(chosen[len(cells) :]):
             codes[:, place] = found
         return EncodedTable(numeric, codes)

@@ -6,6 +6,7 @@ which is longer than many a training.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -139,3 +140,11 @@ class NoisyDescent:
         """Resumes where `state_dict` was called."""
         self._adam.load_state_dict(tensors)
         restore(self._parameters, tensors)
+
+
+def one_cycle(progress: float) -> float:
+    """Returns the part of the peak learning rate at `progress` from 0 to 1: a short rise, then a cosine to nearly zero.
+
+    A function of the step alone, so that nothing needs saving.
+    """
+    return min(progress / 0.1, 0.5 * (1 + math.cos(math.pi * max(progress - 0.1, 0) / 0.9))) + 1e-3

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +19,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class NoisyMarginal:
-    """A noisy contingency table.
-
-    Attributes:
-        columns: Column numbers, numeric columns first.
-        counts: (cells,), the last column fastest.
-        std: Standard deviation of the noise on each count.
-    """
+class NoisyMarginal(NamedTuple):
+    """Noisy counts of the cells of some columns, (cells,), the last column fastest, each with noise of `std`."""
 
     columns: tuple[int, ...]
     counts: npt.NDArray[np.float64]
@@ -36,31 +28,17 @@ class NoisyMarginal:
 
 
 def read_marginals(release: Release, event: str) -> tuple[NoisyMarginal, ...]:
-    """Returns the marginals that came of `event`, in the order in which they were measured.
-
-    Raises:
-        ModelError: if there are none.
-    """
+    """Returns the marginals that came of `event`, in the order in which they were measured."""
     names = [name for name in release.values if name.startswith(f"{event}/")]
     if not names:
         raise ModelError(f"the release holds no marginals of {event!r}; it holds {sorted(release.values)}.")
     names.sort(key=lambda name: int(name.removeprefix(f"{event}/").partition(":")[0]))
-    return tuple(
-        NoisyMarginal(
-            columns=marginal_columns(name), counts=release.values[name].reshape(-1), std=release.noise_std[name]
-        )
-        for name in names
-    )
+    counts = {name: release.values[name].reshape(-1) for name in names}
+    return tuple(NoisyMarginal(marginal_columns(name), counts[name], release.noise_std[name]) for name in names)
 
 
 class GraphicalFit:
-    """One fit of a graphical model. It starts over when it is taken up again: it is short against what it follows.
-
-    Args:
-        sizes: Number of cells of each column.
-        marginals: What to agree with.
-        iterations: Steps of mirror descent.
-    """
+    """One fit by mirror descent. It starts over when it is taken up again: it is short against what it follows."""
 
     def __init__(self, sizes: tuple[int, ...], marginals: tuple[NoisyMarginal, ...], *, iterations: int) -> None:
         self._sizes, self._marginals, self.steps = sizes, marginals, iterations
@@ -76,11 +54,7 @@ class GraphicalFit:
         return self._factors
 
     def run(self, report: Callable[[FitState], None] | None = None) -> None:
-        """Fits.
-
-        Raises:
-            MissingExtraError: if the optional packages are not here.
-        """
+        """Fits; a MissingExtraError where the optional packages are not here."""
         try:
             import mbi
             from mbi.estimation import mirror_descent
@@ -116,13 +90,10 @@ class GraphicalFit:
 
     def _distance(self, model: Any) -> float:
         """Returns the mean squared residual in noise standard deviations: 1 is what noise alone would leave."""
-        squares = [
-            np.square(
-                (np.asarray(model.project(tuple(map(str, each.columns))).values).reshape(-1) - each.counts) / each.std
-            )
-            for each in self._marginals
-        ]
-        return float(np.concatenate(squares).mean())
+        fitted = (model.project(tuple(map(str, each.columns))).values for each in self._marginals)
+        pairs = zip(fitted, self._marginals, strict=True)
+        residuals = [(np.asarray(values).reshape(-1) - each.counts) / each.std for values, each in pairs]
+        return float(np.square(np.concatenate(residuals)).mean())
 
 
 def _conditionals(model: Any) -> tuple[Conditional, ...]:
@@ -139,9 +110,8 @@ def _conditionals(model: Any) -> tuple[Conditional, ...]:
         parents = tuple(sorted(known & neighbours, key=int))
         known.add(column)
         table = np.asarray(marginals.project((*parents, column)).values, dtype=np.float64)
-        factors.append(
-            Conditional(column=int(column), parents=tuple(map(int, parents)), probabilities=_normalised(table))
-        )
+        before = tuple(map(int, parents))
+        factors.append(Conditional(column=int(column), parents=before, probabilities=_normalised(table)))
     return tuple(factors)
 
 

@@ -27,7 +27,7 @@ from noisegate.devices import one_thread
 from noisegate.features.feature_map import Made, TorchForm
 from noisegate.models.generator import Generator
 from noisegate.privacy.release import Release
-from noisegate.training.adam import Adam
+from noisegate.training.adam import Adam, one_cycle
 from noisegate.training.checkpoint import joined, under
 from noisegate.training.fit import FitSettings, FitState, MomentSettings
 
@@ -274,11 +274,7 @@ class HalvesMatching(MomentMatching):
         if self._split:
             noise, labels = self._batch(self.generator)
             return self._split.gradients(noise, labels[::2], self._weights)
-        return torch.autograd.grad(self.loss(), list(self.generator.parameters()))
-
-    def loss(self) -> Float[Tensor, ""]:
-        """Returns the weighted sum of `distances`."""
-        return (self._weights * self.distances()).sum()
+        return torch.autograd.grad((self._weights * self.distances()).sum(), list(self.generator.parameters()))
 
     def distances(self) -> Float[Tensor, " classes"]:
         """Returns an unbiased estimate of each present class's squared distance, (classes,), on a fresh batch."""
@@ -361,21 +357,11 @@ def settle(network: nn.Module, batches: Iterable[tuple[Tensor, ...]]) -> None:
     """
     network.eval()
     normalised = [layer for layer in network.modules() if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)]
-    if not normalised:
-        return
     for layer in normalised:
         layer.reset_running_stats()
         layer.momentum = None  # the plain average over batches
         layer.train()
     with torch.no_grad():
-        for batch in batches:
+        for batch in batches if normalised else ():
             network(*batch)
     network.eval()
-
-
-def one_cycle(progress: float) -> float:
-    """Returns the part of the peak learning rate at `progress` from 0 to 1: a short rise, then a cosine to nearly zero.
-
-    A function of the step alone, so that nothing needs saving.
-    """
-    return min(progress / 0.1, 0.5 * (1 + math.cos(math.pi * max(progress - 0.1, 0) / 0.9))) + 1e-3

@@ -66,11 +66,7 @@ def image_writer(out: str | Path, form: ImageForm, rows: int) -> AbstractContext
 
 
 def check_drawable(shape: ImageShape, out: object, option: str = "--out") -> str:
-    """Returns how Pillow calls images of so many channels.
-
-    Raises:
-        OptionError: if a PNG file cannot hold them.
-    """
+    """Returns how Pillow calls images of so many channels; an OptionError if a PNG file cannot hold them."""
     if shape.channels not in _MODES:
         raise OptionError(
             f"{option} {out}: images of {shape.channels} channels are neither grey (1) nor colour (3), so no picture "

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,26 +36,18 @@ _MOST_NAME = 24
 _PAPER, _NOTHING, _INK = 255, 225, 40  # grey
 
 
-@dataclass(kw_only=True)
 class SampleGrid:
-    """Gathers the first images of each class, and draws them.
-
-    Attributes:
-        form: Of the images.
-        out: Where the picture goes, for messages.
+    """Gathers the first images of each class, and draws them to `out`.
 
     Raises:
         OptionError: if images are neither grey nor colour.
     """
 
-    form: ImageForm
-    out: Path
-    _mode: str = field(init=False)
-    _found: dict[str | int | None, list[npt.NDArray[np.uint8]]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._mode = check_drawable(self.form.shape, self.out, "--grid")
-        self._found = {label: [] for label in self.form.labels[:MOST_CLASSES] or (None,)}
+    def __init__(self, *, form: ImageForm, out: Path) -> None:
+        self.form, self.out = form, out
+        self._mode = check_drawable(form.shape, out, "--grid")
+        labels: tuple[str | int | None, ...] = form.labels[:MOST_CLASSES] or (None,)
+        self._found: dict[str | int | None, list[npt.NDArray[np.uint8]]] = {label: [] for label in labels}
 
     @property
     def across(self) -> int:
@@ -99,11 +90,7 @@ class SampleGrid:
         return picture
 
     def write(self) -> None:
-        """Writes the picture to `out`, a new PNG file.
-
-        Raises:
-            OptionError: if the file exists or cannot be written.
-        """
+        """Writes the picture to `out`, a new PNG file."""
         with new_file(self.out, "--grid") as path:
             self.draw().save(path, format="png")
 

@@ -24,9 +24,6 @@ class ImageBatch:
     Attributes:
         pixels: uint8, (rows, height, width, channels); 0 is dark.
         labels: The label of each image, as the schema has it; None where images have none.
-
-    Raises:
-        ValueError: if the pixels are no such array, or there is not a label for each image.
     """
 
     pixels: npt.NDArray[np.uint8]
@@ -43,17 +40,12 @@ class ImageBatch:
 
 
 def image_batch(records: Rows, schema: Schema) -> ImageBatch:
-    """Returns images with their labels by value.
-
-    Raises:
-        OptionError: if the schema is none of images.
-    """
+    """Returns images with their labels by value; an OptionError if the schema is none of images."""
     if schema.images is None:
         raise OptionError("the schema is of a table, not of images; describe them with noisegate.schema.pixel_schema.")
     images, levels = as_images(records, schema.images), schema.images.labels
-    return ImageBatch(
-        pixels=images.pixels, labels=None if images.labels is None else tuple(levels[code] for code in images.labels)
-    )
+    labels = None if images.labels is None else tuple(levels[code] for code in images.labels)
+    return ImageBatch(pixels=images.pixels, labels=labels)
 
 
 def pixel_table(batch: ImageBatch, schema: Schema) -> pa.Table:
