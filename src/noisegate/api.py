@@ -87,32 +87,19 @@ def fit(
         >>> model.sample(2).column_names, model.certificate.epsilon
         (['age', 'ill'], 1.0)
     """
-    options: dict[str, Any] = {
-        "schema": schema,
-        "epsilon": epsilon,
-        "delta": delta,
-        "method": method,
-        "adjacency": Adjacency.parse(adjacency).value,
-        "records": records,
-        "unit": unit,
-        "unit_column": unit_column,
-        "contributions": contributions,
-        "ledger": ledger,
-        "dataset": dataset,
-        "on_error": on_error,
-        "discovery": discovery,
-    }
+    options: dict[str, Any] = {name: value for name, value in locals().items() if name in Run.__dataclass_fields__}
+    options["adjacency"] = Adjacency.parse(adjacency).value
     place, defaults = None if out is None else Path(out), cast("dict[str, Any]", fit.__kwdefaults__)
     if resume:
-        folder = RunFolder(place, None if resume is True else Path(resume))
+        folder = RunFolder(place, None if resume is True else Path(resume), observer=observer)
         given = {name: value for name, value in options.items() if value != defaults[name]}
         given["settings"] = settings | ({"seed": seed} if seed else {})
-        return _in_kind(resume_run(folder, data, given=given, device=device, observer=observer), data)
+        return _in_kind(resume_run(folder, data, given=given, device=device), data)
     run = Run.of(**options, settings={"seed": seed, **settings})
     rare = run.schema.usable().hardly_satisfiable
     if rare is not None:
         warnings.warn(rare, UserWarning, stacklevel=2)
-    return _in_kind(start_run(run, data, RunFolder(place), device=device, observer=observer), data)
+    return _in_kind(start_run(run, data, RunFolder(place, observer=observer), device=device), data)
 
 
 def synthesize(data: Any, *, schema: Schema | str | Path, epsilon: float, **options: Any) -> Synthesizer:

@@ -152,14 +152,7 @@ class Run:
 
     @classmethod
     def read(cls, folder: Path, *, ledger: Any = None, default: Any = None, observer: Observer | None = None) -> Run:
-        """Returns the run that `write` wrote.
-
-        Args:
-            folder: Where it lies.
-            ledger: That goes before the one that was kept, or None.
-            default: If none was kept, or None.
-            observer: Words messages.
-        """
+        """Returns the run that `write` wrote; `ledger` goes before the one that was kept, and `default` behind it."""
         path = folder / RUN_FILE
         try:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -185,10 +178,7 @@ class Run:
     def check(self, given: Mapping[str, Any], observer: Observer) -> None:
         """Checks options that are given to go on with this run.
 
-        Args:
-            given: By name: the attributes of this class, but "method" by its name, "schema" as a file too, and
-                "settings" by name of the setting.
-            observer: Words messages.
+        They are attributes of this class, but "method" by its name, "schema" as a file too, and "settings" by name.
         """
         another = observer.option("out")
         cure = f"Leave the option out: a run goes on as it began. Another run goes into another {another}, and costs "
@@ -219,28 +209,29 @@ class RunFolder:
     Args:
         out: The model folder that is to be made; None for a model that stays in memory.
         path: The folder of an interrupted run without `out`; None for a new one, below the user's state directory.
+        observer: What the run is told to.
     """
 
-    def __init__(self, out: Path | None, path: Path | None = None) -> None:
+    def __init__(self, out: Path | None, path: Path | None = None, *, observer: Observer | None = None) -> None:
         if out is not None:
             check_named(out)
-        self.out = out
+        self.out, self.observer = out, observer or Observer()
         self.path = path or (_state_folder() if out is None else out.with_name(out.name + ".partial"))
 
     @contextmanager
-    def prepared(self, coordinates: int, observer: Observer) -> Iterator[None]:
+    def prepared(self, coordinates: int) -> Iterator[None]:
         """Makes the folder, with room for a release of so many numbers, before any budget is spent.
 
         If the block fails before `keep`, the folder goes away again, unless steps of a training were begun in it.
         """
         self._check_new()
-        another = f"choose another {observer.option('out')}."
+        another = f"choose another {self.observer.option('out')}."
         if self.path.exists():
             raise ModelError(
                 f"{self._nothing_kept()} Remove it if no other fit is at work there, or {another}"
                 if not (self.resumable or self.training)
                 else f"{self.path} holds an unfinished fit whose budget is spent; go on with "
-                f"`{observer.call(self, 'DATA' if self.training else None)}`, or remove it first."
+                f"`{self.observer.call(self, 'DATA' if self.training else None)}`, or remove it first."
             )
         try:
             self.path.mkdir()
@@ -256,7 +247,7 @@ class RunFolder:
             if (self.path / ROOM_FILE).exists() and not self.training:
                 self.remove()
 
-    def keep(self, release: Release, observer: Observer) -> None:
+    def keep(self, release: Release) -> None:
         """Writes the release into the room that was kept for it; the room's file goes last, as the sign of success.
 
         Should even that fail, the fit goes on with the release in memory: the budget is spent already.
@@ -270,7 +261,7 @@ class RunFolder:
             for name in (STATE_FILE, RUN_FILE):
                 (self.path / name).unlink(missing_ok=True)
         except (OSError, SafetensorError) as error:
-            observer.warn(
+            self.observer.warn(
                 f"{self.path} cannot be written: {error}. Do not interrupt this fit, it could not be resumed."
             )
 
@@ -289,10 +280,10 @@ class RunFolder:
         """How many steps of a training were begun."""
         return (self.path / JOURNAL_FILE).read_bytes().partition(b"\n")[2].count(b".")
 
-    def reopen(self, observer: Observer) -> Release:
+    def reopen(self) -> Release:
         """Returns the release of an interrupted fit."""
         if not self.path.is_dir():
-            missing = "" if self.out is None else f" for {observer.option('out')} {self.out}"
+            missing = "" if self.out is None else f" for {self.observer.option('out')} {self.out}"
             raise ModelError(f"{self.path} does not exist: there is no unfinished fit to resume{missing}.")
         self._check_new()
         if (self.path / ROOM_FILE).exists():

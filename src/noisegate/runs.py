@@ -21,7 +21,7 @@ from noisegate.privacy import accounting
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.plan import PricedPlan
 from noisegate.privacy.release import Release
-from noisegate.run_folder import CHECKPOINT_FILE, Observer, Run, RunFolder
+from noisegate.run_folder import CHECKPOINT_FILE, Run, RunFolder
 from noisegate.training.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
@@ -69,9 +69,7 @@ def held() -> Iterator[Callable[[], None]]:
             signal.raise_signal(asked[0])
 
 
-def start_run(
-    run: Run, data: Any, folder: RunFolder, *, device: str, observer: Observer | None, show_values: bool = False
-) -> Model:
+def start_run(run: Run, data: Any, folder: RunFolder, *, device: str, show_values: bool = False) -> Model:
     """Returns the model of a new run of private records, which is written to the `out` of its folder, if it has one.
 
     Raises:
@@ -79,7 +77,7 @@ def start_run(
         BudgetRefusedError: if the ledger refuses.
     """
     with held() as may_stop:
-        work = _Work(folder=folder, device=device, observer=observer or Observer(), may_stop=may_stop)
+        work = _Work(folder=folder, device=device, may_stop=may_stop)
         return work.model(run.method, *work.release(run, data, show_values=show_values, resumed=False))
 
 
@@ -89,7 +87,6 @@ def resume_run(
     *,
     given: Mapping[str, Any],
     device: str,
-    observer: Observer | None,
     ledger: Any = None,
     show_values: bool = False,
 ) -> Model:
@@ -101,11 +98,11 @@ def resume_run(
     Raises:
         UserError: if there is nothing to resume, or an option differs from what the run began with.
     """
-    observer = observer or Observer()
+    observer = folder.observer
     with held() as may_stop:
-        work = _Work(folder=folder, device=device, observer=observer, may_stop=may_stop)
+        work = _Work(folder=folder, device=device, may_stop=may_stop)
         if not folder.training:
-            release = folder.reopen(observer)
+            release = folder.reopen()
             method = method_of(release.certificate, seed=given["settings"].get("seed"))
             method.check_fit(device)
             observer.say(f"Going on with {folder.out or folder.path}: nothing is read or spent.")
@@ -128,7 +125,6 @@ class _Work:
 
     folder: RunFolder
     device: str
-    observer: Observer
     may_stop: Callable[[], None]
 
     def release(self, run: Run, data: Any, *, show_values: bool, resumed: bool) -> tuple[Release, PricedPlan]:
@@ -142,18 +138,18 @@ class _Work:
         run.method.check_fit(self.device)
         gate = run.gate(data, show_values=show_values, progress=count)
         if self.folder.out is not None and isinstance(data, str | Path):
-            check_outside(self.folder.out, data, self.observer.option("out"))
+            check_outside(self.folder.out, data, self.folder.observer.option("out"))
         plan = run.method.plan(gate.schema, gate.budget)
-        with nullcontext() if resumed else self.folder.prepared(plan.coordinates, self.observer):
-            self.observer.planned(run, gate, plan, data)
+        with nullcontext() if resumed else self.folder.prepared(plan.coordinates):
+            self.folder.observer.planned(run, gate, plan, data)
             if isinstance(plan, CalibratedStepPlan):
-                with self.observer.working("Training", plan.plan.steps) as progress:
+                with self.folder.observer.working("Training", plan.plan.steps) as progress:
                     release = self._train(run, gate, plan, data, progress)
             else:
-                with self.observer.working("Reading records", None) as progress:
+                with self.folder.observer.working("Reading records", None) as progress:
                     release = run.method.query(gate, plan)
-            self.folder.keep(release, self.observer)
-        self.observer.queried(gate)
+            self.folder.keep(release)
+        self.folder.observer.queried(gate)
         return release, plan
 
     def _train(
@@ -163,7 +159,7 @@ class _Work:
         from noisegate.devices import choose_device
 
         assert isinstance(run.method, GradientMethod)
-        folder, spent = self.folder, _Spent(plan, self.observer.watched)
+        folder, spent = self.folder, _Spent(plan, self.folder.observer.watched)
 
         def report(done: int) -> None:
             self.may_stop()
@@ -183,7 +179,7 @@ class _Work:
                     f"The whole {plan.budget.epsilon:g} stays spent; the other steps cost nothing more, but read the "
                     "records again:"
                 )
-                self.observer.kept(error, kept, self.observer.call(folder, data))
+                self.folder.observer.kept(error, kept, self.folder.observer.call(folder, data))
             raise
 
     def model(self, method: Method, release: Release, plan: PricedPlan | None = None) -> Model:
@@ -194,7 +190,7 @@ class _Work:
             kept = Checkpoint(folder.path / CHECKPOINT_FILE if fitting.steps else None, fitting, cure=_CURE)
             kept.resume()
             try:
-                with kept, self.observer.working("Fitting", fitting.steps) as progress:
+                with kept, self.folder.observer.working("Fitting", fitting.steps) as progress:
                     fitting.run(lambda state: self._stepped(state, kept, progress))
                     model: Model = method.synthesizer(release, fitting)
                     if folder.out is not None:
@@ -205,7 +201,7 @@ class _Work:
             if folder.resumable:
                 where = f"at step {step}" if method.makes == "records" else "before the classifier was written"
                 text = f"Stopped {where}. The budget is spent and the release is kept; go on with:"
-                self.observer.kept(error, text, self.observer.call(folder))
+                self.folder.observer.kept(error, text, self.folder.observer.call(folder))
             raise
         folder.remove()
         return model

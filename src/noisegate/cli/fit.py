@@ -119,8 +119,8 @@ def fit_command(
     from noisegate.runs import resume_run, start_run
 
     started = time.monotonic()
-    folder, observer = RunFolder(out), _console_observer(options.method, as_json)
-    told: dict[str, Any] = {"device": device, "observer": observer, "show_values": show_values}
+    folder = RunFolder(out, observer=_console_observer(options.method, as_json))
+    told: dict[str, Any] = {"device": device, "show_values": show_values}
     if resume:
         model = resume_run(folder, data, given=options.typed(context), ledger=options.ledger, **told)
     else:

@@ -196,21 +196,10 @@ class FitOptions(RunOptions):
 
         schema = self.known()
         settings = {"seed": self.seed, **method_settings(self.settings, self.public)}
-        run = Run.of(
-            method=self.method,
-            schema=self.schema or schema,
-            epsilon=required(epsilon, "--epsilon"),
-            delta=self.delta,
-            adjacency=self.adjacency,
-            records=self.records,
-            unit=self.unit,
-            unit_column=self.unit_column,
-            contributions=self.contributions,
-            dataset=self.dataset,
-            ledger=None if self.dataset is None else Ledger(self.ledger),
-            on_error=self.on_error,
-            settings=settings,
-        )
+        asked = {name: value for name, value in vars(self).items() if name in Run.__dataclass_fields__}
+        asked["ledger"] = None if self.dataset is None else Ledger(self.ledger)
+        asked |= {"schema": self.schema or schema, "epsilon": required(epsilon, "--epsilon")}
+        run = Run.of(settings=settings, **asked)
         warn_about_renamed(run.method, settings)
         return run
 
