@@ -15,7 +15,7 @@ import pyarrow.compute
 from noisegate.data.headers import check_alike
 from noisegate.data.sources import open_source
 from noisegate.data.tables.objects import MixedObjects, objects_to_arrow
-from noisegate.data.tables.tables import MemoryTable, find_files
+from noisegate.data.tables.tables import MemoryTable, Origin, find_files
 from noisegate.errors import DataError
 from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode
 
@@ -39,12 +39,17 @@ def read_table(path: str | Path, schema: Schema | None = None, *, show_values: b
         columns = dict(origin.columns())
         if len(columns) < len(origin.columns()):
             raise DataError(f"{origin.name}: two columns have the same name; rename or remove one")
-        batches = [pa.table(dict(arrays)) for arrays in origin.batches(list(columns), 1 << 16)]
-        empty = pa.table({name: pa.array([], kind) for name, kind in columns.items()})
-        tables.append(pa.concat_tables([empty, *(batch.select(list(columns)) for batch in batches)]))
+        tables.append(_whole(origin, list(columns), 1 << 16))
     if any(table.schema != tables[0].schema for table in tables):
         raise DataError(f"{path}: the files have different columns or types; make them alike")
     return pa.concat_tables(tables)
+
+
+def _whole(origin: Origin, names: Sequence[str], rows: int) -> pa.Table:
+    """Return the columns called ``names``, read ``rows`` at a time."""
+    batches = [pa.table(dict(arrays)).select(names) for arrays in origin.batches(names, rows)]
+    kinds = dict(origin.columns())
+    return pa.concat_tables(batches or [pa.table({name: pa.array([], kinds[name]) for name in names})])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,9 +171,7 @@ def records_table(records: Any, names: Sequence[str], *, where: str = "X") -> pa
     absent = [name for name in names if name not in columns]
     if absent:
         raise DataError(f"{where}: there is no column {absent[0]!r}, which the schema describes; add it")
-    # At once: the type of a column of Python objects is that of all its cells.
-    batches = [pa.table(dict(arrays)) for arrays in table.batches(names, 2**62)]
-    return pa.concat_tables(batches or [pa.table({name: pa.array([], columns[name]) for name in names})])
+    return _whole(table, names, 2**62)  # at once: the type of a column of Python objects is that of all its cells
 
 
 def with_labels(records: pa.Table, labels: Any, name: str) -> pa.Table:
