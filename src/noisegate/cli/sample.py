@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noisegate.atomic import new_file, unwritable
 from noisegate.cli.console import print_json, say, steps, table_writer
 from noisegate.cli.options import Json
 from noisegate.errors import OptionError
 from noisegate.seeds import MOST_SEED
 
 if TYPE_CHECKING:
-    from noisegate.models.output.image_batch import ImageBatch
     from noisegate.models.synthesizer import Synthesizer
     from noisegate.schema import Schema
 
@@ -66,10 +66,7 @@ def sample_command(
     if grid is not None and synthesizer.schema.images is None:
         raise OptionError(f"--grid {grid} shows images, and {model} makes a table; leave it out.")
     _check_room(synthesizer, n, out)
-    if synthesizer.schema.images is None:
-        _write_table(synthesizer, n, out, seed, asked)
-    else:
-        _write_images(synthesizer, n, out, seed, asked, grid)
+    _write(synthesizer, n, out, seed, asked, grid)
     if as_json:
         pictured = {} if grid is None else {"grid": str(grid)}
         print_json({"records": n, "out": str(out), "seed": seed, "where": where or [], **pictured})
@@ -84,10 +81,7 @@ def _check_room(synthesizer: Synthesizer, n: int, out: Path) -> None:
     rows = max(_PROBE_NUMBERS // len(synthesizer.schema.columns), 10)
     with TemporaryDirectory() as folder:
         probe = Path(folder) / f"probe{out.suffix}"
-        if synthesizer.schema.images is None:
-            _write_table(synthesizer, rows, probe, 0, {})
-        else:
-            _write_images(synthesizer, rows, probe, 0, {}, None)
+        _write(synthesizer, rows, probe, 0, {}, None)
         files = [path for path in Path(folder).rglob("*") if path.is_file()]
         size = n / rows * sum(path.stat().st_size for path in files)
     free = disk_usage(out.absolute().parent).free
@@ -98,31 +92,19 @@ def _check_room(synthesizer: Synthesizer, n: int, out: Path) -> None:
         )
 
 
-def _write_table(synthesizer: Synthesizer, n: int, out: Path, seed: int | None, where: Mapping[str, Any]) -> None:
-    batches = synthesizer.batches(n, seed=seed, where=where)
-    with table_writer(out, synthesizer.schema) as write, steps("Sampling", n) as progress:
-        done = 0
-        for batch in batches:
-            write(batch)
-            done += batch.num_rows
-            progress(done, "")
-
-
-def _write_images(
+def _write(
     synthesizer: Synthesizer, n: int, out: Path, seed: int | None, where: Mapping[str, Any], grid: Path | None
 ) -> None:
-    """Writes images, and a picture of some; both files appear, or neither."""
-    from noisegate.atomic import new_file, unwritable
+    """Writes records, and a picture of some if they are images; both files appear, or neither."""
     from noisegate.models.output.grid import MOST_CLASSES, SampleGrid
 
     form = synthesizer.schema.images
-    assert form is not None
-    shown = None if grid is None else SampleGrid(form=form, out=grid)
-    if grid is not None and len(form.labels) > MOST_CLASSES:
-        say(f"{grid} shows the first {MOST_CLASSES} of {len(form.labels):,} classes.")
-    batches = synthesizer.images(n, seed=seed, where=where)
+    shown = None if grid is None or form is None else SampleGrid(form=form, out=grid)
+    if shown is not None and len(shown.form.labels) > MOST_CLASSES:
+        say(f"{grid} shows the first {MOST_CLASSES} of {len(shown.form.labels):,} classes.")
+    batches: Iterator[Any] = (synthesizer.batches if form is None else synthesizer.images)(n, seed=seed, where=where)
     with ExitStack() as files:
-        drawing = None if grid is None else files.enter_context(new_file(grid, "--grid"))
+        drawing = None if shown is None else files.enter_context(new_file(shown.out, "--grid"))
         write = files.enter_context(_writer(synthesizer.schema, n, out))
         progress, done = files.enter_context(steps("Sampling", n)), 0
         for batch in batches:
@@ -140,18 +122,17 @@ def _write_images(
 
 
 @contextmanager
-def _writer(schema: Schema, n: int, out: Path) -> Iterator[Callable[[ImageBatch], None]]:
-    """Yields a function that writes images in the form that the ending of `out` asks for."""
+def _writer(schema: Schema, n: int, out: Path) -> Iterator[Callable[[Any], None]]:
+    """Yields a function that writes batches of tables or images in the form that the ending of `out` asks for."""
     from noisegate.models.output.formats import image_writer
     from noisegate.models.output.image_batch import pixel_table
 
-    if out.suffix == ".csv":
-        with table_writer(out, schema) as append:
-            yield lambda batch: append(pixel_table(batch, schema))
+    if schema.images is not None and out.suffix != ".csv":
+        with image_writer(out, schema.images, n) as write:
+            yield write
         return
-    assert schema.images is not None
-    with image_writer(out, schema.images, n) as write:
-        yield write
+    with table_writer(out, schema) as append:
+        yield append if schema.images is None else lambda batch: append(pixel_table(batch, schema))
 
 
 _CONDITION = re.compile(r"\s*(.+?)\s*(>=|<=|=)\s*(.*?)\s*", re.DOTALL)
