@@ -146,6 +146,14 @@ def test_every_method_stays_below_its_claim_and_is_seen(name, epsilon):
     assert found.lower_bound > part.get(name, 0.4) * epsilon
 
 
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_a_right_discovery_stays_below_its_claim_and_is_seen(adjacency):
+    found = audit("discover", runs=20, adjacency=adjacency)
+    assert found.holds, found
+    assert 0.6 < found.noise[0] < 1 < found.noise[1] < 1.5
+    assert found.lower_bound > 0.2
+
+
 def test_what_cannot_be_audited_is_refused():
     for target, options, message in [
         ("no such method", {}, "neither the folder of a model nor a method"),
