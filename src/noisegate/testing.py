@@ -44,14 +44,9 @@ def made_up(layout: Layout, rows: int = 96, seed: int = 0) -> EncodedTable:
 
 
 class FakeGate(Gate):
-    """A gate before made-up records, which keeps the exact sums beside what it releases.
+    """A gate before `rows` made-up records, which keeps the exact sums beside what it releases.
 
-    Args:
-        schema: Of the records.
-        rows: How many there are.
-        seed: Of the records.
-        epsilon: ε of the guarantee; 1000 leaves hardly any noise.
-        options: Of `Gate`.
+    Its ε leaves hardly any noise, and ``options`` are those of `Gate`.
 
     Attributes:
         made_up: The records.

@@ -53,11 +53,7 @@ class SumTask:
 
     @cached_property
     def exact(self) -> ExactSum | None:
-        """The map's own sum in integers, if it has one and no vector can need clipping.
-
-        Raises:
-            OptionError: if the map does not fit the grid.
-        """
+        """The map's own sum in integers, if it has one and no vector can need clipping."""
         # A bound that a map states of itself is taken from reviewed code only: not from a subclass or a stranger.
         reviewed = type(self.feature_map).__module__.partition(".")[0] == __name__.partition(".")[0]
         found = self.feature_map.exact_sum(self.grid) if reviewed and isinstance(self.feature_map, ExactMap) else None
@@ -80,11 +76,7 @@ class Totals:
             self.sums[name] += values
 
     def count(self, records: int) -> None:
-        """Adds to the number of records; to be called before their vectors are added.
-
-        Raises:
-            OverflowError: if a sum over so many could leave 64 bits.
-        """
+        """Adds to the number of records; to be called before their vectors are added."""
         self.records += records
         if self.records > RECORD_LIMIT:
             raise OverflowError(f"more than {RECORD_LIMIT} records: the sum could leave 64 bits.")

@@ -59,11 +59,7 @@ class Discovery:
 
     @property
     def schema(self) -> Schema:
-        """The schema in the file.
-
-        Raises:
-            SchemaError: if no column could be described; the file says why.
-        """
+        """The schema in the file; a `SchemaError` if no column could be described, which the file explains."""
         return Schema.loads(self.toml, origin="the discovered schema")
 
 

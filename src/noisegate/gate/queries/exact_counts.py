@@ -168,15 +168,7 @@ def read_counts(
 ) -> ExactCounts:
     """Returns exact counts, in one pass and in memory that does not grow with the records.
 
-    Args:
-        table: The private records.
-        partial: What is public about them.
-        edges: Bins of the numeric columns that are asked for.
-        partitions: Which levels to count of the columns of text that are asked for.
-        progress: Called with the number of records read so far.
-
-    Raises:
-        DataError: if the data cannot be read, has no records, or a cell is not of its kind.
+    Of the columns that are asked for, `edges` has the bins of numeric ones and `partitions` the levels of others.
     """
     wanted = tuple(gap for gap in partial.gaps if gap.name in edges or gap.name in partitions)
     limit = max(LEVELS_HELD // max(len(partitions), 1), 1)

@@ -102,11 +102,8 @@ class Finding:
 def from_bounds(gap: Gap, bounds: tuple[Any, Any] | None, missing: float, std: float) -> Finding:
     """Returns the finding on a numeric column.
 
-    Args:
-        gap: What was asked.
-        bounds: Smallest and largest value, as float64 or whole steps; None if no value stood out.
-        missing: Noisy number of records without a value.
-        std: Standard deviation of the noise on it, in records.
+    Its `bounds`, as float64 or whole steps, are None if no value stood out. `missing` is the noisy number of records
+    without a value, with noise of the standard deviation `std`, in records.
     """
     if bounds is None:
         return Finding(column=None, note="ignored: no value stood out of the noise; if you know bounds, write them")
@@ -127,12 +124,8 @@ def from_levels(
 ) -> Finding:
     """Returns the finding on a column of text.
 
-    Args:
-        gap: What was asked.
-        levels: Noisy number of records of each level that reached the threshold.
-        missing: Noisy number of records without a value, if that reached the threshold.
-        least: The threshold, in records.
-        missing_values: Text that stands for a missing value, hence can be no level.
+    `levels` and `missing` are the noisy numbers of records with each level and without a value that reached the
+    threshold, `least` records. Text that stands for a missing value can be no level.
     """
     if not levels:
         note = f"ignored: no level had about {least:.0f} records or more; free text or identifiers, or too few records"
