@@ -301,17 +301,11 @@ class BigGANDecoder:
 
 
 def load_icgan(description: Mapping[str, Any], sha256: str | None = None) -> LoadedDecoder:
-    """Returns the decoder of a checkpoint.
+    """Returns the decoder of a checkpoint, which must hash to `sha256`.
 
-    Args:
-        description: "path", a state dict of the generator as .pth, such as ``G_ema``; "encoder", the SHA-256 of the
-            weights of the ResNet-50 whose features it was trained on; "layer", "feature" where it is left out, see
-            `noisegate.contrib.encoders`.
-        sha256: What the file must hash to. Required.
-
-    Raises:
-        OptionError: if something is missing.
-        ModelError: if the file cannot be read, or is another one or no such checkpoint.
+    The description has "path", a state dict of the generator as .pth, such as ``G_ema``; "encoder", the SHA-256 of the
+    weights of the ResNet-50 whose features it was trained on; "layer", "feature" where it is left out, see
+    `noisegate.contrib.encoders`.
     """
     if not isinstance(description.get("encoder"), str) or set(description) - _KEYS:
         raise OptionError(

@@ -70,17 +70,10 @@ def _random(noise: Tensor) -> torch.Generator:
 
 
 def load_diffusers(description: Mapping[str, Any], sha256: str | None = None) -> LoadedDecoder:
-    """Returns the decoder of a pipeline in a local folder.
+    """Returns the decoder of a pipeline in a local folder, which must hash to `sha256` (`folder_digest`).
 
-    Args:
-        description: "path", the folder; "image", height, width and 3; and, if not the pipeline's defaults, "steps" of
-            the denoising and "guidance".
-        sha256: What the folder must hash to, see `noisegate.networks.weights.folder_digest`. Required.
-
-    Raises:
-        OptionError: if something is missing.
-        ModelError: if the folder cannot be read, or is another one or no such pipeline.
-        MissingExtraError: if diffusers or transformers is not installed.
+    The description has "path", the folder; "image", height, width and 3; and, if not the pipeline's defaults, "steps"
+    of the denoising and "guidance".
     """
     import torch
 

@@ -71,14 +71,7 @@ class _Embedding(nn.Module):
 def load_clip(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
     """Returns the image encoder of a pipeline; see `noisegate.networks.named.load_network`.
 
-    Args:
-        model: Folder of the pipeline, with the folder ``image_encoder`` in it.
-        weights: None.
-        sha256: What that folder must hash to. Required.
-
-    Raises:
-        OptionError, ModelError: if there is none, it cannot be read, or it is another one.
-        MissingExtraError: if transformers is not installed.
+    The model is the folder of the pipeline, with the folder ``image_encoder`` in it, which must hash to `sha256`.
     """
     if weights is not None:
         raise OptionError(
@@ -117,16 +110,9 @@ def _prepared(folder: Path) -> tuple[Channels, Channels]:
 
 
 def load_icgan_encoder(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
-    """Returns IC-GAN's encoder; see `noisegate.networks.named.load_network`.
+    """Returns IC-GAN's encoder, "resnet50"; see `noisegate.networks.named.load_network`.
 
-    Args:
-        model: "resnet50".
-        weights: File of a state dict, of torchvision's ResNet-50 or of SwAV's public code; heads are left out.
-        sha256: What it must hash to. Required.
-
-    Raises:
-        OptionError, ModelError: if something is missing, or the file is another one or does not fit.
-        MissingExtraError: if torchvision is not installed.
+    The weights are a state dict of torchvision's ResNet-50 or of SwAV's public code; heads are left out.
     """
     if model != "resnet50" or weights is None:
         raise OptionError(

@@ -20,7 +20,8 @@ import math
 import threading
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, pairwise
+from itertools import accumulate, combinations, pairwise
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +60,7 @@ class Contingency:
     coded: tuple[int, ...]
     tables: tuple[tuple[int, ...], ...]
     weights: tuple[float, ...]
+    nonnegative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.tables or len(self.tables) != len(self.weights):
@@ -88,10 +90,8 @@ class Contingency:
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """Where the cells of each table begin in a vector, and the end of the last."""
-        starts = [0]
-        for table in self.tables:
-            starts.append(starts[-1] + math.prod(self.sizes[column] for column in table))
-        return tuple(starts)
+        sizes = (math.prod(self.sizes[column] for column in table) for table in self.tables)
+        return tuple(accumulate(sizes, initial=0))
 
     @property
     def dim(self) -> int:
@@ -102,11 +102,6 @@ class Contingency:
     def norm(self) -> float:
         """Norm of every vector, √(Σ weight²)."""
         return math.hypot(*self.weights)
-
-    @property
-    def nonnegative(self) -> bool:
-        """True: weights are positive."""
-        return True
 
     def codes(self, records: EncodedTable) -> npt.NDArray[np.int32]:
         """Returns the cell of each record in each column, (rows, columns), each column contiguous in memory."""
@@ -125,12 +120,7 @@ class Contingency:
         return vectors
 
     def cells(self, codes: npt.NDArray[np.int32], table: tuple[int, ...]) -> npt.NDArray[np.intp]:
-        """Returns the cell of each record in one table, (rows,), counted with its last column fastest.
-
-        Args:
-            codes: As `codes` returns them.
-            table: Column numbers.
-        """
+        """Returns the cell of each record in one table, (rows,), counted with its last column fastest."""
         cells = np.zeros(len(codes), dtype=np.intp)
         for column in table:
             cells *= self.sizes[column]
@@ -188,11 +178,7 @@ class Contingency:
         return ExactSum(squared_norm=sum(weight * weight for weight in weights), add=add)
 
     def counts(self, values: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
-        """Returns each table of a (noisy) sum of vectors, in records, shaped by the table's columns.
-
-        Args:
-            values: (dim,) or (dim, 1).
-        """
+        """Returns each table of a (noisy) sum of vectors, (dim,), in records, shaped by the table's columns."""
         tables = zip(self.tables, self.weights, pairwise(self.starts), strict=True)
         return [
             (values[start:end] / weight).reshape([self.sizes[column] for column in table])
@@ -206,16 +192,9 @@ Tables = tuple[tuple[int, ...], ...]
 
 
 def check_groups(columns: int, setting: str, instead: str, *, size: int = 2) -> None:
-    """Finds a table too wide for going through all its pairs, or larger groups, of columns.
+    """Refuses a table too wide for the `setting` that goes through all its pairs, or larger groups, of columns.
 
-    Args:
-        columns: How many there are.
-        setting: What asks for all groups, for the message.
-        instead: What may be given instead of it.
-        size: Columns of a group.
-
-    Raises:
-        OptionError: if there are more than `MOST_GROUPS`.
+    The message says what may be given `instead`.
     """
     number = math.comb(columns, size)
     if number > MOST_GROUPS:

@@ -194,10 +194,9 @@ class RandomFourier:
             constants: Constants, place: int, probabilities: Made
         ) -> tuple[Float[Tensor, "freqs rows"], Float[Tensor, "freqs rows"]]:
             """Returns the characteristic functions of the columns at one place of `members`, (F, rows) each."""
-            halves = []
+            halves, rows = [], probabilities[0].shape[1]
             for column in places[place]:
                 table = constants[f"{place}/{column}"]
-                rows = probabilities[0].shape[1]
                 halves.append((table @ probabilities[column] if column >= 0 else table.expand(-1, rows)).chunk(2))
             # Features stand in rows so that this picks whole rows, which is fast forward and backward.
             order = constants[f"{place}/order"]
@@ -241,16 +240,10 @@ def draw(
     exclude_label: bool,
     seed: int,
 ) -> RandomFourier:
-    """Returns random features drawn from public randomness.
+    """Returns random features with `count` frequencies, drawn from public randomness.
 
-    Args:
-        layout: The columns.
-        count: Number of frequencies F; the vector has 2F coordinates.
-        kernel: "pairs" or "numeric"; see the module.
-        length_scales: For each numeric column, the interval that length scales are drawn from (log-uniformly), in
-            units of the column's range.
-        exclude_label: Leave out the label column, because the embedding is class-wise.
-        seed: Of the public randomness.
+    Length scales are drawn log-uniformly from an interval for each numeric column, in units of its range. The label is
+    excluded where the embedding is class-wise.
 
     Raises:
         OptionError: if there is no column to look at, or a length scale is not in (0, 1000].

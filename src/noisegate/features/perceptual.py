@@ -46,33 +46,26 @@ class Layers(Protocol):
     @property
     def layers(self) -> Sequence[str]:
         """Their names."""
-        ...
 
     @property
     def sizes(self) -> Sequence[int]:
         """Numbers of each, for one image."""
-        ...
 
     @property
     def dim(self) -> int:
         """Numbers of all layers together, for one image."""
-        ...
 
     def each(self, rows: Float[Tensor, "rows pixels"], take: Callable[[int, Tensor], None]) -> None:
         """Calls `take` with each layer's place and its activations, (rows, numbers), as soon as they are there."""
-        ...
 
     def __call__(self, rows: Float[Tensor, "rows pixels"]) -> Float[Tensor, "rows dim"]:
         """Returns the activations of all layers beside each other, float32 (rows, dim); differentiable."""
-        ...
 
     def copied(self) -> Self:
         """Returns another one, which may be moved to another device; the memory of weights is shared."""
-        ...
 
     def to(self, device: torch.device) -> Self:
         """Moves it."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -190,11 +183,7 @@ def _unit(rows: Rows, moment: Moment) -> Rows:
 
 
 class LatestActivations:
-    """The activations of the points that were last given, so that forms that share a network run it once.
-
-    Args:
-        layers: The network and its layers.
-    """
+    """The activations of the points that were last given, so that forms that share a network run it once."""
 
     def __init__(self, layers: Layers) -> None:
         self.layers = layers

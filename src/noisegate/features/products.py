@@ -35,6 +35,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -91,7 +92,7 @@ class Products:
     def starts(self) -> tuple[int, ...]:
         """Where the coordinates of each group begin, and the end of the last."""
         sizes = [math.prod(self.tables[column].width for column in group) for group in self.groups]
-        return tuple(np.cumsum([0, *sizes]).tolist())
+        return tuple(accumulate(sizes, initial=0))
 
     @property
     def dim(self) -> int:

@@ -12,6 +12,7 @@ import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +53,8 @@ class Squares(AfterMap):
     length 1, and known before any record is read.
     """
 
+    nonnegative: ClassVar[bool] = True
+
     @property
     def dim(self) -> int:
         """Length of the vector."""
@@ -61,11 +64,6 @@ class Squares(AfterMap):
     def norm(self) -> float:
         """The square of the other map's: ‖z ⊙ z‖ ≤ ‖z‖², with equality where one entry is all there is."""
         return self.of.norm**2
-
-    @property
-    def nonnegative(self) -> bool:
-        """True, whatever the other map is."""
-        return True
 
     def second_half(self, values: Vectors) -> Vectors:
         """Returns the squares, (rows, dim), of what the first half gave."""
@@ -142,6 +140,7 @@ class Compression(AfterMap):
     """
 
     axes: Matrix
+    nonnegative: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.axes.ndim != 2 or len(self.axes) != self.of.dim or not 1 <= self.axes.shape[1] <= self.of.dim:
@@ -158,11 +157,6 @@ class Compression(AfterMap):
     def norm(self) -> float:
         """That of the map: a projection makes no vector longer."""
         return self.of.norm
-
-    @property
-    def nonnegative(self) -> bool:
-        """False: axes have both signs."""
-        return False
 
     def second_half(self, values: Vectors) -> Vectors:
         """Returns coordinates along the axes, (rows, dim), of what the first half gave."""
@@ -223,8 +217,7 @@ class Whitened:
     centre: Matrix
     axes: Matrix
     norm: float
-
-    nonnegative: bool = False
+    nonnegative: ClassVar[bool] = False
 
     @property
     def dim(self) -> int:

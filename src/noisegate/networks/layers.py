@@ -28,12 +28,12 @@ class ChosenLayers(nn.Module):
     """The chosen layers of a network.
 
     Args:
-        network: Takes (rows, 3, height, width) in [0, 1] after `mean` and `std` were taken off; not changed. Its
-            parameters and buffers are shared and not copied.
+        network: Takes (rows, 3, height, width) in [0, 1], less `mean` and divided by `std`; not changed. Its parameters
+            and buffers are shared and not copied.
         layers: Names of modules of the network; what each gives at its first call in a forward pass is taken.
         shape: Of the images; grey ones are given to the network as three equal channels.
-        mean: Of each channel, taken off the intensities.
-        std: Of each channel, that they are then divided by.
+        mean: Of each channel.
+        std: Of each channel.
         pool: Take the mean over height and width of each channel only.
 
     Raises:
@@ -78,12 +78,9 @@ class ChosenLayers(nn.Module):
         return ChosenLayers(self._source[0], self.layers, self.shape, mean=mean, std=std, pool=self.pool)
 
     def each(self, rows: Float[Tensor, "rows pixels"], take: Take) -> None:
-        """Runs the network as far as its last chosen layer.
+        """Runs the network on intensities, (rows, pixels) in `pixel_schema`'s order, as far as its last chosen layer.
 
-        Args:
-            rows: Intensities in [0, 1] in the order of `pixel_schema`, (rows, pixels).
-            take: Called with each layer's place in `layers` and its activations, (rows, numbers), in the order in which
-                the network computes them. They may be overwritten later.
+        `take` is called in the order in which the network computes layers, which may be overwritten later.
         """
         shape, dtype = self.shape, self.mean.dtype
         images = rows.to(dtype).reshape(-1, shape.height, shape.width, shape.channels).permute(0, 3, 1, 2)

@@ -26,7 +26,6 @@ ENCODER = "encoder"
 
 Channels = tuple[float, float, float]
 IMAGENET: tuple[Channels, Channels] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-_PLAIN = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 _SHORT_DIGEST = 8  # hexadecimal digits of SHA-256 at the end of torchvision's file names
 
 
@@ -91,13 +90,12 @@ def _encoder(weights: str | None, sha256: str | None) -> FrozenNetwork:
             f"network='encoder' with sha256={sha256!r}: the encoder of this version is another one "
             f"({SHIPPED_SHA256}); install the version that was used, or give the file with weights=."
         )
-    mean, std = _PLAIN
     return FrozenNetwork(
         module=load_encoder(path, sha256=sha256),
         layers=LAYERS,
         nonnegative=frozenset(LAYERS),
-        mean=mean,
-        std=std,
+        mean=(0.0, 0.0, 0.0),
+        std=(1.0, 1.0, 1.0),
         sha256=sha256 or SHIPPED_SHA256,
     )
 
@@ -110,10 +108,11 @@ def _torchvision(model: str, weights: str | None, sha256: str | None) -> FrozenN
         raise OptionError(f"network='torchvision:{model}': torchvision has no such model for classifying images.")
     path = _downloaded(model, models.get_model_weights(model).DEFAULT.url) if weights is None else Path(weights)
     found = _check_short_digest(path) if weights is None and sha256 is None else _check_digest(path, sha256)
+    # These two would otherwise be built without the part that their weights have.
+    whole = {"aux_logits": True, "init_weights": False} if model in ("googlenet", "inception_v3") else {}
     with seeded(0):
-        module = models.get_model(model, weights=None, **_whole(model))
-    mean, std = IMAGENET
-    return _loaded(module, path, found, mean, std)
+        module = models.get_model(model, weights=None, **whole)
+    return _loaded(module, path, found, *IMAGENET)
 
 
 def _timm(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
@@ -144,11 +143,6 @@ _ELSEWHERE = {
     "clip": "noisegate.contrib.encoders:load_clip",
     "ic-gan": "noisegate.contrib.encoders:load_icgan_encoder",
 }
-
-
-def _whole(model: str) -> dict[str, Any]:
-    # These two would otherwise be built without the part that their weights have.
-    return {"aux_logits": True, "init_weights": False} if model in ("googlenet", "inception_v3") else {}
 
 
 def _loaded(module: nn.Module, path: Path, sha256: str, mean: Any, std: Any) -> FrozenNetwork:
@@ -195,7 +189,7 @@ def _check_digest(path: Path, sha256: str | None) -> str:
 
 
 def _check_short_digest(path: Path) -> str:
-    """Checks a file of torchvision against the digest in its name."""
+    """Returns the digest of a file of torchvision, which is in its name."""
     found, named = file_digest(path, f"weights={str(path)!r}"), path.stem.rpartition("-")[2]
     if len(named) != _SHORT_DIGEST or not found.startswith(named):
         raise ModelError(f"weights={str(path)!r}: SHA-256 {found} is not the one in its name; get the file again.")

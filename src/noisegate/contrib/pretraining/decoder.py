@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,7 +39,6 @@ from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Settings, settings
 from noisegate.training.adam import Adam
-from noisegate.training.checkpoint import joined, under
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -65,12 +63,9 @@ class Instances:
 
 
 def instances_of(pixels: npt.NDArray[np.uint8], encoding: FeatureMap, *, neighbours: int) -> Instances:
-    """Returns public images with their features and neighbours.
+    """Returns public images, (images, height, width, channels), with their features and neighbours.
 
-    Args:
-        pixels: (images, height, width, channels).
-        encoding: From images to unit vectors, as `noisegate.methods.images.image_encoding` gives.
-        neighbours: How many images count as one instance, at most all of them.
+    The encoding goes from images to unit vectors; so many `neighbours` count as one instance.
 
     Raises:
         OptionError: if there are fewer images than that.
@@ -180,6 +175,9 @@ class DecoderFitting(Pretraining[DecoderTraining]):
             )
             for name, module in (("maker", self._generator), ("judge", self._discriminator))
         }
+        self.parts = {"made": self._generator, "averaged": self._averaged, "judged": self._discriminator} | {
+            f"{name}/optimiser": adam for name, adam in self._adams.items()
+        }
 
     @property
     def steps(self) -> int:
@@ -189,7 +187,7 @@ class DecoderFitting(Pretraining[DecoderTraining]):
     @property
     def decoder(self) -> DecoderNetwork:
         """The decoder so far, averaged, frozen and in evaluation mode."""
-        return decoder_from(self.design, {name: value.cpu() for name, value in _weights(self._averaged).items()})
+        return decoder_from(self.design, {name: value.cpu() for name, value in self._averaged.state_dict().items()})
 
     def samples(self, rows: int, draws: int) -> tuple[Tensor, Tensor]:
         """Returns public images and what is drawn for their features, to be looked at.
@@ -204,24 +202,6 @@ class DecoderFitting(Pretraining[DecoderTraining]):
             made = self.decoder(features, torch.randn(len(features), self.settings.latent, generator=random))
         intensities = (made * 255).round().to(torch.uint8).permute(0, 2, 3, 1)
         return self._known.pixels[chosen], intensities.unflatten(0, (len(chosen), draws))
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Returns weights, their average, the states of Adam and the number of steps."""
-        modules = {name: module.state_dict() for name, module in self._modules.items()}
-        adams = {f"{name}/optimiser": adam.state_dict() for name, adam in self._adams.items()}
-        return joined(**modules, **adams) | {"step": torch.tensor(self.step)}
-
-    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Resumes where `state_dict` was called."""
-        for name, module in self._modules.items():
-            module.load_state_dict(under(tensors, f"{name}/"))
-        for name, adam in self._adams.items():
-            adam.load_state_dict(under(tensors, f"{name}/optimiser/"))
-        self.step = int(tensors["step"])
-
-    @property
-    def _modules(self) -> dict[str, nn.Module]:
-        return {"made": self._generator, "averaged": self._averaged, "judged": self._discriminator}
 
     def _descend(self) -> float:
         rate = self.settings.learning_rate * _falling(self.step / self.steps)
@@ -279,11 +259,6 @@ class DecoderFitting(Pretraining[DecoderTraining]):
 def _falling(progress: float) -> float:
     """Returns the part of the learning rate at `progress` in [0, 1)."""
     return 1.0 if progress < _STEADY else max(_LEAST, (1 - progress) / (1 - _STEADY))
-
-
-def _weights(network: DecoderNetwork) -> dict[str, Tensor]:
-    """Returns what a decoder is made of: all but the counters of batches."""
-    return {name: value for name, value in network.state_dict().items() if not name.endswith("num_batches_tracked")}
 
 
 ROWS, DRAWS = 16, 7

@@ -68,9 +68,10 @@ class EncoderFitting(Pretraining[EncoderTraining]):
         self._network = build_encoder(seed=settings.seed)
         with seeded(settings.seed):
             self._head = nn.Linear(WIDTH, len(images.classes))
-        self._parts = nn.ModuleDict({"encoder": self._network, "head": self._head})
+        self._both = nn.ModuleDict({"encoder": self._network, "head": self._head})
+        self.parts = {"parts": self._both}
         self._optimiser = torch.optim.SGD(
-            self._parts.parameters(), lr=0.0, momentum=_MOMENTUM, nesterov=True, weight_decay=settings.decay
+            self._both.parameters(), lr=0.0, momentum=_MOMENTUM, nesterov=True, weight_decay=settings.decay
         )
 
     @property
@@ -90,17 +91,14 @@ class EncoderFitting(Pretraining[EncoderTraining]):
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns weights, momenta and the number of steps."""
-        tensors = {f"parts/{name}": value for name, value in self._parts.state_dict().items()}
-        for index, slot in self._optimiser.state_dict()["state"].items():
-            tensors[f"momentum/{index}"] = slot["momentum_buffer"]
-        return tensors | {"step": torch.tensor(self.step)}
+        slots = self._optimiser.state_dict()["state"].items()
+        return super().state_dict() | {f"momentum/{index}": slot["momentum_buffer"] for index, slot in slots}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called."""
-        self._parts.load_state_dict(under(tensors, "parts/"))
+        super().load_state_dict(tensors)
         momenta = {int(index): {"momentum_buffer": value} for index, value in under(tensors, "momentum/").items()}
         self._optimiser.load_state_dict({**self._optimiser.state_dict(), "state": momenta})
-        self.step = int(tensors["step"])
 
     @property
     def _steps_an_epoch(self) -> int:
@@ -112,7 +110,7 @@ class EncoderFitting(Pretraining[EncoderTraining]):
             group["lr"] = settings.learning_rate * _cycle(self.step / self.steps)
         rows = self._rows()
         images = augmented(self._pixels[rows], self._random(1, self.step), grey=settings.grey)
-        self._parts.train()
+        self._both.train()
         logits = classify(self._network, self._head, images)
         loss = nn.functional.cross_entropy(logits, self._labels[rows], label_smoothing=settings.smoothing)
         self._optimiser.zero_grad(set_to_none=True)
@@ -131,13 +129,7 @@ class EncoderFitting(Pretraining[EncoderTraining]):
 
 
 def augmented(pixels: Tensor, random: torch.Generator, *, grey: float) -> Tensor:
-    """Returns random crops and mirror images, some of them grey, (rows, 3, 32, 32) in [0, 1].
-
-    Args:
-        pixels: (rows, 32, 32, 3), uint8.
-        random: Public randomness.
-        grey: Part of the images that are turned grey.
-    """
+    """Returns random crops and mirror images, a part of them grey, (rows, 3, 32, 32) in [0, 1], of uint8 pixels."""
     rows = len(pixels)
     images = pixels.permute(0, 3, 1, 2).to(torch.float32) / 255
     luma = (images * torch.tensor(LUMA)[:, None, None]).sum(dim=1, keepdim=True)

@@ -27,13 +27,7 @@ _SLOPE, _SMALLEST = 0.2, 4
 
 
 class Head(nn.Module):
-    """Scores of places: how real they look, and how much like a feature.
-
-    Args:
-        channels: Of the activations.
-        side: Their height and width.
-        features: Length of a feature.
-    """
+    """Scores of places: how real they look, and how much like a feature."""
 
     def __init__(self, channels: int, side: int, features: int) -> None:
         super().__init__()
@@ -80,20 +74,14 @@ class ProjectedDiscriminator(nn.Module):
         self.to(memory_format=torch.channels_last)
 
     def seen(self, images: Tensor) -> list[Tensor]:
-        """Returns what the heads look at: activations of the layers, in `SEEN`'s order, and the images themselves.
-
-        Args:
-            images: (rows, channels, height, width) in [0, 1].
-        """
+        """Returns what the heads look at: activations of the layers, in `SEEN`'s order, and the images themselves."""
         parts = activations_of(self._layers[0], images)
         return [*(part / scale for part, scale in zip(parts, self._scales, strict=True)), 2 * images - 1]
 
     def forward(self, seen: list[Tensor], inputs: Tensor) -> list[Tensor]:
         """Returns the scores of each head, (rows, places), high for what looks real and like its feature.
 
-        Args:
-            seen: What `seen` gave.
-            inputs: Centred features, entries of size 1 or so, (rows, features).
+        The inputs are centred features, entries of size 1 or so, (rows, features).
         """
         *activations, pixels = seen
         looked_at = [*activations, self.stem(pixels)]
@@ -101,12 +89,7 @@ class ProjectedDiscriminator(nn.Module):
 
 
 def activations_of(layers: ChosenLayers, images: Tensor) -> list[Tensor]:
-    """Returns what layers give for images, (rows, channels, height, width) each, in `SEEN`'s order.
-
-    Args:
-        layers: The encoder with the layers `SEEN`.
-        images: (rows, channels, height, width) in [0, 1], squares.
-    """
+    """Returns what layers give for square images in [0, 1], (rows, channels, height, width) each, in `SEEN`'s order."""
     found: dict[int, Tensor] = {}
     layers.each(images.permute(0, 2, 3, 1).flatten(1), lambda place, values: found.update({place: values}))
     return [

@@ -15,12 +15,14 @@ import safetensors
 import safetensors.torch
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from noisegate.atomic import new_file
 from noisegate.contrib.pretraining.images import PublicImages
 from noisegate.errors import ModelError
 from noisegate.settings import Settings
+from noisegate.training.adam import Adam
+from noisegate.training.checkpoint import joined, under
 
 _S = TypeVar("_S", bound=Settings)
 _MOST = 2**31
@@ -39,11 +41,13 @@ class Pretraining(ABC, Generic[_S]):
     Attributes:
         images: What it is trained on.
         settings: How; all of it is public.
+        parts: What it changes, by the name in its state.
         step: How many steps are done.
     """
 
     images: PublicImages
     settings: _S
+    parts: Mapping[str, nn.Module | Adam]
     step: int = 0
 
     @property
@@ -55,13 +59,17 @@ class Pretraining(ABC, Generic[_S]):
     def _descend(self) -> float:
         """Takes a step and returns its loss."""
 
-    @abstractmethod
     def state_dict(self) -> dict[str, Tensor]:
         """Returns everything that `load_state_dict` needs to go on with the same bits."""
+        return joined(**{name: part.state_dict() for name, part in self.parts.items()}) | {
+            "step": torch.tensor(self.step)
+        }
 
-    @abstractmethod
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called."""
+        for name, part in self.parts.items():
+            part.load_state_dict(under(tensors, f"{name}/"))
+        self.step = int(tensors["step"])
 
     def run(self, report: Callable[[int, float], None] | None = None) -> None:
         """Runs the remaining steps; `report` is called after each with the number of steps done and the loss."""
