@@ -99,8 +99,8 @@ class DPSinkhorn(GenerativeMethod):
 
     def session(self, gate: Gate, plan: CalibratedGradientPlan, *, journal: Path | None, **options: Any) -> StepSession:
         """Returns a session of vectors of whole samples."""
-        known: dict[str, Any] = {"method": self.name, "public": self.public_facts(gate.schema), "journal": journal}
-        return gate.batch(plan, self._vector(gate.schema), **known)
+        public, vector = self.public_facts(gate.schema), self._vector(gate.schema)
+        return gate.batch(plan, vector, method=self.name, public=public, journal=journal)
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> TransportTraining:
         """Returns the generator at its start."""

@@ -77,7 +77,7 @@ class DPDRE(ReferenceSettings, GenerativeMethod):
         return replace(self, clip_norm=norm).steps_of(DISCRIMINATOR, weight_shapes(self.discriminator(schema)))
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedGradientPlan:
-        """Returns the calibrated plan; see `GradientMethod`. A clipping norm that was not given follows from it."""
+        """Returns the calibrated plan; a clipping norm that was not given follows from it."""
         plan = super().plan(schema, budget)
         if self.clip_norm is not None:
             return plan

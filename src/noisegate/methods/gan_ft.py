@@ -1,8 +1,7 @@
 """DP-GAN-FT: a GAN in feature space that has learnt public features before it is shown private ones.
 
 A baseline of Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 4.1, algorithm 2; see
-`feature_gan`. First it plays the same game with public features, where the gradient at real ones is
-the plain mean and nothing is clipped.
+`feature_gan`. First it plays the same game with public features, where nothing is clipped.
 """
 
 from __future__ import annotations
@@ -49,21 +48,13 @@ class DPGANFineTuned(FeatureGAN):
     """Of both networks there, by Adam."""
 
     def check_gate(self, gate: Gate) -> None:
-        """Finds what would stop the training at a gate, before anything is spent.
-
-        Raises:
-            DataError: if the public images are private ones too, by what their files hold.
-        """
+        """See `Method`; a DataError if the public images are private ones too, by what their files hold."""
         super().check_gate(gate)
         self._check_public()
         gate.check_apart(self.public)
 
     def check_fit(self, device: str) -> None:
-        """Finds what would stop the training, before any budget is spent.
-
-        Raises:
-            OptionError: if the device is not here, or there are no public images.
-        """
+        """See `Method`; an OptionError if there are no public images."""
         super().check_fit(device)
         self._check_public()
 
@@ -81,10 +72,7 @@ class DPGANFineTuned(FeatureGAN):
         pretrain(config, generator, discriminator, rows, encode=encode, steps=steps)
 
     def public_rows(self, schema: Schema) -> Float[Tensor, "records _"]:
-        """Returns discriminator inputs of public features, with labels: their own, or drawn at random.
-
-        The features stand before the one-hot labels, (records, features + labels).
-        """
+        """Returns discriminator inputs of public features, (records, features + labels); labels may be random."""
         import torch
         from torch.nn.functional import one_hot
 

@@ -66,9 +66,8 @@ class GradientMethod(Method):
 
     def session(self, gate: Gate, plan: CalibratedGradientPlan, *, journal: Path | None, **options: Any) -> Any:
         """Returns the session of the steps at a gate, gradients of `loss`; `options` are those of `Gate.gradients`."""
-        public, represent = self.public_facts(gate.schema), self.represent(gate.schema)
-        known: dict[str, Any] = {"method": self.name, "public": public, "represent": represent, "journal": journal}
-        return gate.gradients(plan, self.loss(gate.schema), **known, **options)
+        options |= {"method": self.name, "public": self.public_facts(gate.schema), "journal": journal}
+        return gate.gradients(plan, self.loss(gate.schema), represent=self.represent(gate.schema), **options)
 
     @abstractmethod
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> Trainer:

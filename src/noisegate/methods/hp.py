@@ -14,7 +14,7 @@ not 1; all pairs of columns are multiplied, not a few random ones; and the budge
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field, fields, replace
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -129,8 +129,8 @@ class DPHP(MatchedMethod):
     @classmethod
     def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the shape, a generator that can make such images, and no pooling where squares do not fill them."""
-        found = super().for_images(shape, given)
-        return found | ({"pool": 1} if found and (shape.height % 2 or shape.width % 2) else {})
+        settings = super().for_images(shape, given)
+        return settings | ({"pool": 1} if settings and (shape.height % 2 or shape.width % 2) else {})
 
     @property
     def fit_defaults(self) -> Mapping[str, Any]:
@@ -140,11 +140,7 @@ class DPHP(MatchedMethod):
         return {"steps": 1500, "batch": 200, "learning_rate": 5e-3, **IMAGE_FIT}
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
-        """Returns the sum kernel, the products, and the counts.
-
-        Raises:
-            OptionError: if a setting does not fit the schema, or a product would take more than `memory`.
-        """
+        """Returns the sum kernel, the products, and the counts; refuses products that would take more than `memory`."""
         layout = schema.layout
         if self.image is not None:
             check_image_schema(schema, self.shape)
@@ -161,8 +157,7 @@ class DPHP(MatchedMethod):
             design.check_memory(name, one, columns=layout.classes or 1, memory=self.memory)
         bounds = {name: self.sum_bound if name == SUM else self.product_bound for name in maps}
         shares = design.least_noise_shares(maps, bounds)
-        for name, given in shares.items():
-            shares[name] = (self.sum_share if name == SUM else self.product_share) or given
+        shares |= {name: (self.sum_share if name == SUM else self.product_share) or shares[name] for name in maps}
         counts = Embedding(Counts(), self.counts_share * sum(shares.values()))
         return {name: Embedding(one, shares[name], bounds[name]) for name, one in maps.items()} | {COUNTS: counts}
 
@@ -190,13 +185,8 @@ class DPHP(MatchedMethod):
         return (bound,)
 
     def _kernel(self) -> design.Kernel:
-        return design.Kernel(
-            length_scale=self.length_scale,
-            order=self.order,
-            kernel_mass=self.kernel_mass,
-            moved=self.moved,
-            reference=self.reference,
-        )
+        names = [item.name for item in fields(design.Kernel) if item.name != "rank"]
+        return design.Kernel(**{name: getattr(self, name) for name in names})
 
     def _products(self, layout: Layout, scales: list[float | None]) -> dict[str, FeatureMap]:
         kernel = replace(
@@ -220,7 +210,7 @@ class DPHP(MatchedMethod):
             return {PRODUCT: design.named_groups(layout, self.subsets)}
         if self.products == "random":
             groups = design.random_groups(layout, columns=self.product_columns, draws=self.draws, seed=self.seed)
-            return {f"{PRODUCT}-{place + 1}": [group] for place, group in enumerate(groups)}
+            return {f"{PRODUCT}-{draw}": [group] for draw, group in enumerate(groups, start=1)}
         if self.products == "none":
             return {}
         pairs = design.pair_groups(layout, widths, most=self.most_coordinates, image=image, seed=self.seed)

@@ -95,16 +95,12 @@ class DPLLM(DescentMethod):
         )
 
     def classifier(self, release: Release) -> LocallyLinear:
-        """Returns the classifier in a release; post-processing, which costs no privacy.
-
-        Raises:
-            ModelError: if the release is of another method, or its weights do not fit its schema and settings.
-        """
+        """Returns the classifier in a release; a ModelError if that is of another method, schema or settings."""
         inputs, label = self._inputs(release.schema), _label(release.schema)
         projection = self._projection(inputs)
         shape = projection.shape(label.size)
-        trained = released_arrays(release, WEIGHT, {WEIGHT: shape}, what=f"weights of shape {shape}")[WEIGHT]
-        weights, bias = projection.unfold(trained.numpy())
+        arrays = released_arrays(release, WEIGHT, {WEIGHT: shape}, what=f"weights of shape {shape}")
+        weights, bias = projection.unfold(arrays[WEIGHT].numpy())
         return LocallyLinear(
             weights=weights,
             bias=bias,

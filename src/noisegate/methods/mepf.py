@@ -103,7 +103,7 @@ class DPMEPF(NetworkMethod, MatchedMethod):
 
         check_image_schema(schema, self.shape, labelled=False)
         shares = {FIRST: self.first_share} | ({SECOND: self.second_share} if self.moments == 2 else {})
-        found: dict[str, Embedding] = {}
+        embeddings: dict[str, Embedding] = {}
         # Those for stopping are of the means of channels: few numbers, as they have much more noise.
         for pool in (False, True)[: 1 + (self.stopping == "private")]:
             activations = self.activations(pool=pool)
@@ -111,10 +111,10 @@ class DPMEPF(NetworkMethod, MatchedMethod):
             for (name, share), moment in zip(shares.items(), moments, strict=False):
                 perceptual = Perceptual(activations=activations, moment=moment)
                 if pool:
-                    found[STOPPING[name]] = Embedding(perceptual, self.stopping_share * share, per_class=False)
+                    embeddings[STOPPING[name]] = Embedding(perceptual, self.stopping_share * share, per_class=False)
                 else:
-                    found[name] = Embedding(perceptual, share)
-        return found
+                    embeddings[name] = Embedding(perceptual, share)
+        return embeddings
 
     @property
     def fit_defaults(self) -> Mapping[str, Any]:

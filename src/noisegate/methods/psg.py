@@ -115,14 +115,14 @@ class PrivateSetGeneration(GenerativeMethod):
 
         schedule = SetSchedule(self.batches, self.outer, self.epochs, self.network_learning_rate, self.seed)
         labels = torch.arange(schema.layout.classes).repeat_interleave(self.samples_per_class).to(device)
-        moved: dict[str, Any] = {"learning_rate": self.learning_rate, "device": device}
+        options: dict[str, Any] = {"learning_rate": self.learning_rate, "device": device}
         synthetic: SyntheticSet
         if self.prior:
             seeds = schedule.stream(_PRIOR, 0), schedule.stream(_START, 0)
-            synthetic = prior_images(self.shape, labels, centre=self.centre, seeds=seeds, **moved)
+            synthetic = prior_images(self.shape, labels, centre=self.centre, seeds=seeds, **options)
         else:
-            moved |= {"init_std": self.init_std, "momentum": self.momentum, "seed": schedule.stream(_START, 0)}
-            synthetic = FreeRecords(self._inputs(schema), len(labels), **moved)
+            options |= {"init_std": self.init_std, "momentum": self.momentum, "seed": schedule.stream(_START, 0)}
+            synthetic = FreeRecords(self._inputs(schema), len(labels), **options)
         return SetTraining(schedule, self.steps, synthetic, labels, lambda seed: self.network(schema, seed).to(device))
 
     def network(self, schema: Schema, seed: int) -> nn.Module:

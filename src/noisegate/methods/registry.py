@@ -27,13 +27,8 @@ register = METHODS.register
 def method_named(name: Any, schema: Schema | None = None, *, makes: str | None = None) -> type[Method]:
     """Returns the method called `name`; "auto" is the one that does best for the records of a schema, or for tables.
 
-    Args:
-        name: Of the method, or "auto".
-        schema: Of the records, or None.
-        makes: What must come out: "records" where a classifier is of no use.
-
     Raises:
-        OptionError: if there is none, or it makes something else.
+        OptionError: if there is none, or it makes something else than `makes`: "records", "classifier" or None for any.
     """
     if name == AUTO:
         name = _TABLES if schema is None or schema.images is None else _IMAGES
@@ -49,21 +44,14 @@ def method_named(name: Any, schema: Schema | None = None, *, makes: str | None =
 
 
 def make_method(name: Any, settings: Mapping[str, Any]) -> Method:
-    """Returns the method called `name`, with some of its settings changed.
-
-    Raises:
-        OptionError: if there is no such method or setting, or a value is unusable.
-    """
+    """Returns the method called `name`, with some of its settings changed; an OptionError if it cannot be."""
     return method_named(name)(**settings)
 
 
 def make_for(name: Any, schema: Schema, settings: Mapping[str, Any]) -> Method:
-    """Returns the method called `name` for the records of a schema, with some of its settings changed.
+    """Returns the method called `name`, or "auto", for the records of a schema, with some of its settings changed.
 
-    Args:
-        name: Of the method, or "auto".
-        schema: Of the records; where they are images, settings that follow from it need not be given.
-        settings: By name.
+    Where records are images, settings that follow from the schema need not be given.
 
     Raises:
         OptionError: if there is no such method or setting, or a value is unusable.
@@ -79,15 +67,10 @@ def make_for(name: Any, schema: Schema, settings: Mapping[str, Any]) -> Method:
 
 
 def method_of(certificate: Certificate, *, seed: int | None = None) -> Method:
-    """Returns the method, with its settings, that a certificate speaks of.
-
-    Args:
-        certificate: Of a release.
-        seed: What the fit of the release is to draw from, instead of the seed of the release; None for that one.
+    """Returns the method, with its settings, that a certificate speaks of, or with another seed for the fit.
 
     Raises:
-        OptionError: if there is no such method, or the queries themselves were drawn from the seed of the release, and
-            `seed` is another.
+        OptionError: if there is no such method, or its queries were drawn from the seed, and `seed` is another.
         ModelError: if a setting is not known.
     """
     method, settings = method_named(certificate.method), certificate.public.get("settings", {})

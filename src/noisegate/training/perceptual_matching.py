@@ -53,9 +53,9 @@ class Validation:
             for start in range(0, self.images, _BLOCK):
                 rows = min(_BLOCK, self.images - start)
                 labels = torch.multinomial(shares, rows, replacement=True, generator=random).to(device)
-                made = generator(generator.noise(rows, random).to(device), labels)
+                images = generator(generator.noise(rows, random).to(device), labels)
                 for name, embedding in self.embeddings.items():
-                    sums[name] = sums.get(name, torch.zeros(())).to(device) + rows * embedding.means(made, 1)[:, 0]
+                    sums[name] = sums.get(name, torch.zeros(())).to(device) + rows * embedding.means(images, 1)[:, 0]
         means = {name: (total / self.images).cpu().double().numpy() for name, total in sums.items()}
         return math.fsum(float(np.square(means[name] - mean).sum()) for name, mean in self.means.items())
 
@@ -149,8 +149,8 @@ class PerceptualMatching(MomentMatching):
 
     def _gaps(self, generator: Generator) -> dict[str, Tensor]:
         """Returns, for each block, how much each class's released mean is ahead, (dim, classes), on a fresh batch."""
-        made, classes = generator(*self._batch(generator)), len(self._classes)
-        return {name: self._means[name] - form.means(made, classes) for name, form in self._embeddings.items()}
+        images, classes = generator(*self._batch(generator)), len(self._classes)
+        return {name: self._means[name] - form.means(images, classes) for name, form in self._embeddings.items()}
 
 
 class MovingAverage:
