@@ -18,8 +18,8 @@ from noisegate.privacy import noise as gate_noise
 from noisegate.privacy.grid import UNITS
 from noisegate.schema import Boolean, Categorical, Continuous, ImageShape, Schema, pixel_schema
 from noisegate.training import synthetic_set
-from noisegate.training.fit import FinishedFit
-from noisegate.training.synthetic_set import FreeRecords, SetSchedule, SetTraining
+from noisegate.training.fit import FinishedFit, SetSchedule
+from noisegate.training.synthetic_set import FreeRecords, SetTraining
 
 SHAPE = ImageShape(height=8, width=8)
 PIXELS = pixel_schema(8, 8, labels=("across", "down"))
@@ -132,7 +132,7 @@ def test_what_is_accounted_is_what_runs():
     ("steps", "networks", "trained"), [(12, [0, 6], [2, 4, 8, 10]), (13, [0, 6, 12], [2, 4, 8, 10])]
 )
 def test_networks_are_trained_between_steps_and_drawn_anew_each_run(steps, networks, trained, monkeypatch):
-    schedule = SetSchedule(2, 3, 1, 0.1, seed=0)
+    schedule = SetSchedule(batches=2, outer=3, epochs=1, network_learning_rate=0.1)
     seen = {"networks": [], "trained": []}
     inputs = inputs_of(PIXELS, centre=0.0)
     made = FreeRecords(inputs, 4, init_std=1.0, learning_rate=0.1, momentum=0.5, seed=0)
@@ -150,7 +150,7 @@ def test_networks_are_trained_between_steps_and_drawn_anew_each_run(steps, netwo
 
 
 def test_every_network_and_every_order_has_a_seed_of_its_own():
-    schedule = SetSchedule(batches=1, outer=1, epochs=1, learning_rate=0.1, seed=0)
+    schedule = SetSchedule(batches=1, outer=1, epochs=1)
     seeds = {schedule.stream(kind, number) for kind in range(2) for number in range(500)}
     assert len(seeds) == 1000
     assert not seeds & {replace(schedule, seed=1).stream(0, number) for number in range(500)}

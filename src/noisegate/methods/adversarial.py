@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import fields
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,21 +23,22 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.seeds import MOST_SEED
-from noisegate.settings import Count, ImageSize, Positive, Widths, settings
+from noisegate.settings import Count, ImageSize, Widths, settings
+from noisegate.training.fit import AdversarialConfig
 
 if TYPE_CHECKING:
     from noisegate.models.discriminator_input import DiscriminatorInput
     from noisegate.models.generator import Generator
     from noisegate.models.record_model import RecordModel
     from noisegate.networks.discriminator import Discriminator
-    from noisegate.training.adversarial import AdversarialConfig, AdversarialTraining
+    from noisegate.training.adversarial import AdversarialTraining
 
 GENERATOR, LABELS = "generator", "labels"
 """The event and the release; and what the learned logits of the labels are called in it."""
 
 
 @settings
-class AdversarialMethod(GenerativeMethod):
+class AdversarialMethod(AdversarialConfig, GenerativeMethod):
     """Settings of private GANs; none of them depends on private data."""
 
     renamed: ClassVar[Mapping[str, str]] = {
@@ -53,14 +53,6 @@ class AdversarialMethod(GenerativeMethod):
     """Widths of the generator's hidden layers."""
     discriminator_hidden: Widths = (128, 128)
     """Widths of a discriminator that is a perceptron; each weight takes its part of the noise."""
-    discriminator_steps: Count = 5
-    """Steps of the discriminator to one of the generator (n_D)."""
-    batch: Count = 128
-    """Generated records in a step."""
-    discriminator_learning_rate: Positive = 1e-3
-    """Of Adam."""
-    generator_learning_rate: Positive = 1e-3
-    """Of Adam."""
 
     def __post_init__(self) -> None:
         if self.discriminator_steps > self.steps:
@@ -112,7 +104,7 @@ class AdversarialMethod(GenerativeMethod):
         weights = self.label_weights(schema)
         logits = torch.tensor(weights).log() if weights else torch.zeros(max(schema.layout.classes, 1))
         return AdversarialTraining(
-            self.config(),
+            self,
             generator,
             logits.to(device),
             learned=LABELS in plan.plan.released,
@@ -121,12 +113,6 @@ class AdversarialMethod(GenerativeMethod):
             gradients=partial(clipped_gradients, clip_norm=self.clip_norm),
             records=batch,
         )
-
-    def config(self) -> AdversarialConfig:
-        """Returns how the two networks are trained."""
-        from noisegate.training.adversarial import AdversarialConfig
-
-        return AdversarialConfig(**{field.name: getattr(self, field.name) for field in fields(AdversarialConfig)})
 
     def model(self, release: Release, fitting: Any = None) -> RecordModel:
         """Returns the released generator, to be drawn from."""

@@ -67,7 +67,7 @@ class DPGANFineTuned(FeatureGAN):
         from noisegate.training.adversarial import pretrain
 
         rate, rows = self.pretraining_learning_rate, self.public_rows(schema).to(device)
-        config = replace(self.config(), discriminator_learning_rate=rate, generator_learning_rate=rate)
+        config = replace(self, discriminator_learning_rate=rate, generator_learning_rate=rate)
         encode, steps = self.inputs(schema)[1], self.pretraining_steps
         pretrain(config, generator, discriminator, rows, encode=encode, steps=steps)
 

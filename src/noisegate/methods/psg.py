@@ -13,10 +13,9 @@ columns are trained as probabilities, and the most probable one is handed out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from noisegate.errors import OptionError
 from noisegate.gate.per_example.gradients import RecordLoss, label_loss
@@ -32,6 +31,7 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Fraction, ImageSize, Positive, Unit, Widths, derived, settings
+from noisegate.training.fit import SetSchedule
 
 if TYPE_CHECKING:
     from torch import nn
@@ -44,7 +44,7 @@ _START, _PRIOR = 2, 3
 
 @register("psg")
 @settings
-class PrivateSetGeneration(GenerativeMethod):
+class PrivateSetGeneration(SetSchedule, GenerativeMethod):
     """Settings of PSG; none of them depends on private data.
 
     Examples:
@@ -72,14 +72,6 @@ class PrivateSetGeneration(GenerativeMethod):
     steps: Count = 700
     sampling_probability: Fraction = 256 / 60_000
     clip_norm: Positive = 0.1
-    batches: Count = 10
-    """Steps between two trainings of the network on the set (K)."""
-    outer: Count = 10
-    """How often that is done before a fresh network takes its place (T)."""
-    epochs: Annotated[int, Field(ge=0), "a whole number, 0 or more"] = 10
-    """Passes over the set in one training of the network (J)."""
-    network_learning_rate: Positive = 0.01
-    """Of these trainings."""
     learning_rate: Positive = derived(lambda given: 0.01 if given["prior"] else 1.0)
     """Of the set; with `prior` of Adam on the weights of the network that makes it."""
     momentum: Unit = 0.5
@@ -111,19 +103,18 @@ class PrivateSetGeneration(GenerativeMethod):
         """Returns the set at its start; `batch` does not matter, as only the directions of gradients do."""
         import torch
 
-        from noisegate.training.synthetic_set import FreeRecords, SetSchedule, SetTraining, SyntheticSet, prior_images
+        from noisegate.training.synthetic_set import FreeRecords, SetTraining, SyntheticSet, prior_images
 
-        schedule = SetSchedule(self.batches, self.outer, self.epochs, self.network_learning_rate, self.seed)
         labels = torch.arange(schema.layout.classes).repeat_interleave(self.samples_per_class).to(device)
         options: dict[str, Any] = {"learning_rate": self.learning_rate, "device": device}
         synthetic: SyntheticSet
         if self.prior:
-            seeds = schedule.stream(_PRIOR, 0), schedule.stream(_START, 0)
+            seeds = self.stream(_PRIOR, 0), self.stream(_START, 0)
             synthetic = prior_images(self.shape, labels, centre=self.centre, seeds=seeds, **options)
         else:
-            options |= {"init_std": self.init_std, "momentum": self.momentum, "seed": schedule.stream(_START, 0)}
+            options |= {"init_std": self.init_std, "momentum": self.momentum, "seed": self.stream(_START, 0)}
             synthetic = FreeRecords(self._inputs(schema), len(labels), **options)
-        return SetTraining(schedule, self.steps, synthetic, labels, lambda seed: self.network(schema, seed).to(device))
+        return SetTraining(self, self.steps, synthetic, labels, lambda seed: self.network(schema, seed).to(device))
 
     def network(self, schema: Schema, seed: int) -> nn.Module:
         """Returns the classifier with fresh weights, from rows of inputs to logits, in float32 on the CPU."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ from noisegate.models.generator import Generator
 from noisegate.networks.discriminator import Discriminator
 from noisegate.training.adam import Adam, gradients
 from noisegate.training.checkpoint import joined, under
+from noisegate.training.fit import AdversarialConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
@@ -75,20 +75,6 @@ class DiscriminatorTraining(ABC):
         self._adam.step({name: noisy[name] / self._records + fake[name] for name in self._weights})
         self.steps += 1
         self.after_step()
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdversarialConfig:
-    """How generator and discriminator are trained; none of it uses private records."""
-
-    discriminator_steps: int
-    """Steps of the discriminator to one of the generator (n_D)."""
-    batch: int
-    """Generated records in each step of either."""
-    discriminator_learning_rate: float
-    generator_learning_rate: float
-    seed: int
-    """Of noise, labels and draws; public."""
 
 
 class AdversarialTraining(DiscriminatorTraining):

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
+import numpy as np
 from pydantic import Field
 
-from noisegate.settings import Settings, Unit, settings
+from noisegate.settings import Count, Positive, Seed, Settings, Unit, settings
 from noisegate.training.checkpoint import Resumable
 
 Whole = Annotated[int, Field(ge=0), "a whole number, 0 or more"]
@@ -143,3 +144,39 @@ class MixtureSettings(Settings):
     "Of Adam."
     init_std: LearningRate = 0.3
     "Standard deviation of the components' first logits about the one-way estimate."
+
+
+@settings
+class AdversarialConfig(Settings):
+    """How generator and discriminator are trained; none of it uses private records."""
+
+    discriminator_steps: Count = 5
+    """Steps of the discriminator to one of the generator (n_D)."""
+    batch: Count = 128
+    """Generated records in a step."""
+    discriminator_learning_rate: Positive = 1e-3
+    """Of Adam."""
+    generator_learning_rate: Positive = 1e-3
+    """Of Adam."""
+    seed: Seed = 0
+    """Of the public randomness: initial weights, noise vectors, labels. Never of the samples or the private noise."""
+
+
+@settings
+class SetSchedule(Settings):
+    """What happens between the steps of PSG; none of it uses private records."""
+
+    batches: Count = 10
+    """Steps between two trainings of the network on the set (K)."""
+    outer: Count = 10
+    """How often that is done before a fresh network takes its place (T)."""
+    epochs: Whole = 10
+    """Passes over the set in one training of the network (J)."""
+    network_learning_rate: Positive = 0.01
+    """Of these trainings, by plain gradient descent."""
+    seed: Seed = 0
+    """Of the public randomness: networks, orders, the set's start. Never of the samples or the private noise."""
+
+    def stream(self, kind: int, number: int) -> int:
+        """Returns the seed of the `number`-th network or order: another for each."""
+        return int(np.random.SeedSequence([self.seed, kind, number]).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -17,10 +17,8 @@ gradients do as well as means.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -31,6 +29,7 @@ from noisegate.models.image_network import ImageNetwork
 from noisegate.schema.pixels import ImageShape
 from noisegate.training.adam import Adam, gradients
 from noisegate.training.checkpoint import Resumable, check_finite, joined, restore, under
+from noisegate.training.fit import SetSchedule
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
@@ -46,26 +45,6 @@ INNER_BATCH = 256
 
 _NETWORK, _ORDER = 0, 1
 _TINY = 1e-12
-
-
-@dataclass(frozen=True)
-class SetSchedule:
-    """What happens between the steps; none of it uses private records."""
-
-    batches: int
-    """Steps between two trainings of the network (K)."""
-    outer: int
-    """How often that is done with one network (T)."""
-    epochs: int
-    """Passes over the set in one training of the network (J)."""
-    learning_rate: float
-    """Of these trainings, by plain gradient descent."""
-    seed: int
-    """Of networks and orders; public."""
-
-    def stream(self, kind: int, number: int) -> int:
-        """Returns the seed of the `number`-th network or order: another for each."""
-        return int(np.random.SeedSequence([self.seed, kind, number]).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 class SyntheticSet(Resumable, Protocol):
@@ -147,7 +126,7 @@ class SetTraining:
             for batch in torch.split(order, INNER_BATCH):
                 loss = cross_entropy(self._network(inputs[batch]), self._labels[batch])
                 for name, gradient in gradients(loss, weights).items():
-                    weights[name].detach().sub_(gradient, alpha=self._schedule.learning_rate)
+                    weights[name].detach().sub_(gradient, alpha=self._schedule.network_learning_rate)
 
 
 class FreeRecords:
