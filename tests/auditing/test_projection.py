@@ -74,6 +74,8 @@ def test_a_watched_step_tells_the_vectors_of_samples_and_what_was_handed_out():
     gate = WatchedGate(pa.table({"age": [25, 100]}), watch=watch, schema=schema, epsilon=1000.0)
 
     def of(parameters, numeric, codes):
+        if len(numeric) == 4:
+            raise ValueError
         return {"sum": numeric.sum(axis=0) * parameters["scale"], "count": np.full(2, len(numeric) / 10)}
 
     with gate.batch(calibrated, of, method="mean", public={}) as session:
@@ -85,6 +87,7 @@ def test_a_watched_step_tells_the_vectors_of_samples_and_what_was_handed_out():
     assert vectors((0,)) * std == pytest.approx([0.25, 0.1, 0.1])
     assert vectors((1, 0)) * std == pytest.approx([1.25, 0.2, 0.2])
     assert vectors((1, 1, 1)) * std == pytest.approx(np.array([3.0, 0.3, 0.3]) * 2 / np.linalg.norm([3.0, 0.3, 0.3]))
+    assert vectors((1, 1, 1, 1)) == pytest.approx([0, 0, 0])  # as at the gate
     assert noisy * std == pytest.approx([*handed_out["sum"], *handed_out["count"]])
     assert np.abs(noisy - vectors((0, 1))).max() < 7
 

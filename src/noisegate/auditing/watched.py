@@ -81,10 +81,22 @@ class WatchedGate(Gate):
         """Returns a session of vectors of whole samples whose steps are watched."""
         numeric, codes = self._watch.singles.numeric.astype(np.float32), self._watch.singles.codes
 
+        def copy(value: Any) -> Any:
+            return value.detach().clone() if hasattr(value, "detach") else np.array(value)
+
         def vectors(parameters: Mapping[str, Any]) -> Vectors:
             def of(places: Sequence[int]) -> Vector:
                 sample = np.array(places, dtype=np.intp)
-                return _clipped(_flat(vector(parameters, numeric[sample], codes[sample]), plan), plan)
+                copies = {name: copy(value) for name, value in parameters.items()}
+                try:
+                    found = vector(copies, numeric[sample], codes[sample])
+                    shapes = {name: tuple(value.shape) for name, value in found.items()}
+                    flat = _flat(found, plan)
+                except Exception:
+                    shapes, flat = {}, np.zeros(0)
+                # A sample for which the function has no vector has that of zeros (G-24).
+                whole = shapes == plan.plan.parameters and bool(np.isfinite(flat).all())
+                return _clipped(flat if whole else np.zeros(plan.plan.count), plan)
 
             return of
 
