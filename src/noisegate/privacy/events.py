@@ -334,11 +334,7 @@ def event_to_json(event: Event) -> dict[str, Any]:
 
 
 def event_from_json(data: Mapping[str, Any]) -> Event:
-    """Returns the event that `event_to_json` wrote.
-
-    Raises:
-        EventError: if the kind, a field or a value is not known. Unknown events are never skipped.
-    """
+    """Returns the event that `event_to_json` wrote; an unknown kind, field or value is an EventError, never skipped."""
     values = dict(data)
     kind = values.pop("kind", None)
     if kind not in _KINDS:

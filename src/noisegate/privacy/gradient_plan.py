@@ -30,8 +30,6 @@ FACTOR_UNITS = 2**12
 
 # Part of ε that calibration may leave unused; the pessimistic estimate gives away as much.
 _GIVEN_AWAY = 5e-4
-
-
 _Shapes = Annotated[Mapping[str, Annotated[tuple[int, ...], Field(strict=False)]], "shapes by name"]
 
 
@@ -142,15 +140,10 @@ class StepPlan(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class CalibratedStepPlan(PricedPlan):
-    """Steps, and maybe queries, with noise that together cost at most `budget`. Made by `StepPlan.calibrate`.
-
-    Attributes:
-        plan: What was asked for.
-        event: The private event that all steps together are.
-    """
+    """Steps, and maybe queries, with noise that together cost at most `budget`. Made by `StepPlan.calibrate`."""
 
     plan: StepPlan
-    event: SampledGaussianEvent
+    event: SampledGaussianEvent  # all steps together
 
     def __post_init__(self) -> None:
         if self.event != self.plan.event(self.event.noise_std, self.event.sampler):

@@ -206,15 +206,10 @@ class PlannedRelease:
 
 @dataclass(frozen=True, kw_only=True)
 class PricedPlan:
-    """What will be run, and the budget that pays for it: a plan that costs more cannot be made.
-
-    Attributes:
-        budget: The guarantee that was asked for.
-        releases: Queries that every record takes part in, with their noise.
-    """
+    """What will be run, and the budget that pays for it: a plan that costs more cannot be made."""
 
     budget: Budget
-    releases: tuple[PlannedRelease, ...] = ()
+    releases: tuple[PlannedRelease, ...] = ()  # sums over all records, with their noise
 
     def __post_init__(self) -> None:
         for release in self.releases:
