@@ -169,17 +169,22 @@ def bench(bench_of_module, monkeypatch):
 @pytest.fixture
 def cli(monkeypatch, capsys):
     """Runs a verb in this process: all but the start of the interpreter is as in a shell."""
-    monkeypatch.setenv("COLUMNS", "80")
 
     def ended(*arguments):
-        monkeypatch.setattr(sys, "argv", ["noisegate", *map(str, arguments)])
         capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            run()
+        code = _run_here(monkeypatch, arguments)
         printed = capsys.readouterr()
-        return Ended(code=stop.value.code, out=printed.out, err=printed.err)
+        return Ended(code=code, out=printed.out, err=printed.err)
 
     return ended
+
+
+def _run_here(monkeypatch, arguments):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "argv", ["noisegate", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        run()
+    return stop.value.code
 
 
 @pytest.fixture(scope="session")
@@ -187,7 +192,8 @@ def fitted(tmp_path_factory):
     """A model folder, made once; copy it before changing it."""
     folder = tmp_path_factory.mktemp("fitted")
     made = Desk(folder=folder)
-    shell(*made.fit(), cwd=folder)
+    with pytest.MonkeyPatch.context() as patch:
+        assert _run_here(patch, made.fit()) == 0
     return made
 
 
@@ -266,7 +272,7 @@ def stopped_fit(desk):
                 while not ready():
                     assert process.poll() is None, process.communicate()
                     assert time.monotonic() < deadline
-                    time.sleep(0.02)
+                    time.sleep(0.1)
                 process.send_signal(number)
                 out, err = process.communicate(timeout=120)
             finally:

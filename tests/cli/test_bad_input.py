@@ -4,7 +4,7 @@ import resource
 import shutil
 import signal
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -254,18 +254,24 @@ def test_nothing_is_overwritten(desk, fitted, cli):
     _unspent(desk)
 
 
+@contextmanager
 def _small_disk(limit):
-    def before():
-        # As on a full disk: the system refuses, once a file reaches the limit.
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    """As on a full disk: the system refuses, once a file reaches the limit."""
+    kept = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, kept[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, kept)
+        signal.signal(signal.SIGXFSZ, ignored)
 
-    return before
 
-
-def test_a_full_disk_is_found_before_anything_is_spent(desk, in_shell):
+def test_a_full_disk_is_found_before_anything_is_spent(desk, cli):
     before = desk.listing()
-    ended = in_shell(*desk.fit(), code=2, preexec_fn=_small_disk(100_000))
+    with _small_disk(100_000):
+        ended = cli(*desk.fit())
+    assert ended.code == 2
     assert "model.partial cannot be written" in ended.err
     assert "Nothing was spent" in ended.err
     assert desk.listing() == before
@@ -273,10 +279,11 @@ def test_a_full_disk_is_found_before_anything_is_spent(desk, in_shell):
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_disk_that_fills_up_leaves_no_half_sample(desk, fitted, in_shell, ending):
+def test_a_disk_that_fills_up_leaves_no_half_sample(desk, fitted, cli, ending):
     before = desk.listing()
-    sample = ["sample", fitted.out, "-n", 50_000, "-o", f"synthetic.{ending}"]
-    ended = in_shell(*sample, code=2, preexec_fn=_small_disk(20_000))
+    with _small_disk(20_000):
+        ended = cli("sample", fitted.out, "-n", 50_000, "-o", f"synthetic.{ending}")
+    assert ended.code == 2
     assert f"--out synthetic.{ending} cannot be written" in ended.err
     assert desk.listing() == before
 

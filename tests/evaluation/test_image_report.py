@@ -2,6 +2,7 @@
 
 import io
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,11 +20,20 @@ from noisegate.evaluation import (
     read_classifiers,
 )
 from noisegate.evaluation.images import drawn
+from noisegate.evaluation.metrics.prd import distribution_scores
 from noisegate.records import Images
 from noisegate.schema import Continuous, EncodedTable, Schema, pixel_schema
 
 SCHEMA = pixel_schema(4, 4, labels=("no", "yes"))
 ONE = read_classifiers("cnn,logistic", selection=SelectionRecipe(epochs=1, batch=16, shift=0, device="cpu"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_clustering():
+    """One, not the average of ten."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("noisegate.evaluation.images.distribution_scores", partial(distribution_scores, runs=1))
+        yield
 
 
 def images(seed, rows=60, bright=120):
