@@ -35,7 +35,6 @@ def test_counts_of_a_pair_stand_at_the_offsets_of_its_columns_in_each_class():
     counts = np.arange(12.0).reshape(2, 3, 2)  # columns 0, label, 2
     found = class_tables([table((0, 1, 2), counts, 0.5)], SIZES, LABEL)
     assert found.sizes == (2, 2)
-    assert found.offsets == (0, 2, 4)
     assert found.pairs.shape == (3, 4, 4)
     for row in range(3):
         assert found.pairs[row, :2, 2:].tolist() == counts[:, row, :].tolist()

@@ -118,32 +118,20 @@ class LocallyLinear:
         return maps * self.inputs.gradients
 
     def filters(self, label: str | int | bool) -> Array:
-        """Returns every map of a class, (maps, inputs), in the units of `explain`: what the class answers to.
-
-        Raises:
-            OptionError: if there is no such class.
-        """
+        """Returns every map of a class, (maps, inputs), in the units of `explain`: what the class answers to."""
         if label not in self.classes:
             raise OptionError(f"label={label!r} is no class; choose one of {list(self.classes)}.")
         return np.asarray(self.weights[:, self.classes.index(label)] * self.inputs.gradients)
 
     def save(self, folder: str | Path) -> Path:
-        """Writes the classifier into the new folder `folder`: safetensors and JSON, no pickle. See `model_folder`.
-
-        Raises:
-            ModelError: if the folder exists or cannot be written.
-        """
+        """Writes the classifier into the new folder `folder`: safetensors and JSON, no pickle."""
         model = {"kind": CLASSIFIER, "temperature": self.temperature, "centre": self.inputs.centre}
         tensors = {"weights": self.weights, "bias": self.bias}
         return write_model(Path(folder), release=self.release, tensors=tensors, model=model)
 
     @staticmethod
     def load(folder: str | Path) -> LocallyLinear:
-        """Returns the classifier that `save` wrote, after checking every hash.
-
-        Raises:
-            ModelError: if the folder is missing, broken or was changed, or holds no classifier.
-        """
+        """Returns the classifier that `save` wrote, after checking every hash; a ModelError if there is none."""
         release, tensors, description = read_model(Path(folder))
         if description.get("kind") != CLASSIFIER:
             raise ModelError(

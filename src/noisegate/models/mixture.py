@@ -69,9 +69,6 @@ class WithinCell:
             masses: Non-negative, (fine,), for instance noisy counts after clipping.
             spikes: Which fine cells are single values, (fine,): the value at the lower edge, in the last cell the
                 upper bound. None for none; cells that hold one step need no flag.
-
-        Raises:
-            ValueError: if these do not fit together, or a bin holds no value.
         """
         spikes = np.zeros(len(masses), dtype=np.bool_) if spikes is None else spikes
         if not (len(edges) == len(masses) + 1 == len(spikes) + 1) or not np.isin(bins.cuts, edges).all():

@@ -68,11 +68,6 @@ class ClassTables:
     singles_std: Floats
     counts: Floats
 
-    @property
-    def offsets(self) -> tuple[int, ...]:
-        """Where the cells of each column begin, and the end of the last."""
-        return tuple(np.cumsum([0, *self.sizes]).tolist())
-
 
 def split(tables: Sequence[Table], random: np.random.Generator) -> tuple[list[Table], list[Table]]:
     """Returns each table twice, with independent noise: for a trial fit, and to judge it by.
@@ -140,7 +135,7 @@ def likely_shares(tables: ClassTables) -> Floats:
     and Stein 1961), and brought back to the simplex.
     """
     shares = np.empty_like(tables.singles)
-    for start, end in pairwise(tables.offsets):
+    for start, end in pairwise(np.cumsum([0, *tables.sizes]).tolist()):
         noisy, noise = tables.singles[:, start:end], float(tables.singles_std[start])
         together = _nonnegative(noisy.sum(axis=0)) + 1e-9
         together /= together.sum()
@@ -184,10 +179,7 @@ class _Goal:
     def distances(
         self, logits: Float[Tensor, "classes K D"], weights: Float[Tensor, "classes K"], counts: Sequence[float]
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """Returns the squared distances to pairs and triples, and to single columns, summed over cells.
-
-        Logits of the cells are (classes, K, D), those of the components' shares (classes, K); counts are of records.
-        """
+        """Returns the squared distances to pairs and triples, and to single columns, summed over cells."""
         larger, singles = torch.zeros((), device=logits.device), torch.zeros((), device=logits.device)
         # One class at a time: the memory of one class's pairs is enough.
         for row, count in enumerate(counts):
