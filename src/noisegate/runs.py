@@ -27,7 +27,7 @@ from noisegate.training.checkpoint import Checkpoint
 if TYPE_CHECKING:
     from noisegate.models.locally_linear import LocallyLinear
     from noisegate.models.synthesizer import Synthesizer
-    from noisegate.training.fit import FitState
+    from noisegate.training.checkpoint import FitState
 
     Model: TypeAlias = Synthesizer | LocallyLinear
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from noisegate.training.moment_matching import settle
+from noisegate.models.image import settle
 
 
 def network():

@@ -13,7 +13,7 @@ from noisegate.methods.gradient import GradientMethod
 from noisegate.privacy.gradient_plan import GradientPlan, unpacked
 from noisegate.privacy.release import Release
 from noisegate.settings import Count, Fraction, Positive, Seed, settings
-from noisegate.training.fit import FitState
+from noisegate.training.checkpoint import FitState
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

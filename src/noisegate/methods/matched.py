@@ -12,7 +12,8 @@ from noisegate.models.image_network import IMAGE_KINDS, ImageKind, ImageNetwork,
 from noisegate.privacy.release import Release
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Options, Settings, Widths, derived, settings
-from noisegate.training.fit import Fit, FitSettings
+from noisegate.training.checkpoint import Fit
+from noisegate.training.fit import FitSettings
 
 if TYPE_CHECKING:
     from noisegate.models.generator import Generator as Network
@@ -65,7 +66,7 @@ class MatchedMethod(MeanEmbeddingMethod):
     channels: Widths = (16, 8)
     """Of its convolutions; see `noisegate.models.image_network.ImageNetwork`."""
     fit_options: Options = field(default_factory=dict)
-    """Changes to `noisegate.training.fit.FitSettings`; they cannot change the privacy."""
+    """Changes to `noisegate.training.checkpoint.FitSettings`; they cannot change the privacy."""
 
     def __post_init__(self) -> None:
         if self.generator not in TABLES:

@@ -16,7 +16,7 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Settings
-from noisegate.training.fit import FinishedFit, Fit, FitState
+from noisegate.training.checkpoint import FinishedFit, Fit, FitState
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate

@@ -8,7 +8,7 @@ mode gives other images than in evaluation mode, which is the one that is sample
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Self
@@ -173,6 +173,25 @@ _BUILDERS: Mapping[ImageKind, Callable[[ImageNetwork, Sequence[int]], nn.Sequent
     "sub-pixel": _sub_pixel,
     "residual": _residual,
 }
+
+
+def settle(network: nn.Module, batches: Iterable[tuple[Tensor, ...]]) -> None:
+    """Gives a network the batch statistics of its own weights, and leaves it in evaluation mode.
+
+    The running statistics of a network whose weights are averages belong to none of the networks that were averaged;
+    they are measured anew, as in stochastic weight averaging (Izmailov et al. 2018, section 3.3). Nothing is taken from
+    `batches`, each the arguments of the network, when there is nothing to normalise.
+    """
+    network.eval()
+    normalised = [layer for layer in network.modules() if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)]
+    for layer in normalised:
+        layer.reset_running_stats()
+        layer.momentum = None  # the plain average over batches
+        layer.train()
+    with torch.no_grad():
+        for batch in batches if normalised else ():
+            network(*batch)
+    network.eval()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

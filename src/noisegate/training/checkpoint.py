@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a fit or a training as named tensors, from which it goes on with the same bits.
+"""Where a fit or a training stands, and its state as named tensors, from which it goes on with the same bits.
 
 One protocol for all of them, that of `torch.nn.Module`: `state_dict` and `load_state_dict`. The names in a state are
 stored in the checkpoints of interrupted runs, so they are only ever added to.
@@ -6,9 +6,11 @@ stored in the checkpoints of interrupted runs, so they are only ever added to.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -32,6 +34,55 @@ class Resumable(Protocol):
         Raises:
             KeyError, RuntimeError, ValueError: if the state is that of something else.
         """
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitState:
+    """Where a fit stands. `discrepancy` is the distance over what the noise alone would leave; 1 is the goal."""
+
+    step: int
+    steps: int
+    discrepancy: float
+
+    @property
+    def closeness(self) -> str:
+        """How close the fit is to its release, for a progress line; nothing before it was measured."""
+        return f"distance / noise {self.discrepancy:.2f}" if math.isfinite(self.discrepancy) else ""
+
+
+class Fit(Resumable, Protocol):
+    """One fit of a model to a release; post-processing, which may be stopped and resumed."""
+
+    @property
+    def step(self) -> int:
+        """Steps done."""
+
+    @property
+    def steps(self) -> int:
+        """Most steps that there will be."""
+
+    @property
+    def discrepancy(self) -> float:
+        """Distance to the release, in units of what its noise alone explains."""
+
+    def run(self, report: Callable[[FitState], None] | None = None) -> None:
+        """Runs the remaining steps."""
+
+
+class FinishedFit:
+    """The fit of a release that is its own model: no step to run, nothing to save."""
+
+    step, steps, discrepancy = 0, 0, math.inf
+
+    def run(self, report: Callable[[FitState], None] | None = None) -> None:
+        """Runs no step."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns nothing."""
+        return {}
+
+    def load_state_dict(self, tensors: Mapping[str, Any]) -> None:
+        """Resumes nothing."""
 
 
 class Checkpoint:

@@ -1,17 +1,13 @@
-"""How generators are fitted to a release, and where a fit stands. Nothing here can change the privacy of a result."""
+"""How generators are fitted to a release. Nothing here can change the privacy of a result."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
 from noisegate.settings import Count, Positive, Seed, Settings, Unit, settings
-from noisegate.training.checkpoint import Resumable
 
 Whole = Annotated[int, Field(ge=0), "a whole number, 0 or more"]
 Steps = Annotated[int, Field(ge=1), "a whole number, 1 or more"]
@@ -19,55 +15,6 @@ LearningRate = Annotated[float, Field(ge=0, le=10), "a number from 0 to 10"]
 _Small = Annotated[float, Field(gt=0, le=10), "a positive number, 10 or less"]
 _AtLeastTwo = Annotated[int, Field(ge=2), "a whole number, 2 or more"]
 _Power = Annotated[float, Field(ge=-4, le=4)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitState:
-    """Where a fit stands. `discrepancy` is the distance over what the noise alone would leave; 1 is the goal."""
-
-    step: int
-    steps: int
-    discrepancy: float
-
-    @property
-    def closeness(self) -> str:
-        """How close the fit is to its release, for a progress line; nothing before it was measured."""
-        return f"distance / noise {self.discrepancy:.2f}" if math.isfinite(self.discrepancy) else ""
-
-
-class Fit(Resumable, Protocol):
-    """One fit of a model to a release; post-processing, which may be stopped and resumed."""
-
-    @property
-    def step(self) -> int:
-        """Steps done."""
-
-    @property
-    def steps(self) -> int:
-        """Most steps that there will be."""
-
-    @property
-    def discrepancy(self) -> float:
-        """Distance to the release, in units of what its noise alone explains."""
-
-    def run(self, report: Callable[[FitState], None] | None = None) -> None:
-        """Runs the remaining steps."""
-
-
-class FinishedFit:
-    """The fit of a release that is its own model: no step to run, nothing to save."""
-
-    step, steps, discrepancy = 0, 0, math.inf
-
-    def run(self, report: Callable[[FitState], None] | None = None) -> None:
-        """Runs no step."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns nothing."""
-        return {}
-
-    def load_state_dict(self, tensors: Mapping[str, Any]) -> None:
-        """Resumes nothing."""
 
 
 @settings

@@ -13,7 +13,7 @@ from noisegate.errors import MissingExtraError, ModelError
 from noisegate.models.graphical import Conditional
 from noisegate.privacy.marginal_plan import marginal_columns
 from noisegate.privacy.release import Release
-from noisegate.training.fit import FitState
+from noisegate.training.checkpoint import FitState
 
 if TYPE_CHECKING:
     from torch import Tensor

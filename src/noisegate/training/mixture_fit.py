@@ -31,7 +31,8 @@ from noisegate.models.mixture import Mixture, WithinCell
 from noisegate.privacy.release import Release
 from noisegate.schema import Continuous, NumericColumn
 from noisegate.training.adam import Adam
-from noisegate.training.fit import FitState, MixtureSettings
+from noisegate.training.checkpoint import FitState
+from noisegate.training.fit import MixtureSettings
 from noisegate.training.pairwise import Design, Table
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -26,10 +26,11 @@ from torch.func import functional_call
 from noisegate.devices import one_thread
 from noisegate.features.feature_map import Made, TorchForm
 from noisegate.models.generator import Generator
+from noisegate.models.image import settle
 from noisegate.privacy.release import Release
 from noisegate.training.adam import Adam, one_cycle
-from noisegate.training.checkpoint import joined, under
-from noisegate.training.fit import FitSettings, FitState, MomentSettings
+from noisegate.training.checkpoint import FitState, joined, under
+from noisegate.training.fit import FitSettings, MomentSettings
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64, Shaped
@@ -346,22 +347,3 @@ class SplitBatchLoss:
 
     def _backward(self, half: Float[Tensor, "dim classes"], other: Float[Tensor, "dim classes"]) -> tuple[Tensor, ...]:
         return torch.autograd.grad(half, list(self._weights.values()), grad_outputs=other)
-
-
-def settle(network: nn.Module, batches: Iterable[tuple[Tensor, ...]]) -> None:
-    """Gives a network the batch statistics of its own weights, and leaves it in evaluation mode.
-
-    The running statistics of a network whose weights are averages belong to none of the networks that were averaged;
-    they are measured anew, as in stochastic weight averaging (Izmailov et al. 2018, section 3.3). Nothing is taken from
-    `batches`, each the arguments of the network, when there is nothing to normalise.
-    """
-    network.eval()
-    normalised = [layer for layer in network.modules() if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)]
-    for layer in normalised:
-        layer.reset_running_stats()
-        layer.momentum = None  # the plain average over batches
-        layer.train()
-    with torch.no_grad():
-        for batch in batches if normalised else ():
-            network(*batch)
-    network.eval()

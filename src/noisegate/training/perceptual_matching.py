@@ -21,8 +21,8 @@ from torch import Tensor
 from noisegate.features.feature_map import TorchForm
 from noisegate.models.generator import Generator
 from noisegate.training.adam import Adam, one_cycle
-from noisegate.training.checkpoint import joined, under
-from noisegate.training.fit import FitState, PerceptualFitSettings
+from noisegate.training.checkpoint import FitState, joined, under
+from noisegate.training.fit import PerceptualFitSettings
 from noisegate.training.moment_matching import Discrepancy, MomentMatching, Target, class_weights
 
 if TYPE_CHECKING:
