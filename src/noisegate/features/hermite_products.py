@@ -157,7 +157,7 @@ def least_noise_shares(maps: Mapping[str, FeatureMap], bounds: Mapping[str, floa
 
     Each is clipped to the part `bounds` of its map's norm.
     """
-    raw = {name: bounds[name] * feature_map.norm * math.sqrt(feature_map.dim) for name, feature_map in maps.items()}
+    raw = {name: bounds[name] * one.norm * math.sqrt(one.dim) for name, one in maps.items()}
     return {name: value / sum(raw.values()) for name, value in raw.items()}
 
 

@@ -119,20 +119,19 @@ class Products:
         return all(len(group) == 1 for group in self.groups)
 
     @cached_property
-    def _steps(self) -> npt.NDArray[np.float64]:
-        return np.asarray([table.steps for table in self.tables if table.steps is not None], dtype=np.float64)
-
-    @cached_property
-    def _last(self) -> _Indices:
-        return np.asarray([len(table.rows) - 1 for table in self.tables], dtype=np.intp)
+    def _ends(self) -> npt.NDArray[np.float64]:
+        """The steps of each numeric column, and the row of its missing values, (2, columns)."""
+        ends = [(table.steps, len(table.rows) - 1) for table in self.tables if table.steps is not None]
+        return np.asarray(ends, dtype=np.float64).reshape(-1, 2).T
 
     def places(self, records: EncodedTable) -> _Indices:
         """Returns which row of its table each record looks up in each column, (rows, columns)."""
         numeric = records.numeric.shape[1]
         places = np.empty((len(records), len(self.tables)), dtype=np.intp)
         missing = np.isnan(records.numeric)
-        nearest = np.rint(np.where(missing, 0, records.numeric).clip(0, 1) * self._steps)
-        places[:, :numeric] = np.where(missing, self._last[:numeric], nearest)
+        steps, last = self._ends
+        nearest = np.rint(np.where(missing, 0, records.numeric).clip(0, 1) * steps)
+        places[:, :numeric] = np.where(missing, last, nearest)
         places[:, numeric:] = records.codes
         return places
 
@@ -157,9 +156,8 @@ class Products:
             weights = np.asarray([self.weights[group] for group in groups], dtype=np.float32)
             coordinates = self.coordinates(groups)
             first, end = int(coordinates[0]), int(coordinates[-1]) + 1
-            neighbours = end - first == len(coordinates)
             places = [_Place.of(self.tables, of_group) for of_group in columns.T]
-            shelves.append((places, weights, slice(first, end) if neighbours else coordinates))
+            shelves.append((places, weights, slice(first, end) if end - first == len(coordinates) else coordinates))
         return shelves
 
     def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
@@ -219,10 +217,7 @@ class Products:
         return _mean_products(self, expected, {f"rows/{place}": one.T for place, one in enumerate(rows)})
 
     def of_points(self, before: Callable[[Tensor], Tensor] = lambda points: points) -> TorchForm:
-        """Returns the means of products at points of alike columns, such as pixels, with slopes between the steps.
-
-        `before` is done to the points first.
-        """
+        """Returns the means of products at points (after `before`) of alike columns, with slopes between the steps."""
         first, steps = self.tables[0], self.tables[0].steps
         assert steps is not None
         assert all(table is first for table in self.tables if table.steps is not None)
@@ -251,8 +246,7 @@ class _Place(NamedTuple):
 
     def look_up(self, places: _Indices) -> npt.NDArray[np.float32]:
         """Returns what each group has at this place, (rows, groups, width)."""
-        looked = self.rows.take(places[:, self.columns] + self.offsets, axis=0)
-        return looked.take(self.of_group, axis=1)
+        return self.rows.take(places[:, self.columns] + self.offsets, axis=0).take(self.of_group, axis=1)
 
 
 def _mean_products(

@@ -223,14 +223,10 @@ def decoder_from(design: DecoderDesign, tensors: Mapping[str, Tensor]) -> Decode
 
 
 def read_decoder(path: Path | None = None, *, sha256: str | None = None) -> tuple[DecoderNetwork, str]:
-    """Returns a frozen decoder, as `decoder_from` does, and the SHA-256 of its file.
-
-    Args:
-        path: A file that `noisegate pretrain decoder` made; the one in the package by default.
-        sha256: What the file must hash to; for the one in the package it is known.
+    """Returns a frozen decoder, as `decoder_from` does, and the SHA-256 of its file, the one in the package by default.
 
     Raises:
-        ModelError: if there is no such file, or it is another one or no decoder.
+        ModelError: if there is no such file, or it is another one than `sha256` says, or no decoder.
     """
     if path is None and sha256 is None:
         sha256 = SHIPPED_SHA256

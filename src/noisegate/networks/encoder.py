@@ -136,14 +136,10 @@ def save_encoder(encoder: Encoder, head: nn.Linear, path: Path) -> str:
 
 
 def load_encoder(path: Path | None = None, *, sha256: str | None = None) -> Encoder:
-    """Returns a frozen encoder in evaluation mode, in float32 on the CPU.
-
-    Args:
-        path: A file that `noisegate pretrain encoder` made; the one in the package by default.
-        sha256: What the file must hash to; for the one in the package it is known.
+    """Returns a frozen encoder in evaluation mode, in float32 on the CPU; the one in the package by default.
 
     Raises:
-        ModelError: if there is no such file, or it is another one or no encoder.
+        ModelError: if there is no such file, or it is another one than `sha256` says, or no encoder.
     """
     encoder = Encoder()
     weights = _tensors(path, sha256)
