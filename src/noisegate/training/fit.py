@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from noisegate.settings import Count, Positive, Seed, Settings, Unit, settings
+from noisegate.training.checkpoint import FitState as FitState  # where it was
 
 Whole = Annotated[int, Field(ge=0), "a whole number, 0 or more"]
 Steps = Annotated[int, Field(ge=1), "a whole number, 1 or more"]
