@@ -190,10 +190,8 @@ class Products:
             counted.append((columns, starts[:, None] + np.arange(table.width), rounded.astype(np.float64)))
 
         def add(sums: npt.NDArray[np.int64], records: EncodedTable) -> None:
-            if len(records) >= MOST_ROWS:
-                raise OverflowError(
-                    f"{len(records)} records at once: the products could leave float64's whole numbers."
-                )
+            if (count := len(records)) >= MOST_ROWS:
+                raise OverflowError(f"{count} records at once: the products could leave float64's whole numbers.")
             places = self.places(records)
             for columns, coordinates, rows in counted:
                 cells = places[:, columns] + np.arange(len(columns)) * len(rows)
