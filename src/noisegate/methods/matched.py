@@ -66,7 +66,7 @@ class MatchedMethod(MeanEmbeddingMethod):
     channels: Widths = (16, 8)
     """Of its convolutions; see `noisegate.models.image_network.ImageNetwork`."""
     fit_options: Options = field(default_factory=dict)
-    """Changes to `noisegate.training.checkpoint.FitSettings`; they cannot change the privacy."""
+    """Changes to `noisegate.training.fit.FitSettings`; they cannot change the privacy."""
 
     def __post_init__(self) -> None:
         if self.generator not in TABLES:
