@@ -15,7 +15,7 @@ from noisegate.methods.feature_gan import DPGANInversion
 from noisegate.methods.gan_ft import DPGANFineTuned
 from noisegate.methods.registry import make_method, method_of
 from noisegate.models.decoded import DecodedGenerator
-from noisegate.models.discriminator_input import encode_features
+from noisegate.models.inputs import encode_features
 from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.schema import EncodedTable
 

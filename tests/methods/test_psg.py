@@ -10,8 +10,8 @@ from noisegate.errors import CalibrationError, DivergedError, ModelError, Option
 from noisegate.gate.queries import gradients
 from noisegate.methods.gradient import STATE_FILE
 from noisegate.methods.registry import method_named
-from noisegate.models.classifier_inputs import decode_inputs, inputs_of
 from noisegate.models.folder import verify_model
+from noisegate.models.inputs import decode_inputs, inputs_of
 from noisegate.networks.classifiers import build_convnet
 from noisegate.privacy import accounting
 from noisegate.privacy import noise as gate_noise

@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from noisegate.models.classifier_inputs import inputs_of
+from noisegate.models.inputs import inputs_of
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
 
 SCHEMA = Schema(

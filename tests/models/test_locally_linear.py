@@ -5,7 +5,7 @@ import pytest
 
 from noisegate.errors import OptionError
 from noisegate.models import locally_linear
-from noisegate.models.classifier_inputs import inputs_of
+from noisegate.models.inputs import inputs_of
 from noisegate.models.locally_linear import LocallyLinear
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Schema
 

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from noisegate.models.classifier_inputs import inputs_of
 from noisegate.models.image import build_image_generator
 from noisegate.models.image_network import ImageNetwork
+from noisegate.models.inputs import inputs_of
 from noisegate.schema import Categorical, Continuous, ImageShape, Schema, pixel_schema
 from noisegate.training.synthetic_set import FreeRecords, GeneratedImages
 

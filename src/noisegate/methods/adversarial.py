@@ -27,8 +27,8 @@ from noisegate.settings import Count, ImageSize, Widths, settings
 from noisegate.training.fit import AdversarialConfig
 
 if TYPE_CHECKING:
-    from noisegate.models.discriminator_input import DiscriminatorInput
     from noisegate.models.generator import Generator
+    from noisegate.models.inputs import DiscriminatorInput
     from noisegate.models.record_model import RecordModel
     from noisegate.networks.discriminator import Discriminator
     from noisegate.training.adversarial import AdversarialTraining

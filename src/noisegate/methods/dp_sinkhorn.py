@@ -22,8 +22,8 @@ from noisegate.methods.adversarial import GENERATOR
 from noisegate.methods.gan import DPCGAN, DPGAN, RecordGAN, by_records
 from noisegate.methods.generative import GenerativeMethod, shapes_of
 from noisegate.methods.registry import register
-from noisegate.models.classifier_inputs import inputs_of
 from noisegate.models.image_network import ImageKind
+from noisegate.models.inputs import inputs_of
 from noisegate.privacy.gradient_plan import BatchPlan, CalibratedGradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release

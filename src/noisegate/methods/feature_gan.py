@@ -29,8 +29,8 @@ from noisegate.settings import Count, ImageSize, Positive, Widths, settings
 if TYPE_CHECKING:
     from noisegate.features.perceptual import Perceptual
     from noisegate.models.decoded import FeatureGenerator
-    from noisegate.models.discriminator_input import DiscriminatorInput
     from noisegate.models.generator import Generator
+    from noisegate.models.inputs import DiscriminatorInput
     from noisegate.models.record_model import RecordModel
     from noisegate.networks.discriminator import Discriminator
 
@@ -52,7 +52,7 @@ class FeatureGAN(EncodedImages, AdversarialMethod):
 
     def inputs(self, schema: Schema) -> tuple[RowInputs, DiscriminatorInput]:
         """Returns the maps from a feature and from the generator to entries of size 1."""
-        from noisegate.models.discriminator_input import encode_features, feature_scale
+        from noisegate.models.inputs import encode_features, feature_scale
 
         scale = feature_scale(self.encoding().dim)
         return lambda numeric, codes: numeric * scale, encode_features

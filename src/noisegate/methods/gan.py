@@ -19,15 +19,15 @@ from noisegate.errors import OptionError, SchemaError
 from noisegate.gate.per_example.gradients import RowInputs
 from noisegate.methods.adversarial import AdversarialMethod
 from noisegate.methods.registry import register
-from noisegate.models.classifier_inputs import Inputs, inputs_of, scaled_inputs
 from noisegate.models.image_network import ImageKind, ImageNetwork, check_image_schema, doubles
+from noisegate.models.inputs import Inputs, inputs_of, scaled_inputs
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Fraction, LabelShares, Positive, Widths, derived, settings
 
 if TYPE_CHECKING:
-    from noisegate.models.discriminator_input import DiscriminatorInput
     from noisegate.models.generator import Generator
+    from noisegate.models.inputs import DiscriminatorInput
     from noisegate.networks.discriminator import Discriminator
 
 
@@ -69,7 +69,7 @@ class RecordGAN(AdversarialMethod):
 
     def inputs(self, schema: Schema) -> tuple[RowInputs, DiscriminatorInput]:
         """Returns the maps to the inputs of a classifier, over their scale."""
-        from noisegate.models.discriminator_input import TableInput, encode_images
+        from noisegate.models.inputs import TableInput, encode_images
 
         fake = TableInput(schema.layout) if self.image is None else encode_images
         return scaled_inputs(self._inputs(schema), schema), fake

@@ -76,7 +76,7 @@ class DPGANFineTuned(FeatureGAN):
         import torch
         from torch.nn.functional import one_hot
 
-        from noisegate.models.discriminator_input import feature_scale
+        from noisegate.models.inputs import feature_scale
 
         reference, encoding, classes = self._reference(schema), self.encoding(), schema.layout.classes
         features = torch.from_numpy(features_of(reference.records, encoding)) * feature_scale(encoding.dim)

@@ -21,7 +21,7 @@ from noisegate.gate.per_example.gradients import FactoredLoss, cross_entropy
 from noisegate.methods.generative import DescentMethod, released_arrays
 from noisegate.methods.gradient import Trainer
 from noisegate.methods.registry import register
-from noisegate.models.classifier_inputs import Inputs, class_label, inputs_of
+from noisegate.models.inputs import Inputs, class_label, inputs_of
 from noisegate.models.locally_linear import LocallyLinear, Projection, draw_projection, locally_linear_scores
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget

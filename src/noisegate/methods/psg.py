@@ -22,8 +22,8 @@ from noisegate.gate.per_example.gradients import RecordLoss, label_loss
 from noisegate.methods.generative import GenerativeMethod, released_arrays, weight_shapes
 from noisegate.methods.gradient import Trainer
 from noisegate.methods.registry import register
-from noisegate.models.classifier_inputs import Inputs, class_label, decode_inputs, inputs_of, scaled_inputs
 from noisegate.models.image_network import check_image_schema
+from noisegate.models.inputs import Inputs, class_label, decode_inputs, inputs_of, scaled_inputs
 from noisegate.models.record_sets import PointSet
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget

@@ -15,8 +15,8 @@ from noisegate.features.feature_map import FeatureMap
 from noisegate.features.transforms import whitened
 from noisegate.methods.encoders import EncodedImages
 from noisegate.methods.public_reference import features_of, read_reference
-from noisegate.models.classifier_inputs import input_features
 from noisegate.models.image_network import check_image_schema
+from noisegate.models.inputs import input_features
 from noisegate.models.public_features import PublicFeatures
 from noisegate.schema import Schema
 from noisegate.settings import Count, Positive, Seed, Unit, derived, settings

@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import ModelError, OptionError
-from noisegate.models.classifier_inputs import Inputs, inputs_of
 from noisegate.models.folder import CLASSIFIER, read_model, write_model
+from noisegate.models.inputs import Inputs, inputs_of
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot, softplus
 
-from noisegate.models.discriminator_input import DiscriminatorInput
 from noisegate.models.generator import Generator
+from noisegate.models.inputs import DiscriminatorInput
 from noisegate.networks.discriminator import Discriminator
 from noisegate.training.adam import Adam, gradients
 from noisegate.training.checkpoint import joined, under

@@ -23,9 +23,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from noisegate.models.classifier_inputs import Inputs
 from noisegate.models.image import ImageGenerator, build_image_generator
 from noisegate.models.image_network import ImageNetwork
+from noisegate.models.inputs import Inputs
 from noisegate.schema.pixels import ImageShape
 from noisegate.training.adam import Adam, gradients
 from noisegate.training.checkpoint import Resumable, check_finite, joined, restore, under

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from noisegate.models.discriminator_input import DiscriminatorInput
 from noisegate.models.generator import Generator
+from noisegate.models.inputs import DiscriminatorInput
 from noisegate.training.adam import Adam
 from noisegate.training.adversarial import stream
 from noisegate.training.checkpoint import joined, under

@@ -2,8 +2,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from noisegate.models.classifier_inputs import inputs_of
-from noisegate.models.discriminator_input import TableInput, encode_images
+from noisegate.models.inputs import TableInput, encode_images, inputs_of
 from noisegate.schema import Categorical, Continuous, Integer, Schema
 
 SCHEMA = Schema(
