@@ -8,7 +8,7 @@ from scipy.stats import chi2
 
 from noisegate.features.binning import NumericBins
 from noisegate.models.mixture import Mixture, WithinCell
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema
 
 SCHEMA = Schema(
     (
@@ -58,14 +58,9 @@ def drawn(model, rows=40_000, seed=0):
     return model.draw(rows, torch.Generator().manual_seed(seed))
 
 
-def cells_of(model, records):
-    numeric = [within.bins.codes(records.numeric[:, place]) for place, within in enumerate(model.within)]
-    return np.stack([*numeric, *records.codes.T], axis=1)
-
-
 def shares(model, records):
     found = np.zeros(model.sizes)
-    np.add.at(found, tuple(cells_of(model, records).T), 1 / len(records))
+    np.add.at(found, tuple(model.cells(records).T), 1 / len(records))
     return found
 
 
@@ -78,7 +73,7 @@ def test_records_come_in_the_shares_of_the_mixture():
     model = mixture()
     assert_close_to(shares(model, drawn(model)), joint(model), 40_000)
     # Two-sided: the test can tell the mixture from the product of its own columns.
-    product = np.einsum("a,b,c,d->abcd", *(np.einsum(joint(model), [0, 1, 2, 3], [column]) for column in range(4)))
+    product = np.einsum("a,b,c,d->abcd", *(model.marginal([column]) for column in range(4)))
     with pytest.raises(AssertionError):
         assert_close_to(shares(model, drawn(model)), product, 40_000)
 
@@ -117,7 +112,7 @@ def test_every_combination_of_cells_is_expected_as_often_as_the_mixture_says(row
     full = joint(model)
     found, first = np.zeros((draws, *full.shape)), np.zeros(full.shape)
     for draw in range(draws):
-        cells = cells_of(model, model.draw(rows, random))
+        cells = model.cells(model.draw(rows, random))
         np.add.at(found[draw], tuple(cells.T), 1)
         first[tuple(cells[0])] += 1
     error = np.sqrt(full * (1 - full) * rows / draws)
@@ -204,13 +199,34 @@ def test_no_records_are_drawn_where_none_are_asked_for():
         assert records.codes.shape == (0, 2)
 
 
-def test_what_cannot_be_is_never_drawn():
+@pytest.mark.parametrize("columns", [[0], [2, 0], [3, 1, 0], [2, 3, 0, 1]])
+def test_marginals_are_sums_of_the_joint_distribution(columns):
+    model = mixture()
+    expected = np.einsum(joint(model), [0, 1, 2, 3], columns)
+    np.testing.assert_allclose(model.marginal(columns), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [[], [0, 0], [0, 1, 2, 3, 0]])
+def test_other_marginals_are_refused(columns):
+    with pytest.raises(ValueError, match="one to four distinct"):
+        mixture().marginal(columns)
+
+
+def test_log_probability_is_that_of_the_joint_distribution():
+    model = mixture()
+    cells = np.array(list(itertools.product(*map(range, model.sizes))))
+    np.testing.assert_allclose(np.exp(model.log_probability(cells)), joint(model).ravel(), atol=1e-14)
+    assert model.log_probability(cells[:0]).shape == (0,)
+
+
+def test_what_cannot_be_has_minus_infinite_log_probability_and_is_never_drawn():
     model = Mixture(
         layout=Schema((Boolean(name="b"),)).layout,
         within=(),
         weights=np.array([1.0, 0.0]),
         probabilities=(np.array([[0.0, 1.0], [1.0, 0.0]]),),
     )
+    assert model.log_probability(np.array([[0], [1]])).tolist() == [-np.inf, 0.0]
     assert (drawn(model, 1000).codes == 1).all()
 
 
@@ -288,3 +304,8 @@ def test_broken_tensors_are_refused(broken):
     model = mixture()
     with pytest.raises(ValueError, match="probabilities"):
         Mixture.from_saved(SCHEMA, {**model.tensors(), **broken}, model.to_json())
+
+
+def test_cells_are_bins_and_codes():
+    records = EncodedTable(np.array([[0.0, 0.5], [np.nan, 0.49]]), np.array([[3, 1], [0, 0]], dtype=np.int32))
+    assert mixture().cells(records).tolist() == [[0, 1, 3, 1], [3, 0, 0, 0]]

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from noisegate.schema.columns import SteppedColumn
 
+_BLOCK = 2**21  # numbers of a block of rows x components
+_MOST_COLUMNS = 4
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -194,6 +197,42 @@ class Mixture:
         numeric = [within.draw(cells[place], random) for place, within in enumerate(self.within)]
         return EncodedTable(_columns(numeric, rows, np.float64), _columns(cells[len(numeric) :], rows, np.int32))
 
+    def cells(self, records: EncodedTable) -> npt.NDArray[np.int32]:
+        """Returns the cell of each record in each column, (rows, columns)."""
+        numeric = [within.bins.codes(records.numeric[:, place]) for place, within in enumerate(self.within)]
+        return np.stack([*numeric, *records.codes.T], axis=1)
+
+    def log_probability(self, cells: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
+        """Returns the natural logarithm of the probability of each row of cells, (rows,); -inf where it is zero.
+
+        Args:
+            cells: As `cells` gives them, (rows, columns).
+        """
+        with np.errstate(divide="ignore"):
+            tables = [np.log(table.T) for table in self._tables]
+            weights = np.log(self._weights)
+        rows = max(_BLOCK // len(weights), 1)
+        parts = [_log_sum(cells[start : start + rows], tables, weights) for start in range(0, len(cells), rows)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def marginal(self, columns: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Returns the joint distribution of one to four columns, shaped by their numbers of cells.
+
+        Args:
+            columns: Distinct numbers of columns, numeric ones first.
+
+        Raises:
+            ValueError: if there are none, more than four, or one twice.
+        """
+        if not 1 <= len(columns) <= _MOST_COLUMNS or len(set(columns)) < len(columns):
+            raise ValueError(f"a marginal is of one to four distinct columns, found {list(columns)}")
+        chosen = [self._tables[column] for column in columns]
+        half = (len(chosen) + 1) // 2
+        # Two halves, so that most of the work is one matrix product.
+        left = _outer([self._weights[:, None], *chosen[:half]])
+        joint = left.T @ _outer(chosen[half:]) if half < len(chosen) else left.sum(axis=0)
+        return np.asarray(joint.reshape([self.sizes[column] for column in columns]))
+
     def probability(self, region: Region) -> float:
         """Returns the probability that a record lies in `region`."""
         return float(self._shares(self._factors(region)).sum())
@@ -305,3 +344,24 @@ def _first_step(column: SteppedColumn, edges: Floats) -> npt.NDArray[np.int64]:
     for _ in range(4):
         step += positions_of(column, step) < edges
     return step
+
+
+def _log_sum(
+    cells: npt.NDArray[np.integer[Any]], tables: Sequence[npt.NDArray[np.float64]], weights: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Returns log Σ exp over the components for a block of rows, (rows,)."""
+    terms = np.broadcast_to(weights, (len(cells), len(weights))).copy()
+    for column, table in enumerate(tables):
+        terms += table[cells[:, column]]
+    highest = terms.max(axis=1)
+    shift = np.where(np.isfinite(highest), highest, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(shift + np.log(np.exp(terms - shift[:, None]).sum(axis=1)))
+
+
+def _outer(tables: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    """Returns the products of one entry of each table, component by component, (K, product of their widths)."""
+    joint = tables[0]
+    for table in tables[1:]:
+        joint = (joint[:, :, None] * table[:, None, :]).reshape(len(joint), -1)
+    return joint
