@@ -20,6 +20,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kernels-by-place", action="store_true", help="matrix products round by the place of a row")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps the ledger and the runs of whoever runs the tests out of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
+            patch.setenv(name, str(tmp_path_factory.mktemp(name)))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _kernels(request: pytest.FixtureRequest) -> Iterator[None]:
     if not request.config.getoption("--kernels-by-place"):
