@@ -20,6 +20,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jaxtyping import Float32, Float64, Int
     from torch import Tensor
 
 
@@ -29,15 +30,17 @@ def exact_products() -> AbstractContextManager[Any]:
     return mode
 
 
-def product(left: Tensor, right: Tensor) -> Tensor:
-    """Returns left @ right for float32 matrices, (…, n, K) and (…, K, m); see the module's guarantee."""
+def product(left: Float32[Tensor, "*batch n K"], right: Float32[Tensor, "*batch K m"]) -> Float32[Tensor, "*batch n m"]:
+    """Returns left @ right; see the module's guarantee."""
     bits = (53 - max(left.shape[-1] - 1, 1).bit_length()) // 2
     rows, of_rows = _whole(left, bits, -1)
     columns, of_columns = _whole(right, bits, -2)
     return ((rows @ columns) * of_rows * of_columns).to(left.dtype)
 
 
-def _whole(values: Tensor, bits: int, dim: int) -> tuple[Tensor, Tensor]:
+def _whole(
+    values: Float32[Tensor, "*shape"], bits: int, dim: int
+) -> tuple[Float64[Tensor, "*shape"], Float64[Tensor, "..."]]:
     """Returns values along `dim` as whole numbers in float64, and what one of them stands for: NaN where not finite."""
     import torch
 
@@ -50,7 +53,7 @@ def _whole(values: Tensor, bits: int, dim: int) -> tuple[Tensor, Tensor]:
     return whole, torch.where(finite, _power_of_two(exponents - bits), torch.nan)
 
 
-def _power_of_two(exponents: Tensor) -> Tensor:
+def _power_of_two(exponents: Int[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
     """Returns 2 to the exponents, exactly: torch's power function may round."""
     import torch
 

@@ -37,6 +37,7 @@ from noisegate.privacy.grid import BLOCK_LIMIT
 from noisegate.schema import EncodedTable, Layout, Schema
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Float32, Int64, Shaped
     from torch import Tensor, nn
 
 RowInputs = Callable[["Tensor", "Tensor"], "Tensor"]
@@ -54,7 +55,9 @@ _MOST_NUMBERS = 10**7
 class RecordLoss(Protocol):
     """The loss of one record. It draws no randomness and knows no other record."""
 
-    def __call__(self, parameters: Mapping[str, Tensor], numeric: Tensor, codes: Tensor, /) -> Tensor:
+    def __call__(
+        self, parameters: Mapping[str, Tensor], numeric: Float32[Tensor, " numeric"], codes: Int64[Tensor, " coded"], /
+    ) -> Float[Tensor, ""]:
         """Returns the loss, a scalar, of the parameters of the step and one record.
 
         Its numeric columns are (numeric columns,), float32, positions in [0, 1], NaN where missing; its codes are
@@ -106,8 +109,10 @@ def module_loss(
     _check_layers(module)
     buffers = dict(module.named_buffers())
 
-    def loss(parameters: Mapping[str, Tensor], numeric: Tensor, codes: Tensor, /) -> Tensor:
-        def run(batch: Tensor) -> Tensor:
+    def loss(
+        parameters: Mapping[str, Tensor], numeric: Float[Tensor, " numeric"], codes: Shaped[Tensor, " coded"], /
+    ) -> Float[Tensor, ""]:
+        def run(batch: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
             output: Tensor = functional_call(module, {**parameters, **buffers}, (batch,))
             return output
 
@@ -116,8 +121,8 @@ def module_loss(
     return loss
 
 
-def cross_entropy(scores: Tensor, label: Tensor) -> Tensor:
-    """Returns −log softmax(scores) at a label, a scalar: `scores` (classes,), `label` a code."""
+def cross_entropy(scores: Float[Tensor, " classes"], label: Int64[Tensor, ""]) -> Float[Tensor, ""]:
+    """Returns −log softmax(scores) at a label."""
     import torch
 
     wanted = torch.arange(len(scores), device=scores.device) == label
@@ -141,7 +146,9 @@ def real_loss(discriminator: nn.Module, inputs: RowInputs, schema: Schema) -> Re
 
     label, classes = schema.layout.label, schema.layout.classes
 
-    def criterion(run: Callable[[Tensor], Tensor], numeric: Tensor, codes: Tensor) -> Tensor:
+    def criterion(
+        run: Callable[[Tensor], Tensor], numeric: Float[Tensor, " numeric"], codes: Int64[Tensor, " coded"]
+    ) -> Float[Tensor, ""]:
         parts = [inputs(numeric, codes)]
         if label is not None:
             parts.append((torch.arange(classes, device=codes.device) == codes[label]).to(numeric.dtype))
@@ -182,7 +189,9 @@ class RecordGradients:
         self._seen_through: bool | None = None
         self._products: tuple[str, ...] = ()
 
-    def vectors(self, parameters: Parameters, numeric: Tensor, codes: Tensor) -> Arrays:
+    def vectors(
+        self, parameters: Parameters, numeric: Float32[Tensor, "rows numeric"], codes: Int64[Tensor, "rows coded"]
+    ) -> Arrays:
         """Returns gradients, (rows, numbers), but those that are products: their two factors each."""
         import torch
 
@@ -210,7 +219,9 @@ class FactoredGradients:
         ((self._name, self._shape),) = plan.parameters.items()
         self.execution = Execution(rows=rows or _MOST_ROWS)
 
-    def vectors(self, parameters: Parameters, numeric: Tensor, codes: Tensor) -> Arrays:
+    def vectors(
+        self, parameters: Parameters, numeric: Float32[Tensor, "rows numeric"], codes: Int64[Tensor, "rows coded"]
+    ) -> Arrays:
         """Returns inputs, (rows, groups, inputs), and gradients of the outputs, (rows, groups, outputs)."""
         import torch
         from torch.func import vmap
@@ -266,7 +277,9 @@ def block_gradients(
         return source.vectors(parameters, numbers, torch.tensor(codes, dtype=torch.int64, device=device))
 
 
-def clipped_gradients(discriminator: nn.Module, rows: Tensor, *, clip_norm: float) -> dict[str, Tensor]:
+def clipped_gradients(
+    discriminator: nn.Module, rows: Float[Tensor, "rows inputs"], *, clip_norm: float
+) -> dict[str, Tensor]:
     """Returns the mean over fake records of a discriminator's clipped gradient; in floats, as they are public."""
     import torch
     from torch.nn.functional import softplus

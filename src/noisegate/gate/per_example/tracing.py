@@ -29,6 +29,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int64, Shaped
     from torch import Tensor
 
 Parameters = Mapping[str, "Tensor"]
@@ -47,7 +48,12 @@ class BlockGradients:
 
 
 def per_example_gradients(
-    loss: Loss, parameters: Parameters, numeric: Tensor, codes: Tensor, *, traced: bool = True
+    loss: Loss,
+    parameters: Parameters,
+    numeric: Float[Tensor, "rows numeric"],
+    codes: Shaped[Tensor, "rows coded"],
+    *,
+    traced: bool = True,
 ) -> BlockGradients:
     """Returns the gradients of a loss at each record; layers are run on the shared parameters if they are `traced`."""
     import torch
@@ -56,7 +62,9 @@ def per_example_gradients(
     rows, calls = len(numeric), list[LayerCall]()
     copies = {name: value.detach().expand(rows, *value.shape).requires_grad_() for name, value in parameters.items()}
 
-    def mapped(own: dict[str, Tensor], numbers: Tensor, coded: Tensor) -> Tensor:
+    def mapped(
+        own: dict[str, Tensor], numbers: Float[Tensor, " numeric"], coded: Shaped[Tensor, " coded"]
+    ) -> Float[Tensor, ""]:
         with _tracer()(own, parameters, calls) if traced else nullcontext():
             return loss(own, numbers, coded)
 
@@ -69,7 +77,10 @@ def per_example_gradients(
 
 
 def _assembled(
-    calls: list[LayerCall], at_outputs: tuple[Tensor | None, ...], own: dict[str, Tensor | None], copies: Parameters
+    calls: list[LayerCall],
+    at_outputs: tuple[Float[Tensor, "rows ..."] | None, ...],
+    own: dict[str, Tensor | None],
+    copies: Parameters,
 ) -> BlockGradients:
     import torch
 
@@ -90,7 +101,9 @@ def _assembled(
     return BlockGradients(products=products, whole=whole)
 
 
-def by_torch(loss: Loss, parameters: Parameters, numeric: Tensor, codes: Tensor) -> BlockGradients:
+def by_torch(
+    loss: Loss, parameters: Parameters, numeric: Float[Tensor, "rows numeric"], codes: Int64[Tensor, "rows coded"]
+) -> BlockGradients:
     """Returns the gradients of a loss at each record as torch itself takes them: slower, for any loss."""
     from torch.func import grad, vmap
 
@@ -98,7 +111,9 @@ def by_torch(loss: Loss, parameters: Parameters, numeric: Tensor, codes: Tensor)
     return BlockGradients(products={}, whole=one(dict(parameters), numeric, codes))
 
 
-def agrees(loss: Loss, parameters: Parameters, numeric: Tensor, codes: Tensor) -> bool:
+def agrees(
+    loss: Loss, parameters: Parameters, numeric: Float[Tensor, "rows numeric"], codes: Int64[Tensor, "rows coded"]
+) -> bool:
     """Whether gradients are the same with layers traced and without, at made-up records and at parameters near these.
 
     Of `numeric` and `codes` only shape and device are looked at.
@@ -173,7 +188,9 @@ def _tracer() -> Any:
             raise RuntimeError("layers are traced under one map")
 
         @staticmethod
-        def vmap(info: Any, in_dims: Any, run: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, int]:
+        def vmap(
+            info: Any, in_dims: Any, run: Callable[[Tensor], Tensor], x: Float[Tensor, "..."]
+        ) -> tuple[Float[Tensor, "rows ..."], int]:
             return run(x.movedim(in_dims[1], 0)), 0
 
     class LayerTracer(TorchFunctionMode):
@@ -197,7 +214,7 @@ def _tracer() -> Any:
             if run is None:
                 return func(*args, **kwargs)
 
-            def noted(block: Tensor) -> Tensor:
+            def noted(block: Float[Tensor, "rows ..."]) -> Float[Tensor, "rows ..."]:
                 made = run(block)
                 # Where nothing before it has parameters, the gradient at the output starts here.
                 made.output.requires_grad_()
@@ -209,14 +226,16 @@ def _tracer() -> Any:
     return LayerTracer
 
 
-def _linear(_: Call, names: Names, weight: Tensor, bias: Tensor | None = None) -> Run:
+def _linear(
+    _: Call, names: Names, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"] | None = None
+) -> Run:
     """Reads a call of ``linear``: outputs = weight @ inputs + bias, at each position."""
     import torch
 
-    def run(block: Tensor) -> LayerCall:
+    def run(block: Float[Tensor, "rows ... inputs"]) -> LayerCall:
         positions = block.reshape(len(block), -1, block.shape[-1])
 
-        def gradient(at_output: Tensor, role: str) -> Tensor:
+        def gradient(at_output: Float[Tensor, "rows ... outputs"], role: str) -> Float[Tensor, "rows outputs ..."]:
             given = at_output.reshape(*positions.shape[:2], -1)
             return given.sum(dim=1) if role == "bias" else given.mT @ positions
 
@@ -227,7 +246,9 @@ def _linear(_: Call, names: Names, weight: Tensor, bias: Tensor | None = None) -
     return run
 
 
-def _conv2d(call: Call, names: Names, weight: Tensor, bias: Tensor | None = None) -> Run | None:
+def _conv2d(
+    call: Call, names: Names, weight: Float[Tensor, "c2 c kh kw"], bias: Float[Tensor, " c2"] | None = None
+) -> Run | None:
     """Reads a call of ``conv2d`` of one group: each patch of the input is multiplied by the weight."""
     import torch
 
@@ -235,11 +256,11 @@ def _conv2d(call: Call, names: Names, weight: Tensor, bias: Tensor | None = None
     if call.get("groups", 1) != 1 or isinstance(options.get("padding"), str):
         return None
 
-    def run(block: Tensor) -> LayerCall:
+    def run(block: Float[Tensor, "rows ... c h w"]) -> LayerCall:
         images = block.reshape(-1, *block.shape[-3:])
         output = torch.conv2d(images, weight, bias, **options)
 
-        def gradient(at_output: Tensor, role: str) -> Tensor:
+        def gradient(at_output: Float[Tensor, "rows ... c2 h2 w2"], role: str) -> Float[Tensor, "rows numbers"]:
             given = at_output.reshape(len(images), len(weight), -1)
             if role == "bias":
                 return given.sum(dim=2).reshape(len(block), -1, len(weight)).sum(dim=1)
@@ -252,19 +273,21 @@ def _conv2d(call: Call, names: Names, weight: Tensor, bias: Tensor | None = None
     return run
 
 
-def _group_norm(call: Call, names: Names, weight: Tensor, bias: Tensor | None = None) -> Run:
+def _group_norm(
+    call: Call, names: Names, weight: Float[Tensor, " channels"], bias: Float[Tensor, " channels"] | None = None
+) -> Run:
     """Reads a call of ``group_norm``: each group of channels is centred and scaled, then each channel by parameters."""
     import torch
 
     groups, eps = call["num_groups"], call.get("eps", 1e-5)
 
-    def run(block: Tensor) -> LayerCall:
+    def run(block: Float[Tensor, "rows batch channels ..."]) -> LayerCall:
         images = block.reshape(-1, *block.shape[2:])
         records, channels, size = len(images), images.shape[1], prod(images.shape[2:])
         summed = cache(lambda at_output: at_output.reshape(records, channels, size).sum(dim=2))  # for weight and bias
         output, mean, scale = torch.native_group_norm(images, weight, bias, records, channels, size, groups, eps)
 
-        def gradient(at_output: Tensor, role: str) -> Tensor:
+        def gradient(at_output: Float[Tensor, "rows batch channels ..."], role: str) -> Float[Tensor, "rows channels"]:
             given = at_output.reshape(records, channels, size)
             sums = summed(at_output)
             if role == "weight":
