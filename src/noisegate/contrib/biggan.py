@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,9 @@ from noisegate.errors import ModelError, OptionError
 from noisegate.models.decoder import LoadedDecoder
 from noisegate.networks.weights import check_digest, file_digest
 from noisegate.schema.pixels import ImageShape
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 Statistics: TypeAlias = Literal["plain", "module", "own"]
 """Where the code keeps the mean and variance of a normalisation: beside it, in torch's module, or in one of its own."""
@@ -46,7 +49,7 @@ class _Spectral(nn.Module):
         self.register_buffer("u0", torch.randn(1, shape[0]))
         self.register_buffer("sv0", torch.ones(1))  # written while training, never read
 
-    def scaled(self) -> Tensor:
+    def scaled(self) -> Float[Tensor, "leaving ..."]:
         """Returns the weight as it is used."""
         matrix = self.weight.flatten(1)
         right = functional.normalize(self.u0 @ matrix, eps=_TINY)
@@ -60,7 +63,7 @@ class SpectralLinear(_Spectral):
     def __init__(self, entering: int, leaving: int, *, bias: bool = True) -> None:
         super().__init__((leaving, entering), bias=bias)
 
-    def forward(self, rows: Tensor) -> Tensor:
+    def forward(self, rows: Float[Tensor, "rows entering"]) -> Float[Tensor, "rows leaving"]:
         """Returns (rows, leaving)."""
         return functional.linear(rows, self.scaled(), self.bias)
 
@@ -72,7 +75,7 @@ class SpectralConvolution(_Spectral):
         super().__init__((leaving, entering, kernel, kernel), bias=bias)
         self._padding = kernel // 2
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, images: Float[Tensor, "rows entering h w"]) -> Float[Tensor, "rows leaving h w"]:
         """Returns (rows, leaving, height, width)."""
         return functional.conv2d(images, self.scaled(), self.bias, padding=self._padding)
 
@@ -102,7 +105,7 @@ class Normalisation(nn.Module):
         else:
             self.bn = _Measured(channels) if statistics == "own" else nn.BatchNorm2d(channels, affine=affine)
 
-    def normalised(self, images: Tensor) -> Tensor:
+    def normalised(self, images: Float[Tensor, "rows channels h w"]) -> Float[Tensor, "rows channels h w"]:
         """Returns activations of the same shape."""
         if self._statistics == "module":
             result: Tensor = self.bn(images)
@@ -118,7 +121,9 @@ class ConditionalNormalisation(Normalisation):
         super().__init__(channels, statistics)
         self.gain, self.bias = (SpectralLinear(inputs, channels, bias=False) for _ in range(2))
 
-    def forward(self, images: Tensor, inputs: Tensor) -> Tensor:
+    def forward(
+        self, images: Float[Tensor, "rows channels h w"], inputs: Float[Tensor, "rows inputs"]
+    ) -> Float[Tensor, "rows channels h w"]:
         """Returns activations of the same shape."""
         gain, bias = (layer(inputs)[:, :, None, None] for layer in (self.gain, self.bias))
         shown: Tensor = self.normalised(images) * (1 + gain) + bias
@@ -134,7 +139,7 @@ class LastNormalisation(Normalisation):
         if self._own:
             self.gain, self.bias = nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, images: Float[Tensor, "rows channels h w"]) -> Float[Tensor, "rows channels h w"]:
         """Returns activations of the same shape."""
         shown = self.normalised(images)
         return shown * self.gain[:, None, None] + self.bias[:, None, None] if self._own else shown
@@ -220,7 +225,9 @@ class GeneratorBlock(nn.Module):
         self.bn1 = ConditionalNormalisation(entering, inputs, statistics)
         self.bn2 = ConditionalNormalisation(leaving, inputs, statistics)
 
-    def forward(self, images: Tensor, inputs: Tensor) -> Tensor:
+    def forward(
+        self, images: Float[Tensor, "rows entering h w"], inputs: Float[Tensor, "rows inputs"]
+    ) -> Float[Tensor, "rows leaving 2*h 2*w"]:
         """Returns (rows, leaving, 2 height, 2 width)."""
         doubled = functional.interpolate(torch.relu(self.bn1(images, inputs)), scale_factor=2.0)
         changed = self.conv2(torch.relu(self.bn2(self.conv1(doubled), inputs)))
@@ -239,7 +246,9 @@ class Attention(nn.Module):
         self.o = SpectralConvolution(channels // 2, channels, kernel=1, bias=False)
         self.gamma = nn.Parameter(torch.zeros(()))
 
-    def forward(self, images: Tensor, inputs: Tensor) -> Tensor:
+    def forward(
+        self, images: Float[Tensor, "rows channels h w"], inputs: Float[Tensor, "rows inputs"]
+    ) -> Float[Tensor, "rows channels h w"]:
         """Returns activations of the same shape; `inputs` are not looked at."""
         queries = self.theta(images).flatten(2)
         keys, values = (functional.max_pool2d(layer(images), 2).flatten(2) for layer in (self.phi, self.g))
@@ -270,7 +279,9 @@ class BigGAN(nn.Module):
             LastNormalisation(last, design.statistics), nn.ReLU(), SpectralConvolution(last, 3)
         )
 
-    def forward(self, features: Tensor, noise: Tensor) -> Tensor:
+    def forward(
+        self, features: Float[Tensor, "rows features"], noise: Float[Tensor, "rows latent"]
+    ) -> Float[Tensor, "rows 3 side side"]:
         """Returns intensities in [0, 1], (rows, 3, side, side), of features of length 1 and standard normal noise."""
         embedded, count = self.shared_feat(features), len(self.blocks)
         inputs = [embedded] * count
@@ -294,7 +305,9 @@ class BigGANDecoder:
         self.shape = ImageShape(height=side, width=side, channels=3)
         self.features, self.latent = network.design.features, network.design.latent
 
-    def __call__(self, features: Tensor, noise: Tensor) -> Tensor:
+    def __call__(
+        self, features: Float[Tensor, "rows features"], noise: Float[Tensor, "rows latent"]
+    ) -> Float[Tensor, "rows numbers"]:
         """Returns intensities in [0, 1], (rows, height · width · 3); see `Decoder`."""
         images: Tensor = self.network(features, noise)
         return images.permute(0, 2, 3, 1).flatten(1)

@@ -18,6 +18,7 @@ from noisegate.schema.pixels import ImageShape
 
 if TYPE_CHECKING:
     import torch
+    from jaxtyping import Float
     from torch import Tensor
 
 _KEYS = {"kind", "path", "image", "steps", "guidance"}
@@ -40,7 +41,9 @@ class UnclipDecoder:
         # The expected square of an embedding's length, from the mean and deviation that came with the pipeline.
         self._length = float((normaliser.mean.square() + normaliser.std.square()).detach().sum().sqrt())
 
-    def __call__(self, features: Tensor, noise: Tensor) -> Tensor:
+    def __call__(
+        self, features: Float[Tensor, "rows features"], noise: Float[Tensor, "rows latent"]
+    ) -> Float[Tensor, "rows numbers"]:
         """Returns intensities in [0, 1], (rows, height · width · 3), on the CPU; see `Decoder`."""
         import torch
         from torch.nn import functional
@@ -61,7 +64,7 @@ class UnclipDecoder:
         return small.clamp(0, 1).permute(0, 2, 3, 1).flatten(1)
 
 
-def _random(noise: Tensor) -> torch.Generator:
+def _random(noise: Float[Tensor, " latent"]) -> torch.Generator:
     """Returns the randomness of one image's other draws, which follows from its own noise and from nothing else."""
     import torch
 

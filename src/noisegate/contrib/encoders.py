@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
@@ -18,6 +18,9 @@ from noisegate.devices import seeded
 from noisegate.errors import ModelError, OptionError, require
 from noisegate.networks.named import IMAGENET, Channels, FrozenNetwork, load_state
 from noisegate.networks.weights import check_digest, file_digest, folder_digest
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 FOLDER = "image_encoder"
 """Where a pipeline keeps its encoder."""
@@ -45,8 +48,8 @@ class Resized(nn.Module):
         self.network, self.side, self.mode = network, side, mode
         self.feature = nn.Identity()
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Returns vectors, (rows, any), of images (rows, 3, height, width)."""
+    def forward(self, images: Float[Tensor, "rows 3 height width"]) -> Float[Tensor, "rows numbers"]:
+        """Returns vectors of images."""
         height, width = images.shape[2:]
         least = min(height, width)
         top, left = (height - least) // 2, (width - least) // 2
@@ -63,7 +66,7 @@ class _Embedding(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, images: Float[Tensor, "rows 3 height width"]) -> Float[Tensor, "rows numbers"]:
         embedding: Tensor = self.model(pixel_values=images).image_embeds
         return embedding
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from noisegate.errors import ModelError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 DIGEST = "6726825d"
 """What the SHA-256 of the weights starts with: the part that their publishers put into the name of the file."""
@@ -79,7 +82,7 @@ def cached_weights() -> Path:
 def average_within(behind: nn.Module) -> None:
     """Let the module behind a 3 x 3 average pooling, which divides by 9 everywhere, see means without the padding."""
 
-    def corrected(_: nn.Module, given: Any) -> torch.Tensor:
+    def corrected(_: nn.Module, given: Any) -> Float[torch.Tensor, "rows channels h w"]:
         (pooled,) = given
         there = functional.avg_pool2d(torch.ones_like(pooled[:1, :1]), kernel_size=3, stride=1, padding=1)
         result: torch.Tensor = pooled / there
@@ -95,7 +98,7 @@ class _Resized(nn.Module):
         super().__init__()
         self.inception = inception
 
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
+    def forward(self, images: Float[torch.Tensor, "rows channels h w"]) -> Float[torch.Tensor, "rows features"]:
         colour = images.expand(-1, 3, -1, -1)
         square = functional.interpolate(colour, (SIDE, SIDE), mode="bilinear", align_corners=False)
         features: torch.Tensor = self.inception(2 * square - 1)
@@ -110,7 +113,7 @@ class _LastBlock(nn.Module):
         for name, part in block.named_children():
             self.add_module(name, part)
 
-    def forward(self, maps: torch.Tensor) -> torch.Tensor:
+    def forward(self, maps: Float[torch.Tensor, "rows entering h w"]) -> Float[torch.Tensor, "rows leaving h w"]:
         parts = dict(self.named_children())
         middle = parts["branch3x3_1"](maps)
         double = parts["branch3x3dbl_2"](parts["branch3x3dbl_1"](maps))

@@ -41,6 +41,7 @@ from noisegate.settings import Settings, settings
 from noisegate.training.adam import Adam
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, UInt8
     from PIL.Image import Image
 
 
@@ -189,12 +190,10 @@ class DecoderFitting(Pretraining[DecoderTraining]):
         """The decoder so far, averaged, frozen and in evaluation mode."""
         return decoder_from(self.design, {name: value.cpu() for name, value in self._averaged.state_dict().items()})
 
-    def samples(self, rows: int, draws: int) -> tuple[Tensor, Tensor]:
-        """Returns public images and what is drawn for their features, to be looked at.
-
-        Returns:
-            (rows, height, width, channels), uint8; and (rows, draws, height, width, channels), uint8.
-        """
+    def samples(
+        self, rows: int, draws: int
+    ) -> tuple[UInt8[Tensor, "rows height width channels"], UInt8[Tensor, "rows draws height width channels"]]:
+        """Returns public images and what is drawn for their features, to be looked at."""
         random = self._random(2, 0)
         chosen = torch.randperm(len(self._known.pixels), generator=random)[:rows]
         features = self._known.features[chosen].repeat_interleave(draws, dim=0)
@@ -220,7 +219,9 @@ class DecoderFitting(Pretraining[DecoderTraining]):
         self._move_average()
         return float(loss.detach()) / len(scores)
 
-    def _batch(self) -> tuple[Tensor, Tensor, Tensor]:
+    def _batch(
+        self,
+    ) -> tuple[Float[Tensor, "rows features"], Float[Tensor, "rows channels side side"], Float[Tensor, "rows latent"]]:
         """Returns features, a real image for each, and noise; the second half of the features is the first again."""
         known, random, half = self._known, self._random(1, self.step), self.settings.batch // 2
         chosen = torch.randint(len(known.features), (half,), generator=random).repeat(2)
@@ -231,14 +232,21 @@ class DecoderFitting(Pretraining[DecoderTraining]):
         noise = torch.randn(2 * half, self.settings.latent, generator=random)
         return known.features[chosen].to(self.device), real.to(self.device), noise.to(self.device)
 
-    def _hinge(self, real: list[Tensor], made: list[Tensor], inputs: Tensor) -> Tensor:
+    def _hinge(
+        self, real: list[Tensor], made: list[Tensor], inputs: Float[Tensor, "rows features"]
+    ) -> Float[Tensor, ""]:
         """Returns the hinge loss of the discriminator, summed over its heads."""
         both = [torch.cat(pair) for pair in zip(real, made, strict=True)]
         scores = [score.chunk(2) for score in self._discriminator(both, torch.cat([inputs, inputs]))]
         losses = [torch.relu(1 - one).mean() + torch.relu(1 + other).mean() for one, other in scores]
         return torch.stack(losses).sum()
 
-    def _faithful(self, made: Tensor, last: Tensor, features: Tensor) -> Tensor:
+    def _faithful(
+        self,
+        made: Float[Tensor, "rows channels height width"],
+        last: Float[Tensor, "rows features _ _"],
+        features: Float[Tensor, "rows features"],
+    ) -> Float[Tensor, ""]:
         """Returns what images are too far from their feature, and two draws for one too alike."""
         near = nn.functional.cosine_similarity(last.mean(dim=(2, 3)), features).mean()
         one, other = made.chunk(2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import torch
 from pydantic import Field
@@ -23,6 +23,9 @@ from noisegate.networks.encoder import SIDE, WIDTH, build_encoder, classify, fol
 from noisegate.networks.encoder import Encoder as Network
 from noisegate.settings import Settings, settings
 from noisegate.training.checkpoint import under
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int64, UInt8
 
 _MARGIN = 4
 _RISE = 0.2
@@ -118,7 +121,7 @@ class EncoderFitting(Pretraining[EncoderTraining]):
         self._optimiser.step()
         return float(loss.detach())
 
-    def _rows(self) -> Tensor:
+    def _rows(self) -> Int64[Tensor, " rows"]:
         """Returns which images this step sees: every image once an epoch, but for an incomplete last batch."""
         epoch, place = divmod(self.step, self._steps_an_epoch)
         order = torch.randperm(len(self._labels), generator=self._random(0, epoch))
@@ -128,7 +131,9 @@ class EncoderFitting(Pretraining[EncoderTraining]):
         return torch.Generator().manual_seed((self.settings.seed << 32) + (use << 31) + number)
 
 
-def augmented(pixels: Tensor, random: torch.Generator, *, grey: float) -> Tensor:
+def augmented(
+    pixels: UInt8[Tensor, "rows height width 3"], random: torch.Generator, *, grey: float
+) -> Float32[Tensor, "rows 3 32 32"]:
     """Returns random crops and mirror images, a part of them grey, (rows, 3, 32, 32) in [0, 1], of uint8 pixels."""
     rows = len(pixels)
     images = pixels.permute(0, 3, 1, 2).to(torch.float32) / 255

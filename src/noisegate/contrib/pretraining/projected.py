@@ -9,6 +9,7 @@ feature it is to show (a projection, Miyato and Koyama, ICLR 2018).
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,9 @@ from torch.nn.utils.parametrizations import spectral_norm
 from noisegate.devices import seeded
 from noisegate.networks.encoder import LAYERS
 from noisegate.networks.layers import ChosenLayers
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 SEEN = ("early", "late", "last")
 """Layers of the encoder that have a head; "middle" has the size of "late", and cost more than it brought."""
@@ -41,8 +45,10 @@ class Head(nn.Module):
         self.likeness = nn.Linear(features, _WIDTH)
         nn.init.normal_(self.likeness.weight, std=features**-0.5)
 
-    def forward(self, activations: Tensor, inputs: Tensor) -> Tensor:
-        """Returns scores, (rows, places), of activations (rows, channels, height, width) beside (rows, features)."""
+    def forward(
+        self, activations: Float[Tensor, "rows channels height width"], inputs: Float[Tensor, "rows features"]
+    ) -> Float[Tensor, "rows places"]:
+        """Returns scores of activations beside features."""
         seen = self.body(activations)
         likeness = (seen * self.likeness(inputs)[:, :, None, None]).sum(dim=1).flatten(1)
         score: Tensor = self.score(seen).flatten(1) + likeness * _WIDTH**-0.5
@@ -73,22 +79,22 @@ class ProjectedDiscriminator(nn.Module):
             self.heads.append(Head(_PIXELS, shape.height // 2, features))
         self.to(memory_format=torch.channels_last)
 
-    def seen(self, images: Tensor) -> list[Tensor]:
+    def seen(self, images: Float[Tensor, "rows channels side side"]) -> list[Tensor]:
         """Returns what the heads look at: activations of the layers, in `SEEN`'s order, and the images themselves."""
         parts = activations_of(self._layers[0], images)
         return [*(part / scale for part, scale in zip(parts, self._scales, strict=True)), 2 * images - 1]
 
-    def forward(self, seen: list[Tensor], inputs: Tensor) -> list[Tensor]:
+    def forward(self, seen: list[Tensor], inputs: Float[Tensor, "rows features"]) -> list[Tensor]:
         """Returns the scores of each head, (rows, places), high for what looks real and like its feature.
 
-        The inputs are centred features, entries of size 1 or so, (rows, features).
+        The inputs are centred features, entries of size 1 or so.
         """
         *activations, pixels = seen
         looked_at = [*activations, self.stem(pixels)]
         return [head(part, inputs) for head, part in zip(self.heads, looked_at, strict=True)]
 
 
-def activations_of(layers: ChosenLayers, images: Tensor) -> list[Tensor]:
+def activations_of(layers: ChosenLayers, images: Float[Tensor, "rows channels side side"]) -> list[Tensor]:
     """Returns what layers give for square images in [0, 1], (rows, channels, height, width) each, in `SEEN`'s order."""
     found: dict[int, Tensor] = {}
     layers.each(images.permute(0, 2, 3, 1).flatten(1), lambda place, values: found.update({place: values}))

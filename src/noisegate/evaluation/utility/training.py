@@ -28,6 +28,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -37,6 +38,9 @@ from noisegate.devices import choose_device, one_thread
 from noisegate.evaluation.utility.network_settings import SelectionRecipe, Training
 from noisegate.evaluation.utility.recipe import Answer, EpochDone, LabelledRows, NetworkChoice, UntrainableError
 from noisegate.evaluation.utility.scores import log_odds
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float32, Int64
 
 SHIFT, SCALE, DEGREES = 1 / 8, 0.2, 45.0
 
@@ -125,20 +129,25 @@ def selected_answer(
     return Answer(scores=scores, choice=NetworkChoice(held_out_accuracy=tuple(histories), rate=rate, epoch=epoch))
 
 
-def intensities(features: np.ndarray, device: torch.device) -> torch.Tensor:
+def intensities(features: np.ndarray, device: torch.device) -> Float32[torch.Tensor, "rows channels height width"]:
     """Give images, (rows, height, width, channels), as float32 in [0, 1], a view (rows, channels, height, width)."""
     images = torch.from_numpy(features).to(device).float()
     return (images / 255 if features.dtype == np.uint8 else images).permute(0, 3, 1, 2)
 
 
-def _descend(network: nn.Module, optimizer: torch.optim.Optimizer, images: torch.Tensor, labels: torch.Tensor) -> None:
+def _descend(
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    images: Float[torch.Tensor, "rows channels height width"],
+    labels: Int64[torch.Tensor, " rows"],
+) -> None:
     loss = nn.functional.cross_entropy(network(images), labels)
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
 
 
-def _finite_odds(logits: torch.Tensor) -> np.ndarray:
+def _finite_odds(logits: Float[torch.Tensor, "rows classes"]) -> np.ndarray:
     """Turn logits into log-odds: probabilities of sure predictions round to 0 and 1, and ties have no order."""
     exact: np.ndarray = logits.double().cpu().numpy()
     if not np.isfinite(exact).all():
@@ -146,8 +155,10 @@ def _finite_odds(logits: torch.Tensor) -> np.ndarray:
     return log_odds(exact)
 
 
-def altered(images: torch.Tensor, random: torch.Generator) -> torch.Tensor:
-    """Shift, scale or turn each of standardised images, (rows, channels, height, width), by randomness on the CPU."""
+def altered(
+    images: Float[torch.Tensor, "rows channels height width"], random: torch.Generator
+) -> Float[torch.Tensor, "rows channels height width"]:
+    """Shift, scale or turn each of standardised images by randomness on the CPU."""
     rows, _, height, width = images.shape
     kind = torch.randint(3, (rows,), generator=random)
     drawn = torch.rand((rows, 2), generator=random)
@@ -157,20 +168,20 @@ def altered(images: torch.Tensor, random: torch.Generator) -> torch.Tensor:
     return nn.functional.grid_sample(images, grid, align_corners=False)
 
 
-def _shifts(drawn: torch.Tensor, height: int, width: int) -> torch.Tensor:
-    """Maps from the new image's square [-1, 1]² to the old one's, (rows, 2, 3): by whole pixels."""
+def _shifts(drawn: Float[torch.Tensor, "rows 2"], height: int, width: int) -> Float[torch.Tensor, "rows 2 3"]:
+    """Maps from the new image's square [-1, 1]² to the old one's: by whole pixels."""
     pixels = torch.tensor([width, height], dtype=torch.float32)
     most = (pixels * SHIFT).round()
     moved = ((2 * most + 1) * drawn).floor().clamp(max=2 * most) - most
     return torch.cat([torch.eye(2).expand(len(drawn), 2, 2), (2 * moved / pixels)[:, :, None]], dim=2)
 
 
-def _scales(drawn: torch.Tensor) -> torch.Tensor:
+def _scales(drawn: Float[torch.Tensor, "rows 2"]) -> Float[torch.Tensor, "rows 2 3"]:
     factors = 1 + SCALE * (2 * drawn - 1)
     return nn.functional.pad(torch.diag_embed(1 / factors), (0, 1))
 
 
-def _turns(drawn: torch.Tensor, aspect: float) -> torch.Tensor:
+def _turns(drawn: Float[torch.Tensor, "rows 2"], aspect: float) -> Float[torch.Tensor, "rows 2 3"]:
     angle = (2 * drawn[:, 0] - 1) * math.radians(DEGREES)
     # The square [-1, 1]² stands for an image that is wider or higher: a turn must not shear it.
     first = torch.stack([angle.cos(), -angle.sin() * aspect], dim=1)
@@ -212,17 +223,19 @@ class ImageBatches:
         """Number of images."""
         return len(self.rows.labels)
 
-    def batch(self, places: np.ndarray) -> torch.Tensor:
-        """Give images as float32, (rows, channels, height, width)."""
+    def batch(self, places: np.ndarray) -> Float32[torch.Tensor, "rows channels height width"]:
+        """Give standardised images."""
         return (intensities(self.rows.features[places], self.device) - self._mean) / self._spread
 
-    def labels(self, places: np.ndarray) -> torch.Tensor:
+    def labels(self, places: np.ndarray) -> Int64[torch.Tensor, " rows"]:
         """Give class codes."""
         return torch.from_numpy(self.rows.labels[places].astype(np.int64)).to(self.device)
 
 
-def moved(images: torch.Tensor, most: int, random: np.random.Generator) -> torch.Tensor:
-    """Move each image, (channels, height, width), by at most so many pixels; its edge comes in from outside."""
+def moved(
+    images: Float[torch.Tensor, "rows channels height width"], most: int, random: np.random.Generator
+) -> Float[torch.Tensor, "rows channels height width"]:
+    """Move each image by at most so many pixels; its edge comes in from outside."""
     if not most:
         return images
     rows, _, height, width = images.shape
@@ -273,7 +286,9 @@ def _cycle(step: int, steps: int) -> float:
     return (1 + math.cos(math.pi * (step - rise) / (steps - rise))) / 2
 
 
-def _logits(network: nn.Module, images: ImageBatches, places: np.ndarray | None = None) -> torch.Tensor:
+def _logits(
+    network: nn.Module, images: ImageBatches, places: np.ndarray | None = None
+) -> Float[torch.Tensor, "rows classes"]:
     """The logits of images; of all without places."""
     where = np.arange(len(images)) if places is None else places
     network.eval()
