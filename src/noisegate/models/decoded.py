@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from noisegate.models.record_model import Array
 from noisegate.models.record_sets import systematic_sample, weight_summary
 from noisegate.networks.weights import check_sizes
 from noisegate.schema import EncodedTable, Schema
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float32, Int64
 
 _LEAST = 1e-12
 _SOURCE, _DECODER = "source/", "decoder/"
@@ -55,8 +58,8 @@ class FeatureGaussians:
         """How many Gaussians there are; 1 for all labels together."""
         return len(self.means)
 
-    def draw(self, labels: Tensor, random: torch.Generator) -> Tensor:
-        """Returns a feature of length 1 for each label, float32 (rows, features)."""
+    def draw(self, labels: Int64[Tensor, " rows"], random: torch.Generator) -> Float32[Tensor, "rows features"]:
+        """Returns a feature of length 1 for each label."""
         means, roots = torch.from_numpy(self.means)[labels], torch.from_numpy(self.roots)
         normal = torch.randn(means.shape, generator=random, dtype=torch.float64)
         spread = normal * roots[labels] if roots.ndim == 2 else _products(roots, labels, normal)
@@ -87,13 +90,15 @@ class FeatureGaussians:
         return cls(means=means, roots=roots, axes=axes, nonnegative=bool(description["nonnegative"]))
 
 
-def unit_rows(rows: Tensor) -> Tensor:
-    """Returns rows brought to length 1, (rows, features); where all of one is 0, all its entries become equal."""
+def unit_rows(rows: Float[Tensor, "rows features"]) -> Float[Tensor, "rows features"]:
+    """Returns rows brought to length 1; where all of one is 0, all its entries become equal."""
     lengths = rows.norm(dim=1, keepdim=True)
     return torch.where(lengths > _LEAST, rows / lengths.clamp_min(_LEAST), rows.shape[1] ** -0.5)
 
 
-def _products(roots: Tensor, labels: Tensor, normal: Tensor) -> Tensor:
+def _products(
+    roots: Float[Tensor, "labels axes axes"], labels: Int64[Tensor, " rows"], normal: Float[Tensor, "rows axes"]
+) -> Float[Tensor, "rows axes"]:
     """Returns each row times the root of its label, label by label: one matrix for each row would fill the memory."""
     spread = torch.empty_like(normal)
     for label, root in enumerate(roots):
@@ -127,19 +132,21 @@ class FeatureGenerator(Generator):
             layers += [nn.Linear(wide, narrow), nn.ReLU()]
         self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], features))
 
-    def noise(self, rows: int, random: torch.Generator) -> Tensor:
-        """Returns standard normal noise, (rows, latent)."""
+    def noise(self, rows: int, random: torch.Generator) -> Float[Tensor, "rows latent"]:
+        """Returns standard normal noise."""
         return torch.randn(rows, self.latent, generator=random)
 
-    def forward(self, noise: Tensor, labels: Tensor) -> Tensor:
-        """Returns features of length 1, (rows, features)."""
+    def forward(
+        self, noise: Float[Tensor, "rows latent"], labels: Int64[Tensor, " rows"]
+    ) -> Float[Tensor, "rows features"]:
+        """Returns features of length 1."""
         one_hot = nn.functional.one_hot(labels, self.labels).to(noise.dtype)
         made: Tensor = self.layers(torch.cat([noise, one_hot], dim=1))
         # Smooth, so that no entry stays 0 for ever.
         return unit_rows(nn.functional.softplus(made) if self.nonnegative else made)
 
-    def draw(self, labels: Tensor, random: torch.Generator) -> Tensor:
-        """Returns a feature of length 1 for each label, float32 (rows, features)."""
+    def draw(self, labels: Int64[Tensor, " rows"], random: torch.Generator) -> Float32[Tensor, "rows features"]:
+        """Returns a feature of length 1 for each label."""
         with torch.no_grad():
             return cast(Tensor, self(self.noise(len(labels), random), labels))
 
@@ -190,8 +197,8 @@ class WeightedFeatures:
         shares: npt.NDArray[np.float64] = self.weights.sum(axis=1) / self.weights.sum()
         return shares
 
-    def draw(self, labels: Tensor, random: torch.Generator) -> Tensor:
-        """Returns a feature for each label, drawn by its weights, float32 (rows, features)."""
+    def draw(self, labels: Int64[Tensor, " rows"], random: torch.Generator) -> Float32[Tensor, "rows features"]:
+        """Returns a feature for each label, drawn by its weights."""
         asked = labels.numpy()
         places = np.zeros(len(asked), dtype=np.intp)
         for label in np.unique(asked):

@@ -21,6 +21,7 @@ from noisegate.models.record_model import Array
 from noisegate.schema.pixels import ImageShape
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from torch import Tensor
 
     from noisegate.networks.decoder import DecoderNetwork
@@ -53,7 +54,9 @@ class Decoder(Protocol):
     features: int
     latent: int
 
-    def __call__(self, features: Tensor, noise: Tensor) -> Tensor:
+    def __call__(
+        self, features: Float[Tensor, "rows features"], noise: Float[Tensor, "rows latent"]
+    ) -> Float[Tensor, "rows pixels"]:
         """Returns intensities in [0, 1], (rows, height · width · channels), in the order of `pixel_schema`.
 
         Args:
@@ -98,7 +101,9 @@ class LoadedDecoder:
         """Length of the noise."""
         return self.decoder.latent
 
-    def __call__(self, features: Tensor, noise: Tensor) -> Tensor:
+    def __call__(
+        self, features: Float[Tensor, "rows features"], noise: Float[Tensor, "rows latent"]
+    ) -> Float[Tensor, "rows pixels"]:
         """Returns intensities in [0, 1], (rows, height · width · channels); see `Decoder`."""
         return self.decoder(features, noise)
 
@@ -140,7 +145,9 @@ class OwnDecoder:
         self.network = network
         self.shape, self.features, self.latent = network.design.shape, network.design.features, network.design.latent
 
-    def __call__(self, features: Tensor, noise: Tensor) -> Tensor:
+    def __call__(
+        self, features: Float[Tensor, "rows features"], noise: Float[Tensor, "rows latent"]
+    ) -> Float[Tensor, "rows pixels"]:
         """Returns intensities in [0, 1], (rows, height · width · channels); see `Decoder`."""
         images: Tensor = self.network(features, noise)
         return images.permute(0, 2, 3, 1).flatten(1)

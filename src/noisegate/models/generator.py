@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from noisegate.models.record_model import Array
 
 if TYPE_CHECKING:
+    from jaxtyping import Shaped
+
     from noisegate.models.record_model import RecordModel
     from noisegate.schema import Layout
 
@@ -28,7 +30,7 @@ class Generator(nn.Module):
     """How many rows give the exact mean of a class; None where more rows give a better one."""
 
     @abstractmethod
-    def noise(self, rows: int, random: torch.Generator) -> Tensor:
+    def noise(self, rows: int, random: torch.Generator) -> Shaped[Tensor, "rows latent"]:
         """Returns the noise of `rows` rows from public randomness, on the CPU."""
 
     def record_model(self, weights: npt.NDArray[np.float64], layout: Layout) -> RecordModel:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from noisegate.models.image_network import ImageKind, ImageNetwork
 from noisegate.models.record_model import Array
 from noisegate.schema import EncodedTable, Layout, Schema
 from noisegate.schema.pixels import ImageShape
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int64
 
 # Drawings are mostly background: a start at 0.12 saves the steps that darken a grey image. Others soon leave it.
 _START = -2.0
@@ -42,15 +45,17 @@ class ImageGenerator(Generator):
         self.network, self.classes = network, classes
         self.logits = logits
 
-    def noise(self, rows: int, random: torch.Generator) -> Tensor:
-        """Returns standard normal noise, (rows, latent)."""
+    def noise(self, rows: int, random: torch.Generator) -> Float[Tensor, "rows latent"]:
+        """Returns standard normal noise."""
         return torch.randn(rows, self.network.latent, generator=random)
 
     def record_model(self, weights: npt.NDArray[np.float64], layout: Layout) -> NeuralImage:
         """Returns the images that it draws."""
         return NeuralImage(generator=self, weights=weights, labelled=layout.label is not None)
 
-    def forward(self, noise: Tensor, labels: Tensor) -> Tensor:
+    def forward(
+        self, noise: Float[Tensor, "rows latent"], labels: Int64[Tensor, " rows"]
+    ) -> Float[Tensor, "rows pixels"]:
         """Returns intensities, (rows, height · width · channels), in the order of `pixel_schema`."""
         one_hot = nn.functional.one_hot(labels, self.classes).to(noise.dtype)
         images: Tensor = self.logits(torch.cat([noise, one_hot], dim=1)).sigmoid()
@@ -74,7 +79,7 @@ class UpBlock(nn.Module):
         # The convolution first: a quarter of the work, and the same numbers.
         self.past = nn.Sequential(nn.Conv2d(entering, channels, 1), nn.Upsample(scale_factor=2))
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows _ 2*h 2*w"]:
         """Returns (rows, channels, 2 height, 2 width)."""
         activations: Tensor = self.body(images) + self.past(images)
         return activations
@@ -83,7 +88,7 @@ class UpBlock(nn.Module):
 class Doubled(nn.Module):
     """Twice its input: from the argument of a tanh to that of a sigmoid."""
 
-    def forward(self, values: Tensor) -> Tensor:
+    def forward(self, values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Returns twice `values`."""
         return 2 * values
 

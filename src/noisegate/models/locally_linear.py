@@ -33,6 +33,7 @@ from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from torch import Tensor
 
 Array = npt.NDArray[np.float32]
@@ -40,8 +41,10 @@ Values = npt.NDArray[np.float64]
 _ROWS = 4096
 
 
-def locally_linear_scores(answers: Tensor, temperature: float) -> Tensor:
-    """Returns the score of each class, (…, classes), of what its maps answer, (…, maps, classes).
+def locally_linear_scores(
+    answers: Float[Tensor, "*records maps classes"], temperature: float
+) -> Float[Tensor, "*records classes"]:
+    """Returns the score of each class, of what its maps answer.
 
     The higher the temperature T, the more maps have a say.
     """
@@ -245,8 +248,8 @@ class Projection:
             return 1, self.maps * classes, self.size + 1
         return self.maps, classes, self.matrices.shape[1] + 1
 
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """Returns what the maps are trained on, (groups, dimensions), for the inputs of one record, (inputs,)."""
+    def __call__(self, inputs: Float[Tensor, " inputs"]) -> Float[Tensor, "groups dimensions"]:
+        """Returns what the maps are trained on, for the inputs of one record."""
         import torch
 
         if self.matrices is None:

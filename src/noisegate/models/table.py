@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from noisegate.models.generator import PREFIX, Generator
 from noisegate.models.record_model import Array
 from noisegate.schema import EncodedTable, Layout, Schema
 from noisegate.schema.layout import Cells, numeric_cells
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int64
 
 # Large enough to tell components apart from the first step on, small enough to start near each class's average.
 _INIT_STD = 0.5
@@ -52,8 +55,8 @@ class CellGenerator(Generator):
         nn.init.zeros_(bias.weight)
         return bias
 
-    def _columns(self, logits: Tensor, labels: Tensor) -> list[Tensor]:
-        """Returns the cell probabilities of each column, (cells, rows), of logits (rows, cells of all columns)."""
+    def _columns(self, logits: Float[Tensor, "rows cells"], labels: Int64[Tensor, " rows"]) -> list[Tensor]:
+        """Returns the cell probabilities of each column, (cells, rows), of logits of the cells of all columns."""
         # Columns stand in rows from here on: features are picked by whole rows.
         parts = logits.T.contiguous().split(self.made)  # type: ignore[no-untyped-call]
         columns: list[Tensor] = [part.softmax(dim=0) for part in parts]
@@ -76,16 +79,16 @@ class TableGenerator(CellGenerator):
         self.head = nn.Linear(widths[-1], sum(self.made))
         self.bias = self._class_bias()
 
-    def noise(self, rows: int, random: torch.Generator) -> Tensor:
-        """Returns standard normal noise, (rows, latent)."""
+    def noise(self, rows: int, random: torch.Generator) -> Float[Tensor, "rows latent"]:
+        """Returns standard normal noise."""
         return torch.randn(rows, self.latent, generator=random)
 
     def shape(self) -> dict[str, Any]:
         """Returns the length of the noise and the widths."""
         return {"latent": self.latent, "hidden": list(self.hidden)}
 
-    def forward(self, noise: Tensor, labels: Tensor) -> list[Tensor]:
-        """Returns the cell probabilities of each column, (cells, rows); labels, (rows,) int64, are 0 without one."""
+    def forward(self, noise: Float[Tensor, "rows latent"], labels: Int64[Tensor, " rows"]) -> list[Tensor]:
+        """Returns the cell probabilities of each column, (cells, rows); labels are 0 without one."""
         one_hot = nn.functional.one_hot(labels, self.classes).to(noise.dtype)
         return self._columns(self.head(self.body(torch.cat([noise, one_hot], dim=1))) + self.bias(labels), labels)
 
@@ -107,8 +110,8 @@ class ComponentGenerator(CellGenerator):
         nn.init.normal_(self.logits.weight, std=_INIT_STD)
         self.bias = self._class_bias()
 
-    def noise(self, rows: int, random: torch.Generator) -> Tensor:
-        """Returns the component of each row, (rows, 1): all of them in turn, from a random one on."""
+    def noise(self, rows: int, random: torch.Generator) -> Int64[Tensor, "rows 1"]:
+        """Returns the component of each row: all of them in turn, from a random one on."""
         start = torch.randint(self.components, (), generator=random)
         return ((torch.arange(rows) + start) % self.components)[:, None]
 
@@ -116,7 +119,7 @@ class ComponentGenerator(CellGenerator):
         """Returns the number of components."""
         return {"components": self.components}
 
-    def forward(self, noise: Tensor, labels: Tensor) -> list[Tensor]:
+    def forward(self, noise: Int64[Tensor, "rows 1"], labels: Int64[Tensor, " rows"]) -> list[Tensor]:
         """Returns the cell probabilities of each column, (cells, rows); see `TableGenerator`."""
         return self._columns(self.logits(labels * self.components + noise[:, 0]) + self.bias(labels), labels)
 
@@ -185,8 +188,8 @@ class NeuralTable:
         return cls(generator=generator.load_fitted(tensors), weights=weights, layout=layout)
 
 
-def _draw(probabilities: Tensor, random: torch.Generator) -> Tensor:
-    """Returns one cell for each row by inverting the cumulative distribution, (rows,)."""
+def _draw(probabilities: Float[Tensor, "cells rows"], random: torch.Generator) -> Int64[Tensor, " rows"]:
+    """Returns one cell for each row by inverting the cumulative distribution."""
     cumulative = probabilities.double().cumsum(dim=0)
     level = torch.rand(probabilities.shape[1], generator=random, dtype=torch.float64) * cumulative[-1]
     return (cumulative <= level).sum(dim=0).clamp_(max=len(probabilities) - 1)
