@@ -90,7 +90,7 @@ def test_private_features_are_learnt_for_each_label(decoder):
     model = method.fit(gate()).model
     for label in range(2):
         own, other = (mean_feature(method, stripes(100, seed=5, down=float(down))) for down in (label, 1 - label))
-        found = made(model.source.generator, label)
+        found = made(model.source, label)
         assert np.linalg.norm(found - own) < 0.8 * np.linalg.norm(found - other)
     assert model.weights == pytest.approx([0.5, 0.5], abs=0.3)
 

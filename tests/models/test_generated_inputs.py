@@ -74,4 +74,4 @@ def test_slopes_reach_the_probabilities_of_what_was_drawn_and_of_what_was_not():
 def test_images_are_shown_from_minus_one_to_one():
     images = torch.tensor([[0.0, 0.5, 1.0]])
     generator = lambda noise, labels: images  # noqa: E731
-    assert encode_images(generator, None, None, None).tolist() == [[-1.0, 0.0, 1.0]]
+    assert encode_images(generator, torch.zeros(1, 4), torch.zeros(1), None).tolist() == [[-1.0, 0.0, 1.0]]

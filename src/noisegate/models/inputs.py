@@ -22,6 +22,7 @@ from noisegate.schema.layout import Cells, numeric_cells
 
 if TYPE_CHECKING:
     import torch
+    from jaxtyping import Float, Shaped
     from torch import Tensor
 
     from noisegate.models.generator import Generator
@@ -65,7 +66,9 @@ class Inputs:
         gradients[: self.numeric] *= 2
         return gradients
 
-    def __call__(self, numeric: Tensor, codes: Tensor) -> Tensor:
+    def __call__(
+        self, numeric: Float[Tensor, "... columns"], codes: Shaped[Tensor, "... coded"]
+    ) -> Float[Tensor, "... inputs"]:
         """Returns the inputs of records along any leading axes, (…, inputs), in the type of `numeric`.
 
         Args:
@@ -184,18 +187,28 @@ def decode_inputs(
 class DiscriminatorInput(Protocol):
     """Draws from a generator and encodes what it makes, differentiably."""
 
-    def __call__(self, generator: Generator, noise: Tensor, labels: Tensor, random: torch.Generator) -> Tensor:
+    def __call__(
+        self,
+        generator: Generator,
+        noise: Shaped[Tensor, "rows latent"],
+        labels: Shaped[Tensor, " rows"],
+        random: torch.Generator,
+    ) -> Float[Tensor, "... inputs"]:
         """Returns generated records without their labels, (rows, inputs); `random` is public randomness, on the CPU."""
         ...
 
 
-def encode_images(generator: Generator, noise: Tensor, labels: Tensor, random: torch.Generator) -> Tensor:
+def encode_images(
+    generator: Generator, noise: Shaped[Tensor, "rows latent"], labels: Shaped[Tensor, " rows"], random: torch.Generator
+) -> Float[Tensor, "rows pixels"]:
     """Returns intensities as twice their distance from the middle, (rows, pixels); a `DiscriminatorInput`."""
     images: Tensor = generator(noise, labels)
     return 2 * images - 1
 
 
-def encode_features(generator: Generator, noise: Tensor, labels: Tensor, random: torch.Generator) -> Tensor:
+def encode_features(
+    generator: Generator, noise: Shaped[Tensor, "rows latent"], labels: Shaped[Tensor, " rows"], random: torch.Generator
+) -> Float[Tensor, "rows features"]:
     """Returns features of length 1 with entries of size 1 or so, (rows, features); a `DiscriminatorInput`."""
     made: Tensor = generator(noise, labels)
     return made * feature_scale(made.shape[1])
@@ -213,7 +226,13 @@ class TableInput:
         self._cells = [numeric_cells(column) for column in layout.numeric]
         self._coded = [len(self._cells) + j for j in layout.others]
 
-    def __call__(self, generator: Generator, noise: Tensor, labels: Tensor, random: torch.Generator) -> Tensor:
+    def __call__(
+        self,
+        generator: Generator,
+        noise: Shaped[Tensor, "rows latent"],
+        labels: Shaped[Tensor, " rows"],
+        random: torch.Generator,
+    ) -> Float[Tensor, "... inputs"]:
         """Returns generated rows; see `DiscriminatorInput`."""
         import torch
 
@@ -224,7 +243,7 @@ class TableInput:
         return torch.cat([*places, *missing, *(drawn[j] for j in self._coded)]).T
 
 
-def _draw(probabilities: Tensor, random: torch.Generator) -> Tensor:
+def _draw(probabilities: Float[Tensor, "cells rows"], random: torch.Generator) -> Float[Tensor, "cells rows"]:
     """Returns one cell for each row as a one-hot code, (cells, rows), with the gradients of a softened draw."""
     import torch
 
@@ -235,7 +254,7 @@ def _draw(probabilities: Tensor, random: torch.Generator) -> Tensor:
     return hard + soft - soft.detach()
 
 
-def _place(drawn: Tensor, cells: Cells, random: torch.Generator) -> Tensor:
+def _place(drawn: Float[Tensor, "cells rows"], cells: Cells, random: torch.Generator) -> Float[Tensor, " rows"]:
     """Returns twice the distance from the middle of a place in the cell that was drawn, (rows,); 0 where missing."""
     import torch
 
