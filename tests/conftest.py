@@ -17,6 +17,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--data", default=None, help="folder with the data sets adult/, mnist/, cifar10/")
+    parser.addoption("--shapes", action="store_true", help="check the shapes of arrays and tensors in every test")
     parser.addoption("--kernels-by-place", action="store_true", help="matrix products round by the place of a row")
 
 
@@ -27,6 +28,12 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
             patch.setenv(name, str(tmp_path_factory.mktemp(name)))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _shapes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    everywhere = request.config.getoption("--shapes")
+    monkeypatch.setattr(shapes, "checking", everywhere or request.node.nodeid.startswith(shapes.ROOMS))
 
 
 @pytest.fixture(autouse=True)
