@@ -108,6 +108,12 @@ class Design:
         ]
         return (*numeric, *self._coded)
 
+    @property
+    def about_sizes(self) -> tuple[int, ...]:
+        """About how many cells each column will have."""
+        bought = {place: self.cells + self.fine[place].nullable for place in self.bought}
+        return tuple(bought.get(column, size) for column, size in enumerate(self.most_sizes))
+
     def reason(self, epsilon: float) -> str:
         """Returns which pairs are measured, on which cells, and why."""
         columns = len(self.columns)
@@ -127,7 +133,7 @@ class Design:
         """Returns the plan's queries; `shares` names a share for each."""
         asked = [(name, one.tables, one.dim, False) for name, one in self.histograms().items()]
         if self.screened:
-            asked.append((SCREEN, self._screened, _dimension(self._screened, self._coarse_sizes), True))
+            asked.append((SCREEN, self.screened_pairs, _dimension(self.screened_pairs, self._coarse_sizes), True))
         later = bool(self.bought or self.screened)
         for name, tables in self._tables(self._pairs_at_most()).items():
             asked.append((name, tables, _dimension(tables, self.most_sizes), later and name != COUNTS))
@@ -152,7 +158,7 @@ class Design:
 
     def screen(self, values: Values, stds: Mapping[str, float]) -> Contingency:
         """Returns the map of the second round: all pairs, on a few cells each."""
-        return self._map(self.bins(values, stds, cells=_COARSE), self._screened)
+        return self._map(self.bins(values, stds, cells=_COARSE), self.screened_pairs)
 
     def final(self, values: Values, stds: Mapping[str, float]) -> dict[str, Contingency]:
         """Returns the maps of the last round."""
@@ -215,7 +221,8 @@ class Design:
         return (*numeric, *self._coded)
 
     @cached_property
-    def _screened(self) -> tuple[Columns, ...]:
+    def screened_pairs(self) -> tuple[Columns, ...]:
+        """All pairs of columns, without the label: those that a coarse look chooses from."""
         return tuple(combinations(self.columns, 2))
 
     def _chosen(self, values: Values, stds: Mapping[str, float]) -> tuple[Columns, ...]:
@@ -228,7 +235,7 @@ class Design:
             return self.pairs
         sizes = self.most_sizes
         # A pair that `triples` names too, with the label as its third, is measured in any case.
-        free = (pair for pair in self._screened if pair not in self.triples)
+        free = (pair for pair in self.screened_pairs if pair not in self.triples)
         ranked = sorted(free, key=lambda pair: -sizes[pair[0]] * sizes[pair[1]])
         return tuple(ranked[: self.most_pairs])
 
