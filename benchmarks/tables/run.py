@@ -2,8 +2,9 @@
 
     python benchmarks/tables/run.py --data DIR --out DIR [--tables ...] [--methods ...] [--epsilons ...] [--seeds N]
 
-What is done already is kept, so the command can be stopped and given again. It ends by writing OUT/results.json, from
-which `report.py` makes the tables and pictures. The figures are computed on real data, outside the guarantee.
+One seed of everything comes first, then the next, so that it may be stopped at any time: what is done is kept, each run
+is scored as soon as it ends, and the command given again goes on. OUT/results.json holds all that is known; `report.py`
+makes the tables and pictures from it. The figures are computed on real data, outside the guarantee.
 """
 
 from __future__ import annotations
@@ -11,22 +12,27 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from isolated import Limits
 from packages import PEERS
 from rich.console import Console
-from runs import Limits, Run, fit, read, score, write
+from runs import Run, fit, read, score, write
 from scoring import Judge
 from tables import TABLES, prepare
 
 from noisegate.evaluation import CAVEAT
 from noisegate.methods.registry import METHODS
 
-EPSILONS = (0.1, 0.3, 1.0, 10.0)
+EPSILONS = (0.1, 1.0, 10.0)
+OURS = ("pairwise", "mst", "aim", "dp-merf")  # asked without --methods; any other may be named
+
+
+HERE = Path(__file__).parent
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,31 +42,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ready = _prepared(options, console)
     grid = [
         Run(table=table, method=method, epsilon=epsilon, seed=seed)
+        for seed in range(options.seeds)
         for table in ready
         for epsilon in options.epsilons
-        for seed in range(options.seeds)
         for method in options.methods
     ]
-    limits = Limits(seconds=options.timeout * 3600, megabytes=options.memory * 1e3, threads=options.threads)
+    limits = Limits(
+        seconds=options.timeout * 3600, cpu_seconds=options.cpu_minutes * 60, megabytes=options.memory * 1e3
+    )
     judge = cache(lambda table: Judge(options.out / "tables" / table))
-    missing = [run for run in grid if options.again or not run.path(options.out).exists()]
+    missing = [run for run in grid if options.again or not _answered(run.path(options.out))]
     console.print(f"{len(grid)} runs, {len(grid) - len(missing)} of them done before.")
     started = time.monotonic()
     for place, run in enumerate(missing):
-        answer = fit(run, options.out, limits)
+        if options.again or not run.path(options.out).exists():
+            fit(run, options.out, limits, options.threads)
+        answer = score(run, options.out, lambda run=run: judge(run.table))
+        _publish(run.table, options.out, judge)
         left = (time.monotonic() - started) / (place + 1) * (len(missing) - place - 1)
         about = timedelta(seconds=round(left))
         console.print(f"{place + 1}/{len(missing)}  {run}: {_in_words(answer)}; about {about} left", highlight=False)
-    for place, run in enumerate(grid):
-        console.print(f"scores {place + 1}/{len(grid)}  {run}", highlight=False)
-        score(run, options.out, lambda run=run: judge(run.table))
-    for table in ready:
-        path = options.out / "runs" / table / "ceiling.json"
-        if not path.exists():
-            write(path, {"table": table, "scores": judge(table).ceiling()})
     write(options.out / "results.json", results(options.out))
     console.print(f"Written: {options.out / 'results.json'}. {CAVEAT}")
     return 0 if len(ready) == len(options.tables) else 1
+
+
+def _answered(path: Path) -> bool:
+    """Whether a run needs nothing more: it failed, or it is scored."""
+    return path.exists() and (read(path)["status"] != "done" or "scores" in read(path))
+
+
+def _publish(table: str, out: Path, judge: Callable[[str], Judge]) -> None:
+    """Brings results.json up to date, with what real data reaches on the table."""
+    path = out / "runs" / table / "ceiling.json"
+    if not path.exists():
+        write(path, {"table": table, "scores": judge(table).ceiling()})
+    write(out / "results.json", results(out))
 
 
 def results(out: Path) -> dict[str, Any]:
@@ -70,8 +87,13 @@ def results(out: Path) -> dict[str, Any]:
     return {
         "caveat": CAVEAT,
         "ceilings": {entry["table"]: entry["scores"] for entry in ceilings},
-        "runs": [read(path) for path in found if not path.name.endswith(".meta.json")],
+        "runs": [_portable(read(path), out) for path in found if not path.name.endswith(".meta.json")],
     }
+
+
+def _portable(answer: dict[str, Any], out: Path) -> dict[str, Any]:
+    """An answer without the folders of this machine."""
+    return {**answer, "error": answer["error"].replace(str(out.resolve()), "OUT").replace(str(HERE), "tables")}
 
 
 def _prepared(options: argparse.Namespace, console: Console) -> list[str]:
@@ -94,15 +116,23 @@ def _in_words(answer: dict[str, Any]) -> str:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    known = [*sorted(METHODS), *PEERS]
+    known, usual = [*sorted(METHODS), *PEERS], [*OURS, *PEERS]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=None, help="folder with train.csv and test.csv of Adult")
+    parser.add_argument("--data", type=Path, default=None, help="folder in or below which the files are")
     parser.add_argument("--out", type=Path, required=True, help="where tables, environments and answers are kept")
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES, metavar="TABLE")
-    parser.add_argument("--methods", nargs="+", default=known, choices=known, metavar="METHOD", help=", ".join(known))
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        default=usual,
+        choices=known,
+        metavar="METHOD",
+        help=f"{', '.join(known)}; {len(usual)} of them if not given",
+    )
     parser.add_argument("--epsilons", nargs="+", type=float, default=list(EPSILONS), metavar="E")
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="run i has seed i")
-    parser.add_argument("--timeout", type=float, default=2.0, metavar="HOURS", help="for one run")
+    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="run i has seed i")
+    parser.add_argument("--timeout", type=float, default=2.0, metavar="HOURS", help="on the wall, for one run")
+    parser.add_argument("--cpu-minutes", type=float, default=30.0, metavar="M", help="of the processor, for one run")
     parser.add_argument("--memory", type=float, default=12.0, metavar="GB", help="for one run")
     parser.add_argument("--threads", type=int, default=1, help="of numerical libraries, for every method")
     parser.add_argument("--again", action="store_true", help="run also what is done already")

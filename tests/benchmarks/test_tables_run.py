@@ -17,7 +17,7 @@ RUN = Path(__file__).parents[2] / "benchmarks" / "tables" / "run.py"
 
 def command(out: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(RUN), "--out", str(out), "--tables", "adult", "--epsilons", "1", *options],
+        [sys.executable, str(RUN), "--out", str(out), "--tables", "adult", "--epsilons", "1", "--seeds", "1", *options],
         capture_output=True,
         text=True,
         check=False,
@@ -53,6 +53,8 @@ def test_our_method_is_scored_and_a_failing_peer_is_reported(out: Path) -> None:
     assert ours["status"] == "done"
     assert 0 < ours["scores"]["distance_1"] < 0.5
     assert 0 < ours["seconds"] <= ours["process_seconds"]
+    assert ours["process_cpu_seconds"] > 0
+    assert ours["date"].count("-") == 2
     assert ours["peak_megabytes"] > 50
     assert peer["status"] == "failed"
     assert "No module named" in peer["error"]
@@ -67,6 +69,13 @@ def test_our_method_is_scored_and_a_failing_peer_is_reported(out: Path) -> None:
     again = command(out, "--methods", "pairwise", "dpmm-mst")
     assert "2 runs, 2 of them done before." in again.stdout
     assert answer.stat().st_mtime_ns == before
+    # Stopped before it was scored, a run is scored and not fitted again.
+    entry = json.loads(answer.read_text())
+    figures = entry.pop("scores")
+    answer.write_text(json.dumps(entry | {"seconds": 1234.5}))
+    command(out, "--methods", "pairwise", "dpmm-mst")
+    entry = json.loads(answer.read_text())
+    assert (entry["seconds"], entry["scores"]) == (1234.5, figures)
 
 
 def test_a_table_that_cannot_be_made_says_what_is_missing(tmp_path: Path) -> None:
