@@ -1,5 +1,6 @@
 """Seeds of public randomness: an unusable one is found before anything is read or spent, wherever one is given."""
 
+import sys
 from functools import partial
 
 import numpy as np
@@ -15,7 +16,15 @@ from noisegate.evaluation import evaluate, kernel_distance
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.registry import METHODS
 from noisegate.schema import Boolean, Schema
-from noisegate.seeds import MOST_EVALUATION_SEED, MOST_SEED, MersenneTwister, permutation, public_random, uniform
+from noisegate.seeds import (
+    MOST_EVALUATION_SEED,
+    MOST_SEED,
+    MersenneTwister,
+    permutation,
+    public_random,
+    uniform,
+    uniform32,
+)
 
 OF_IMAGES = ("dp-gan-ft", "dp-gan-mi", "dp-mepf", "dp-mepf-trained", "dp-mge", "joint", "mepf")
 UNUSABLE = [2**70, MOST_SEED + 1, -1, True, 1.5, "x", None]
@@ -70,9 +79,12 @@ def test_without_torch_the_numbers_are_those_of_torch_bit_for_bit(seed, monkeypa
     ours = MersenneTwister(seed)
     with_torch = public_random(seed)
     assert isinstance(with_torch, torch.Generator)
-    for count in (1, 5, 0, 3000):
-        assert (uniform(ours, count) == uniform(with_torch, count)).all()
-        assert (permutation(ours, count) == permutation(with_torch, count)).all()
-    monkeypatch.setattr("noisegate.seeds.installed", lambda name: False)
+    for count in (1, 2, 5, 0, 3000, 70_000):
+        for draw in (uniform, permutation):
+            assert draw(ours, count).dtype == draw(with_torch, count).dtype
+            assert (draw(ours, count) == draw(with_torch, count)).all()
+    assert [float(uniform32(ours, 1)[0]) for _ in range(5)] == [float(uniform32(with_torch, 1)[0]) for _ in range(5)]
+    monkeypatch.delitem(sys.modules, "torch")
+    assert isinstance(public_random(seed), MersenneTwister)
     assert (uniform(public_random(seed), 3) == uniform(MersenneTwister(seed), 3)).all()
     assert (uniform(public_random(None), 3) != uniform(public_random(None), 3)).all()

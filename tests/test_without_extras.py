@@ -1,7 +1,6 @@
-"""What the base install can do: all about tables but the fit, which takes torch, and says so before it spends.
+"""What the base install can do: everything about tables, from the plan over the default fit to the evaluation.
 
-The one exception is the fit of a mixture (`noisegate.training`): without torch a table is asked for at the gate, and a
-model that was fitted elsewhere is sampled, evaluated and verified.
+What takes torch says so before it spends. Where torch is installed, a table is fitted and sampled without loading it.
 """
 
 import json
@@ -21,7 +20,10 @@ ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "tests" / "golden" / "models" / "pairwise"
 # Rooms that compute with torch, and modules that hold its networks; in the others it is imported where it is used.
 TORCH_ROOMS = ("networks", "contrib", "training")
-TORCH_FREE = ("models.folder", "models.mixture", "models.record_model", "models.synthesizer", "evaluation.report")
+TORCH_FREE = (
+    *("models.folder", "models.mixture", "models.record_model", "models.synthesizer", "evaluation.report"),
+    *("training.checkpoint", "training.mixture_fit", "training.pairwise"),
+)
 FREE_ROOMS = ("schema", "privacy", "ledger", "data", "gate", "features", "report", "cli", "auditing")
 SCHEMA = """\
 label = "answer"
@@ -87,20 +89,24 @@ def test_the_core_is_imported_without_torch(tmp_path):
 
 
 def without_torch(desk, run):
-    """Everything but the fit; `run` gets a program and its arguments."""
+    """Every verb about a table; `run` gets a program and its arguments."""
     asked = json.loads(run(QUERY).stdout)
     assert asked["epsilon"] <= 1 and not asked["torch"]
     priced = run(VERB, "plan", "--schema", "schema.toml", "--epsilon", 1, "--json")
     assert json.loads(priced.stdout)["method"] == "pairwise"
     assert run(VERB, "ledger", "register", "clinic", "--epsilon", 2, "--ledger", "ledger.db").returncode == 0
     book = ("--dataset", "clinic", "--ledger", "ledger.db")
-    refused = run(VERB, "fit", "data.csv", "--schema", "schema.toml", "--epsilon", 1, "--out", "made", *book)
+    asked = ("fit", "data.csv", "--schema", "schema.toml", "--epsilon", 1, *book)
+    refused = run(VERB, *asked, "--method", "dp-merf", "--out", "refused")
     assert refused.returncode == 2
-    assert "the fit of pairwise needs torch; install it with: pip install 'noisegate[torch]'" in " ".join(
+    assert "the fit of dp-merf needs torch; install it with: pip install 'noisegate[torch]'" in " ".join(
         refused.stderr.split()
     )
     account = json.loads(run(VERB, "ledger", "show", "clinic", "--json", "--ledger", "ledger.db").stdout)
-    assert account["accounts"][0]["spent"] == 0 and not (desk / "made.partial").exists()
+    assert account["accounts"][0]["spent"] == 0 and not (desk / "refused.partial").exists()
+    fitted = run(VERB, *asked, "--out", "fitted")
+    assert fitted.returncode == 0, fitted.stderr
+    assert run(VERB, "sample", "fitted", "-n", 10, "-o", "fitted.csv").returncode == 0
     assert json.loads(run(VERB, "verify", "model", "--json").stdout)["ok"]
     drawn = run(VERB, "sample", "model", "-n", 200, "--seed", 0, "-o", "made.csv")
     assert drawn.returncode == 0, drawn.stderr
@@ -113,8 +119,24 @@ def without_torch(desk, run):
     assert json.loads(report.stdout)
 
 
-def test_a_table_needs_torch_for_its_fit_alone(desk):
+def test_a_table_needs_no_torch(desk):
     without_torch(desk, lambda program, *arguments: python(f"{BLOCKED}\n{program}", *arguments, cwd=desk))
+
+
+def test_a_table_is_fitted_and_sampled_without_loading_what_is_installed_beside(desk):
+    (desk / "schema.toml").write_text(
+        SCHEMA.replace("[columns.answer]", '[columns.old]\nkind = "boolean"\n[columns.answer]')
+    )
+    rows = "".join(f"{18 + i % 70},{i % 70 > 40},{('no', 'yes')[i % 3 == 0]}\n".lower() for i in range(300))
+    (desk / "data.csv").write_text("age,old,answer\n" + rows)
+    for call in (
+        ("fit", "data.csv", "--schema", "schema.toml", "--epsilon", 1, "--out", "fitted"),
+        ("sample", "fitted", "-n", 50, "--seed", 0, "-o", "fitted.csv"),
+    ):
+        ended = python(f"import atexit, sys; atexit.register(lambda: print(*sys.modules))\n{VERB}", *call, cwd=desk)
+        assert ended.returncode == 0, ended.stderr
+        loaded = set(ended.stdout.split())
+        assert "noisegate.models.mixture" in loaded and not loaded & {"torch", "sklearn", "matplotlib"}
 
 
 @pytest.mark.parametrize("package", sorted(EXTRAS))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from typing import TYPE_CHECKING, Any, cast
 
-from noisegate.errors import OptionError, installed
+from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +26,7 @@ def check_seed(seed: Any, *, most: int = MOST_SEED) -> None:
 
 
 class MersenneTwister:
-    """The stream of a `torch.Generator` on the CPU bit for bit, for samples where torch is not installed."""
+    """The stream of a `torch.Generator` on the CPU bit for bit, for samples without torch."""
 
     def __init__(self, seed: int) -> None:
         import numpy as np
@@ -45,20 +46,52 @@ class MersenneTwister:
         high, low = self._words(2 * count).reshape(count, 2).T
         return (((high << np.uint64(32)) | low) & np.uint64(2**53 - 1)).astype(np.float64) * 2.0**-53
 
-    def permutation(self, count: int) -> npt.NDArray[np.int64]:
-        """Returns 0 to `count` - 1, shuffled (Fisher and Yates)."""
+    def uniform32(self, count: int) -> npt.NDArray[np.float32]:
+        """Returns the 24 lower bits of a word each, as numbers in [0, 1)."""
         import numpy as np
 
-        order = list(range(count))
-        steps = self._words(max(count - 1, 0)) % np.arange(count, 1, -1, dtype=np.uint64)
-        for place, step in enumerate(steps.tolist()):
-            order[place], order[place + step] = order[place + step], order[place]
-        return np.array(order, dtype=np.int64)
+        return (self._words(count) & np.uint64(2**24 - 1)).astype(np.float32) * np.float32(2.0**-24)
+
+    def permutation(self, count: int) -> npt.NDArray[np.int64]:
+        """Returns 0 to `count` - 1, shuffled: place i is swapped with a place from i on (Fisher and Yates)."""
+        import numpy as np
+
+        steps = (self._words(max(count - 1, 0)) % np.arange(count, 1, -1, dtype=np.uint64)).astype(np.int64)
+        return _swapped(np.append(np.arange(count - 1) + steps, np.arange(count)[-1:]))
+
+
+def _swapped(partner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Returns what swapping each place i in turn with place partner[i] >= i makes of 0, 1, ..., (count,).
+
+    A place that no swap has touched holds its own number. Another holds what swap k left there, the last before i whose
+    partner it was, which is what place k itself held at its turn. So chains of such k are followed to their ends, all
+    at once, by doubling.
+    """
+    import numpy as np
+
+    count = len(partner)
+    # Sorting 16-bit integers is a radix sort, several times as fast.
+    order = np.argsort(partner.astype(np.uint16) if count <= 2**16 else partner, kind="stable")
+    same = partner[order[1:]] == partner[order[:-1]]
+    # The last swap before i that touched partner[i], and the last before i that touched i; itself where there is none.
+    before = np.arange(count)
+    before[order[1:][same]] = order[:-1][same]
+    held = np.arange(count)
+    held[partner[order]] = order  # the last in a group is the one that stays
+    itself = partner == np.arange(count)
+    held[itself] = before[itself]
+    while not np.array_equal(further := held[held], held):
+        held = further
+    untouched = (before == np.arange(count)) & ~itself
+    return np.where(untouched, partner, held[before])
 
 
 def public_random(seed: int | None) -> torch.Generator:
-    """Returns public randomness on the CPU: the same for a seed, with torch or without; another stream for None."""
-    if not installed("torch"):
+    """Returns public randomness on the CPU: the same for a seed, with torch or without; another stream for None.
+
+    It is torch's where torch is loaded, as any model is that draws with it.
+    """
+    if "torch" not in sys.modules:
         return cast("torch.Generator", MersenneTwister(secrets.randbits(32) if seed is None else seed))
     import torch
 
@@ -74,6 +107,16 @@ def uniform(random: torch.Generator, count: int) -> npt.NDArray[np.float64]:
     import torch
 
     numbers: npt.NDArray[np.float64] = torch.rand(count, generator=random, dtype=torch.float64).numpy()
+    return numbers
+
+
+def uniform32(random: torch.Generator, count: int) -> npt.NDArray[np.float32]:
+    """Returns independent uniform numbers in [0, 1) of 24 bits, (count,), each from one word."""
+    if isinstance(random, MersenneTwister):
+        return random.uniform32(count)
+    import torch
+
+    numbers: npt.NDArray[np.float32] = torch.rand(count, generator=random).numpy()
     return numbers
 
 

@@ -4,7 +4,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-import torch
 
 from noisegate.errors import OptionError
 from noisegate.training.fit import MixtureSettings
@@ -15,7 +14,6 @@ SIZES = (4, 3, 5, 2)
 LABEL = 3
 RECORDS = 20_000
 SMALL = MixtureSettings(components=40, steps=120)
-CPU = torch.device("cpu")
 
 
 def truth(seed=0):
@@ -54,7 +52,7 @@ def asked(label=LABEL, pairs=True, triples=()):
 
 
 def fit(tables, label=LABEL, settings=SMALL, seed=0):
-    return MixtureFit(tables, SIZES, label, settings, seed=seed, device=CPU)
+    return MixtureFit(tables, SIZES, label, settings, seed=seed)
 
 
 def joint_of(one, label=LABEL):
@@ -176,12 +174,12 @@ def test_a_fit_taken_up_again_ends_with_the_same_bits_whenever_it_was_stopped():
     whole.run(lambda state: seen.append(state.step))
     assert seen == list(range(1, whole.step + 1))
     assert whole.steps == whole.step
-    trial = int(whole.state_dict()["progress"][1])
+    trial = int(whole.state_dict()["fit"][1])
     # In the trial, at its last step, at the first of the fit and close to its end.
     for step in (1, 30, trial, trial + 1, whole.step - 1):
         stopped = fit(tables)
         run_until(stopped, step)
-        state = {name: tensor.clone() for name, tensor in stopped.state_dict().items()}
+        state = {name: array.copy() for name, array in stopped.state_dict().items()}
         again = fit(tables)
         again.load_state_dict(state)
         assert again.step == step

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from noisegate.training.mixture_fit import class_tables, likely_shares, split
 from noisegate.training.pairwise import Table
+from noisegate.training.tables import class_tables, likely_shares, split
 
 SIZES = (2, 3, 2)
 LABEL = 1

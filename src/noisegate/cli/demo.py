@@ -60,7 +60,7 @@ def demo_command(
     from noisegate.privacy.plan import Budget
 
     Budget(epsilon=epsilon)
-    for package in ("torch",) if images else ("torch", "statsmodels"):
+    for package in ("torch",) if images else ("statsmodels",):
         require(package, "the demo")
     out = out or Path("noisegate-demo-images" if images else "noisegate-demo")
     _remove_earlier(out, MADE_OF_IMAGES if images else MADE)

@@ -96,7 +96,9 @@ def fit_command(
     epsilon: Annotated[float | None, typer.Option(help="ε of the guarantee, 0.01 to 1000.")] = None,
     *,
     options: FitOptions,
-    device: Annotated[str, typer.Option(help="Where to fit: auto, cpu, cuda or mps.")] = "auto",
+    device: Annotated[
+        str, typer.Option(help="Where to fit: auto, cpu, cuda or mps; pairwise computes on the CPU.")
+    ] = "auto",
     resume: Annotated[
         bool,
         typer.Option(

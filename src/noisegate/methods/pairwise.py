@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from noisegate.devices import check_device
 from noisegate.features.contingency import check_groups
 from noisegate.methods.method import Method
 from noisegate.methods.registry import register
@@ -127,13 +128,18 @@ class Pairwise(Method):
             session.ask(design.final(values, stds))
         return session.release()
 
+    def check_fit(self, device: str) -> None:
+        """Finds what would stop the fit, before any budget is spent; needs no torch for "auto" and "cpu"."""
+        check_device(device, f"the fit of {self.name}")
+        self.fit_settings()
+
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> PairwiseFit:
-        """Returns the fit of a release, ready to run, to save and to restore."""
-        from noisegate.devices import choose_device
+        """Returns the fit of a release, ready to run, to save and to restore; it computes on the CPU, on any device."""
         from noisegate.training.mixture_fit import PairwiseFit
 
+        check_device(device, f"the fit of {self.name}")
         design = plan.design if plan else self.design(release.schema, release.certificate.epsilon)
-        return PairwiseFit(design, release, self.fit_settings(), seed=self.seed, device=choose_device(device))
+        return PairwiseFit(design, release, self.fit_settings(), seed=self.seed)
 
     def model(self, release: Release, fitting: PairwiseFit) -> Mixture:
         """Returns the mixture that a fit has reached."""

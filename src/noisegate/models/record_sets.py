@@ -18,7 +18,7 @@ import numpy.typing as npt
 from noisegate.models.record_model import Array
 from noisegate.records import Images, Rows
 from noisegate.schema import Region, Schema
-from noisegate.seeds import permutation, uniform
+from noisegate.seeds import permutation, uniform, uniform32
 
 if TYPE_CHECKING:
     import torch
@@ -55,12 +55,10 @@ class PointSet:
         The part takes from each label its share of the set, rounded up or down; so `rows` equal to the size of the set
         gives each record once. `random` is public randomness, on the CPU.
         """
-        import torch
-
         size = len(self.records)
         copies, rest = divmod(rows, size)
         chosen = np.concatenate([np.tile(np.arange(size), copies), self._spread(random)[:rest]])
-        return self.records.rows(chosen[torch.randperm(rows, generator=random).numpy()])
+        return self.records.rows(chosen[permutation(random, rows)])
 
     def probability(self, region: Region) -> float:
         """Returns the share of the set that lies in `region`."""
@@ -87,16 +85,14 @@ class PointSet:
 
     def _spread(self, random: torch.Generator) -> npt.NDArray[np.int64]:
         """Returns all places in an order of which every beginning holds the labels in their shares."""
-        import torch
-
         size = len(self.records)
-        order = torch.randperm(size, generator=random).numpy()
+        order = permutation(random, size)
         labels = np.zeros(size, np.int64) if self.label is None else self.records.codes[order, self.label]
         place = np.empty(size)
         for label in np.unique(labels):
             mine = np.flatnonzero(labels == label)
             # One shift for the whole label, so that no label comes first more often than others of its size.
-            place[mine] = (np.arange(len(mine)) + float(torch.rand((), generator=random))) / len(mine)
+            place[mine] = (np.arange(len(mine)) + float(uniform32(random, 1)[0])) / len(mine)
         return order[np.argsort(place, kind="stable")]
 
 

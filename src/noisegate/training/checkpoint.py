@@ -1,7 +1,8 @@
 """Where a fit or a training stands, and its state as named tensors, from which it goes on with the same bits.
 
-One protocol for all of them, that of `torch.nn.Module`: `state_dict` and `load_state_dict`. The names in a state are
-stored in the checkpoints of interrupted runs, so they are only ever added to.
+One protocol for all of them, that of `torch.nn.Module`: `state_dict` and `load_state_dict`, of tensors, or where a fit
+needs no torch, of NumPy arrays alone. The names in a state are stored in the checkpoints of interrupted runs, so they
+are only ever added to.
 """
 
 from __future__ import annotations
@@ -11,13 +12,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from noisegate.errors import DivergedError, ModelError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+State: TypeAlias = "Mapping[str, Tensor] | Mapping[str, npt.NDArray[Any]]"
 
 _SECONDS = 20.0
 
@@ -25,10 +32,10 @@ _SECONDS = 20.0
 class Resumable(Protocol):
     """What may be stopped between steps, saved and resumed."""
 
-    def state_dict(self) -> dict[str, Tensor]:
+    def state_dict(self) -> State:
         """Returns everything that `load_state_dict` needs."""
 
-    def load_state_dict(self, tensors: Mapping[str, Tensor], /) -> Any:
+    def load_state_dict(self, state: Any, /) -> Any:
         """Resumes where `state_dict` was called.
 
         Raises:
@@ -110,10 +117,9 @@ class Checkpoint:
         if self._path is None or not self._path.exists():
             return
         from safetensors import SafetensorError
-        from safetensors.torch import load_file
 
         try:
-            self._training.load_state_dict(load_file(self._path))
+            self._training.load_state_dict(_safetensors(self._training.state_dict()).load_file(self._path))
         except (OSError, SafetensorError, KeyError, RuntimeError, ValueError) as error:
             raise ModelError(f"{self._path} is broken: {error}. {self._cure}") from None
 
@@ -123,13 +129,11 @@ class Checkpoint:
         if self._path is None or (self._journal is not None and not self._journal.exists()):
             return
         from safetensors import SafetensorError
-        from safetensors.torch import save_file
 
         state = self._training.state_dict()
-        tensors = {name: value.detach().cpu().contiguous().clone() for name, value in state.items()}
         partial = self._path.with_name(f".{self._path.name}")
         try:
-            save_file(tensors, partial)
+            _safetensors(state).save_file(_copied(state), partial)
             partial.replace(self._path)
         except (OSError, SafetensorError):
             partial.unlink(missing_ok=True)
@@ -149,6 +153,20 @@ class Checkpoint:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None and self._consistent:
             self.save()
+
+
+def _safetensors(state: State) -> Any:
+    """Returns the part of safetensors that writes and reads such a state: for arrays that of NumPy, or else torch's."""
+    arrays = all(isinstance(value, np.ndarray) for value in state.values())
+    return import_module("safetensors.numpy" if arrays else "safetensors.torch")
+
+
+def _copied(state: State) -> dict[str, Any]:
+    """Returns the state as contiguous arrays or tensors on the CPU that nothing else changes."""
+    return {
+        name: np.array(value, order="C") if isinstance(value, np.ndarray) else value.detach().cpu().contiguous().clone()
+        for name, value in state.items()
+    }
 
 
 def check_finite(tensors: Mapping[str, Tensor], step: int) -> None:
