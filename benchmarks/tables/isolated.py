@@ -11,8 +11,9 @@ from pathlib import Path
 import psutil
 
 LAST_LINES = 12
-# Often enough for a peak that lasts; a process of less than this is not measured, and none of the methods is.
-POLL_SECONDS = 0.2
+# How often it is looked at. A look reads the table of all processes, so a run of hours has fewer of them in a minute.
+# The interval is a hundredth of the time so far, between these two.
+SHORTEST_POLL, LONGEST_POLL = 0.2, 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +70,8 @@ def run_limited(command: Sequence[str], log: Path, limits: Limits, environment: 
                 _end(process)
                 break
             try:
-                process.wait(timeout=POLL_SECONDS)
+                passed = time.perf_counter() - started
+                process.wait(timeout=min(max(passed / 100, SHORTEST_POLL), LONGEST_POLL))
                 break
             except psutil.TimeoutExpired:
                 continue

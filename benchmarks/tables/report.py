@@ -10,14 +10,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pictures
 from packages import PEERS
 from scoring import FIGURES
-from summary import COSTS, Row, failures, rows
+from summary import COMPARED, COSTS, HIGHER, Lead, Row, failures, leads, rows
 
 START, END = "<!-- results: start -->", "<!-- results: end -->"
 PAGE = Path(__file__).parents[2] / "docs" / "bakeoff.md"
@@ -33,7 +33,6 @@ HEADINGS = {
     "cpu_seconds": "CPU s",
     "peak_megabytes": "MB",
 }
-HIGHER = ("roc_auc", "average_precision", "f1")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,9 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def in_markdown(results: Mapping[str, Any], folder: str) -> str:
-    """All figures: for each table its picture and a table for each ε; then what did not run."""
+    """All figures: who is ahead; for each table its picture and a table for each ε; then what did not run."""
     found = rows(results["runs"])
     parts = []
+    if ahead := leads(found, PEERS):
+        parts += ["### Who is ahead\n", _leads(ahead)]
     for name, ceiling in results["ceilings"].items():
         shown = [row for row in found if row.table == name]
         if not shown:
@@ -76,6 +77,35 @@ def in_markdown(results: Mapping[str, Any], folder: str) -> str:
     if lost:
         parts += ["### What did not run\n", _failures(lost)]
     return "\n".join(parts)
+
+
+def _leads(ahead: Sequence[Lead]) -> str:
+    """Counts in a sentence, and a line for each table and ε: who leads in each figure, and by how much."""
+    counted = [f"{HEADINGS[figure]} {_count(lead for lead in ahead if lead.figure == figure)}" for figure in COMPARED]
+    lines = [
+        f"Ahead clearly / about level / behind clearly / no spread known: {'; '.join(counted)}.\n",
+        "| table | ε | " + " | ".join(HEADINGS[figure] for figure in COMPARED) + " |",
+        "| --- | ---: |" + " --- |" * len(COMPARED),
+    ]
+    for table, epsilon in dict.fromkeys((lead.table, lead.epsilon) for lead in ahead):
+        cells = [_lead(lead) for lead in ahead if (lead.table, lead.epsilon) == (table, epsilon)]
+        lines.append(f"| {table} | {epsilon:g} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _count(ahead: Iterable[Lead]) -> str:
+    kinds = ["unknown" if lead.clear is None else "level" if not lead.clear else lead.margin > 0 for lead in ahead]
+    return " / ".join(str(kinds.count(kind)) for kind in (True, "level", False, "unknown"))
+
+
+def _lead(lead: Lead) -> str:
+    """Who leads, by how much and before whom; in bold where it is clear, with a question mark where it is not known."""
+    if lead.clear is False:
+        return f"level, {lead.margin:+.4f} ({lead.peer})"
+    leader = (
+        f"noisegate by {lead.margin:.4f} ({lead.peer})" if lead.margin > 0 else f"{lead.peer} by {-lead.margin:.4f}"
+    )
+    return f"**{leader}**" if lead.clear else f"{leader} ?"
 
 
 def _table(shown: Sequence[Row], ceiling: Mapping[str, float]) -> str:

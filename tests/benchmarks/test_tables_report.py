@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from scoring import FIGURES
-from summary import rows
+from summary import leads, rows
 
 from report import END, START, in_markdown, main
 
@@ -40,6 +40,38 @@ def test_rows_are_means_over_seeds_best_first() -> None:
     assert best.spread["roc_auc"] == pytest.approx(0.0707, abs=1e-4)
     assert (other.method, other.seeds, other.spread) == ("dpmm-aim", 1, {})
     assert "cpu_seconds" not in best.mean
+
+
+def ahead(ours: list[float], theirs: list[float]) -> dict[str, Any]:
+    runs = [
+        run(method, seed, value)
+        for method, values in (("pairwise", ours), ("dpmm-aim", theirs))
+        for seed, value in enumerate(values)
+    ]
+    found = leads(rows([*runs, run("dpmm-mst", 0, 0.1)]), ("dpmm-aim", "dpmm-mst"))
+    return {lead.figure: (lead.peer, pytest.approx(lead.margin), lead.clear) for lead in found}
+
+
+def test_a_lead_is_over_the_best_peer_and_clear_only_beyond_its_standard_error() -> None:
+    # Means .9 and .8 with deviations of .01: the standard error is .01.
+    assert ahead([0.89, 0.91], [0.79, 0.81])["roc_auc"] == ("dpmm-aim", 0.1, True)
+    assert ahead([0.7, 0.9], [0.7, 0.86])["roc_auc"] == ("dpmm-aim", 0.02, False)
+    assert ahead([0.79, 0.81], [0.9])["roc_auc"] == ("dpmm-aim", -0.1, True)
+    assert ahead([0.9], [0.8])["roc_auc"] == ("dpmm-aim", 0.1, None)
+    # Of a distance less is better.
+    far, near = (run("pairwise", 0, 0.8), run("dpmm-aim", 0, 0.8))
+    far["scores"]["distance_2"] = 0.5
+    lead = next(lead for lead in leads(rows([far, near]), ("dpmm-aim",)) if lead.figure == "distance_2")
+    assert lead.margin == pytest.approx(-0.25)
+
+
+def test_the_page_counts_who_is_ahead_and_names_the_peer() -> None:
+    runs = [*(run("pairwise", seed, 0.9 + seed / 1000) for seed in (0, 1)), run("dpmm-mst", 0, 0.8)]
+    page = in_markdown({**RESULTS, "runs": runs}, "bakeoff")
+    assert "ROC-AUC 1 / 0 / 0 / 0; avg. prec. 0 / 1 / 0 / 0" in page
+    assert "| adult | 1 | **noisegate by 0.1005 (dpmm-mst)** | level, +0.0000 (dpmm-mst) |" in page
+    # Without a peer nobody is ahead.
+    assert "Who is ahead" not in in_markdown({**RESULTS, "runs": runs[:2]}, "bakeoff")
 
 
 def test_the_page_has_every_figure_and_every_failure() -> None:
