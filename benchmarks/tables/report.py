@@ -111,12 +111,17 @@ def _lead(lead: Lead) -> str:
 def _table(shown: Sequence[Row], ceiling: Mapping[str, float]) -> str:
     # The best of each figure is in bold, so that a reader need not search ten columns.
     best = {
-        name: (max if name in HIGHER else min)(row.mean[name] for row in shown if name in row.mean) for name in FIGURES
+        name: (max if name in HIGHER else min)((row.mean[name] for row in shown if name in row.mean), default=0.0)
+        for name in FIGURES
     }
     lines = [
         "| " + " | ".join(["method", *HEADINGS.values(), "seeds"]) + " |",
         "| --- |" + " ---: |" * (len(HEADINGS) + 1),
-        "| " + " | ".join(["*real data*", *(f"{ceiling[name]:.4f}" for name in FIGURES), *[""] * 4]) + " |",
+        "| "
+        + " | ".join(
+            ["*real data*", *(f"{ceiling[name]:.4f}" if name in ceiling else "" for name in FIGURES), *[""] * 4]
+        )
+        + " |",
     ]
     for row in shown:
         name = row.method if row.method in PEERS else f"noisegate {row.method}"
@@ -127,6 +132,8 @@ def _table(shown: Sequence[Row], ceiling: Mapping[str, float]) -> str:
 
 
 def _figure(row: Row, name: str, best: float) -> str:
+    if name not in row.mean:
+        return ""
     text = f"{row.mean[name]:.4f}"
     if row.mean[name] == best:
         text = f"**{text}**"

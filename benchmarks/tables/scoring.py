@@ -58,13 +58,15 @@ class Judge:
     def _figures(self, table: pa.Table, reference: pa.Table) -> dict[str, float]:
         models = downstream_scores(table.slice(0, TRAIN_ROWS), self.test.slice(0, TEST_ROWS), self.schema).mean
         distances = marginal_distances(table, reference, self.schema)
-        return {
+        figures = {
             "roc_auc": models.roc_auc,
             "average_precision": models.average_precision,
             "f1": models.f1,
             **{f"distance_{order}": distances.order(order).mean for order in (1, 2, 3)},
             "wasserstein": wasserstein(table, reference, self.schema),
         }
+        # Without a numeric column there is no Wasserstein distance, and JSON has no nan.
+        return {name: value for name, value in figures.items() if not np.isnan(value)}
 
 
 def wasserstein(left: pa.Table, right: pa.Table, schema: Schema) -> float:

@@ -84,6 +84,14 @@ def test_the_page_has_every_figure_and_every_failure() -> None:
     assert "| dpsynth | adult | 0.1, 1 | not installed | `no such \\| package` |" in page
 
 
+def test_a_figure_that_a_table_does_not_have_is_an_empty_cell() -> None:
+    lacking = {name: value for name, value in RESULTS["runs"][0]["scores"].items() if name != "wasserstein"}
+    ceiling = {name: 0.95 for name in FIGURES if name != "wasserstein"}
+    page = in_markdown({"ceilings": {"adult": ceiling}, "runs": [run("dpmm-aim", 0, 0.8, scores=lacking)]}, "bakeoff")
+    assert "| *real data* | 0.9500 | 0.9500 | 0.9500 | 0.9500 | 0.9500 | 0.9500 |  |" in page
+    assert "| **0.2500** |  | 3 |" in page
+
+
 def test_only_what_is_between_the_markers_is_rewritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, results = tmp_path / "page.md", tmp_path / "results.json"
     results.write_text(json.dumps(RESULTS))

@@ -51,3 +51,15 @@ def test_a_judge_reads_the_real_tables_and_scores_a_file(tmp_path: Path) -> None
     assert same["roc_auc"] == ceiling["roc_auc"] > 0.6
     assert far["wasserstein"] > 0.1
     assert 0 < ceiling["distance_1"] < far["distance_1"]
+
+
+def test_a_table_without_numbers_has_no_wasserstein_distance_and_no_nan(tmp_path: Path) -> None:
+    Schema((Boolean(name="u"), Boolean(name="v"), Boolean(name="y")), label="y").to_toml(tmp_path / "schema.toml")
+    random = np.random.default_rng(0)
+    for name in ("train", "test"):
+        u, v = random.random((2, 200)) < 0.5
+        made = pa.table({"u": u, "v": v, "y": u ^ (random.random(200) < 0.2)})
+        pyarrow.csv.write_csv(made, tmp_path / f"{name}.csv")
+    figures = Judge(tmp_path).ceiling()
+    assert "wasserstein" not in figures
+    assert np.isfinite(list(figures.values())).all()
