@@ -36,7 +36,7 @@ from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import PricedPlan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.schema.schema import was_discovered
+from noisegate.schema.files import was_discovered
 from noisegate.schema_certificate import discovery_beside
 
 RUN_FILE, CHECKPOINT_FILE, ROOM_FILE = "training.json", "checkpoint.safetensors", "room"

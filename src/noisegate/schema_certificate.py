@@ -23,8 +23,8 @@ from noisegate.privacy.events import Event, GaussianEvent, ThresholdedGaussianEv
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import read_certificate
 from noisegate.schema import Schema
+from noisegate.schema.files import ENDING, was_discovered
 from noisegate.schema.partial import gaps_of
-from noisegate.schema.schema import ENDING, was_discovered
 
 SCHEMA_HASH = "schema"
 """Name of the hash of the schema file in its certificate."""

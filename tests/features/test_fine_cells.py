@@ -5,10 +5,20 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 
-from noisegate.features.binning import MOST_FINE_CELLS, fine_bins
-from noisegate.schema import Continuous, Date, Datetime, Integer
-from noisegate.schema.columns import positions_of
+from noisegate.features.binning import (
+    MOST_FINE_CELLS,
+    atom_cells,
+    denoise,
+    equal_bins,
+    fine_bins,
+    merge,
+    single_cells,
+)
+from noisegate.models.mixture import WithinCell
+from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer
+from noisegate.schema.columns import numbers_at, positions_of
 
 FEW = [
     Integer(name="n", lower=0, upper=1),
@@ -89,6 +99,58 @@ def test_the_bounds_of_a_continuous_column_are_cells_of_their_own(missing):
 def test_the_interior_of_a_continuous_column_is_cut_evenly():
     bins = fine_bins(Continuous(name="x", lower=0.0, upper=1.0), most=4)
     assert bins.cuts[1:-1] == (0.25, 0.5, 0.75)
+
+
+ATOMS = [
+    Continuous(name="x", lower=0.0, upper=100.0, atoms=[-9, -1, 12.5, 50, 999]),
+    Integer(name="x", lower=0, upper=100_000, atoms=[-9, -1, 12, 50_000, 999_999]),
+    Integer(name="x", lower=0, upper=50, atoms=[-9, -1, 12, 50, 999]),
+    Decimal(name="x", lower=0, upper=100.0, step=0.01, atoms=[-9, -1, 12.5, 50, 999]),
+]
+
+
+@pytest.mark.parametrize("column", ATOMS, ids=lambda column: f"{column.kind}-{column.upper}")
+def test_atoms_are_cells_of_their_own(column):
+    bins = fine_bins(column)
+    atoms = positions_of(column, column.atoms)
+    everything = np.unique(positions_of(column, np.r_[column.atoms, np.linspace(0, column.upper, 300_001)]))
+    held = np.bincount(bins.codes(everything), minlength=bins.size)
+    assert held[bins.codes(atoms)].tolist() == [1] * 5
+    assert np.flatnonzero(atom_cells(column, bins)).tolist() == bins.codes(atoms).tolist()
+    within = WithinCell.from_edges(
+        column,
+        bins,
+        edges=np.array([0.0, *bins.cuts, 1.0]),
+        masses=np.ones(len(bins.cuts) + 1),
+        spikes=single_cells(column, bins),
+    )
+    drawn = within.draw(np.repeat(bins.codes(atoms), 3), torch.Generator().manual_seed(0))
+    assert numbers_at(column, drawn).tolist() == np.repeat(column.atoms, 3).tolist()
+    every = numbers_at(column, within.draw(np.arange(bins.size).repeat(9), torch.Generator().manual_seed(0)))
+    outer = every[(every < 0) | (every > column.upper)]
+    assert set(outer.tolist()) == {-9, -1, 999} if column.upper < 999 else {-9, -1, 999_999}
+
+
+@pytest.mark.parametrize("column", ATOMS, ids=lambda column: f"{column.kind}-{column.upper}")
+def test_equal_cells_leave_each_atom_alone_too(column):
+    bins = equal_bins(column, 16)
+    ends = np.array([0.0, *bins.cuts, 1.0])
+    for atom in column.atoms:
+        cell = int(bins.codes(positions_of(column, [atom]))[0])
+        inside = np.linspace(ends[cell], ends[cell + 1], 99)[1:-1]
+        assert numbers_at(column, inside).tolist() == [atom] * 97
+
+
+def test_a_stated_atom_is_kept_apart_where_another_value_would_be_taken_for_noise():
+    column = Integer(name="x", lower=0, upper=999, atoms=[500])
+    bins, noisy = fine_bins(column), np.full(1000, 4.0)
+    noisy[[300, 500]] += 35.0
+    for atoms, kept in ((None, False), (atom_cells(column, bins), True)):
+        histogram = denoise(noisy, 10.0, atoms=atoms)
+        cells = merge(bins, histogram, cells=8)
+        held = np.bincount(cells.codes(np.arange(1000) / 999), minlength=cells.size)
+        assert (held[cells.codes(np.array([500 / 999]))[0]] == 1) == kept
+        assert held[cells.codes(np.array([300 / 999]))[0]] > 1
 
 
 def test_missing_values_have_a_cell_only_where_they_may_occur():

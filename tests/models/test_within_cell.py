@@ -6,7 +6,7 @@ import torch
 
 from noisegate.features.binning import NumericBins
 from noisegate.models.mixture import WithinCell
-from noisegate.schema import Continuous, Date, Datetime, Integer
+from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer
 from noisegate.schema.columns import numbers_at, positions_of
 
 COLUMNS = [
@@ -15,6 +15,8 @@ COLUMNS = [
     Date(name="x", lower=date(1999, 12, 31), upper=date(2003, 7, 9), missing=True),
     Datetime(name="x", lower=datetime(2020, 1, 1), upper=datetime(2020, 1, 2)),
     Continuous(name="x", lower=-0.1, upper=0.7, missing=True),
+    Decimal(name="x", lower=-1.5, upper=700, step=0.25, atoms=[-9, 0, 999], missing=True),
+    Integer(name="x", lower=0, upper=5_000, step=5, atoms=[-1, 9999]),
 ]
 
 

@@ -240,7 +240,9 @@ def check(
             case Boolean() | Ordinal() | Categorical():
                 span = f"{column.size - column.missing} levels"
             case _:
-                span = f"{column.lower} to {column.upper}"
+                step = getattr(column, "step", None)
+                span = f"{column.lower} to {column.upper}" + (f" by {step:g}" if step is not None else "")
+                span += f"; atoms {', '.join(map(str, column.atoms))}" if column.atoms else ""
         role = "label" if column.name == schema.label else ""
         rows.append([column.name, column.kind, span, "allowed" if column.missing else "no", role])
     OUT.print(table(str(path), dict.fromkeys(["column", "kind", "range", "missing", "role"], "left"), rows))

@@ -22,7 +22,7 @@ from noisegate.evaluation.metrics.ndb import PER_BIN, DifferentBins, different_b
 from noisegate.evaluation.metrics.prd import CLUSTERS, DistributionScores, distribution_scores
 from noisegate.evaluation.reading import read_numbers
 from noisegate.records import Images, Rows
-from noisegate.schema import Continuous, ImageForm, Integer, Schema
+from noisegate.schema import Continuous, Decimal, ImageForm, Integer, Schema
 from noisegate.schema.decode import as_images
 from noisegate.schema.pixels import ImageShape
 
@@ -196,7 +196,7 @@ class PixelColumns:
     """
 
     shape: ImageShape
-    columns: tuple[Continuous | Integer, ...]
+    columns: tuple[Continuous | Decimal | Integer, ...]
 
     def read(self, table: pa.Table, schema: Schema, what: str) -> np.ndarray:
         """Read the intensities, float32 in [0, 1], (rows, height, width, channels): 0 the lower bound of a column.
@@ -229,11 +229,11 @@ def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns
         OptionError: a column is no pixel, the shape cannot be told or does not fit the columns.
     """
     label = None if schema.label_column is None else schema.label_column.name
-    columns: dict[str, Continuous | Integer] = {}
+    columns: dict[str, Continuous | Decimal | Integer] = {}
     for column in schema.columns:
         if column.name == label:
             continue
-        if not isinstance(column, Continuous | Integer):
+        if not isinstance(column, Continuous | Decimal | Integer):
             raise OptionError(f"column {column.name!r} is {column.kind}, no intensity of a pixel; networks need images")
         columns[column.name] = column
     named = _named_shape(columns)

@@ -25,12 +25,15 @@ import numpy.typing as npt
 from noisegate.errors import OptionError
 from noisegate.schema import Continuous, NumericColumn
 from noisegate.schema.columns import positions_of
+from noisegate.schema.positions import APART, atoms_of, body, positions_of_ranks, ranks_at
 
 MOST_FINE_CELLS = 1024
 # In a longer column, microseconds of a century say, the last two steps are too close for a cut between them.
 _DISTINCT = 2**50
 # A cell is a spike when it stands above the median of its neighbours by this many noise standard deviations.
 SPIKE = 5.0
+# An atom that the schema states needs less to be believed.
+_STATED = 2.0
 _NEIGHBOURS = 4
 # Divisions weaker than this many noise standard deviations are dropped, stronger ones shrunk.
 _THRESHOLD = 1.5
@@ -91,32 +94,72 @@ class NumericBins:
 def fine_bins(column: NumericColumn, *, most: int = MOST_FINE_CELLS) -> NumericBins:
     """Returns one cell for each whole step of a column where there are at most `most`, else about `most` equal ones.
 
-    Where a cell holds more than one value, the two bounds are cells of their own: a zero often stands for "none", and
-    clamped values pile up at both. Values between are cut evenly.
+    Where a cell holds more than one value, the two bounds are cells of their own, and so are the atoms of the schema: a
+    zero often stands for "none", and clamped values pile up at both. Values between are cut evenly.
     """
+    start, stop = body(column)
+    alone = sorted({start, stop, *positions_of(column, atoms_of(column)).tolist()})
     if isinstance(column, Continuous):
-        inner = [place / most for place in range(1, most)]
-        return NumericBins((math.ulp(0.0), *inner, math.nextafter(1.0, 0.0)), column.missing)
-    first, last = column.steps
-    count = last - first + 1
+        inner = [start + (stop - start) * place / most for place in range(1, most)]
+        # An atom outside the bounds needs no cut behind it: there is nothing up to the next.
+        ends = [math.nextafter(at, 2.0) for at in alone if start <= at < stop]
+        cuts = {*inner, *alone, *ends, math.nextafter(1.0, 0.0)} - {0.0, 1.0}
+        return NumericBins(tuple(sorted(cuts)), column.missing)
+    count = column.last + 1
     if count <= most:
-        starts = np.arange(first + 1, last + 1, dtype=np.int64)
+        starts = np.arange(1, count, dtype=np.int64)
     elif count > _DISTINCT:
-        starts = np.asarray([first + place * count // most for place in range(1, most)], dtype=np.int64)
+        starts = np.asarray([place * count // most for place in range(1, most)], dtype=np.int64)
     else:
         groups = min(most, count - 2)
-        inner = [first + 1 + place * (count - 2) // groups for place in range(groups)]
-        starts = np.asarray([*inner, last], dtype=np.int64)
+        inner = [1 + place * (count - 2) // groups for place in range(groups)]
+        single = ranks_at(column, np.asarray(alone))
+        starts = np.unique([*inner, *single, *(single + 1)])
+        starts = starts[(starts > 0) & (starts < count)]
     # A cut half a step below the first step of its cell: no rounding of an encoded step can carry it across.
-    below, at = positions_of(column, starts - 1), positions_of(column, starts)
+    below, at = positions_of_ranks(column, starts - 1), positions_of_ranks(column, starts)
     return NumericBins(tuple(((below + at) / 2).tolist()), column.missing)
+
+
+def single_cells(column: NumericColumn, bins: NumericBins) -> npt.NDArray[np.bool_]:
+    """Returns which fine cells of a continuous column are a single value: its bounds and its atoms; (fine,)."""
+    edges = np.asarray([0.0, *bins.cuts])
+    if not isinstance(column, Continuous):
+        return np.zeros(len(edges), dtype=np.bool_)
+    single = np.isin(edges, [*body(column), *positions_of(column, atoms_of(column))])
+    single[-1] = True
+    return np.asarray(single)
+
+
+def atom_cells(column: NumericColumn, bins: NumericBins) -> npt.NDArray[np.bool_]:
+    """Returns which fine cells hold the atoms that the schema states, (fine,)."""
+    held = np.zeros(len(bins.cuts) + 1, dtype=np.bool_)
+    held[bins.codes(positions_of(column, atoms_of(column)))] = True
+    return held
 
 
 def equal_bins(column: NumericColumn, most: int) -> NumericBins:
     """Returns cells from public knowledge alone: one for each step if that makes at most `most`, else equal widths."""
-    width = most if isinstance(column, Continuous) else column.steps[1] - column.steps[0]
-    cuts = (np.arange(width) + 0.5) / width if width < most else np.arange(1, most) / most
+    width = most if isinstance(column, Continuous) else column.last
+    if width < most:
+        cuts = (np.arange(width) + 0.5) / width
+    else:
+        cuts = np.union1d(np.arange(1, most) / most, _around_atoms(column))
     return NumericBins(cuts=tuple(cuts.tolist()), nullable=column.missing)
+
+
+def _around_atoms(column: NumericColumn) -> Floats:
+    """Returns cuts on both sides of each atom: half a step away, or the next float64 for real numbers."""
+    at, (start, stop) = positions_of(column, atoms_of(column)), body(column)
+    outer = (at < start) | (at > stop)
+    if isinstance(column, Continuous):
+        # Of what lies between two atoms outside the bounds, each half is read as the nearer one.
+        sides = np.concatenate(
+            [at[~outer], np.nextafter(at[~outer], 2.0), at[outer] - APART / 2, at[outer] + APART / 2]
+        )
+    else:
+        sides = np.concatenate([at - 0.5 / column.last, at + 0.5 / column.last])
+    return np.asarray(sides[(sides > 0) & (sides < 1)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,11 +170,13 @@ class Histogram:
         masses: Non-negative estimated counts, (cells,).
         spikes: Which cells hold a single value that stands out, (cells,).
         noise_std: Noise of each cell before.
+        atoms: Which cells hold an atom of the schema, (cells,); None for none.
     """
 
     masses: Floats
     spikes: npt.NDArray[np.bool_]
     noise_std: float
+    atoms: npt.NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,21 +194,24 @@ class Coarse:
     noise_std: float
 
 
-def denoise(noisy: Floats, noise_std: float, coarse: Coarse | None = None) -> Histogram:
+def denoise(
+    noisy: Floats, noise_std: float, coarse: Coarse | None = None, atoms: npt.NDArray[np.bool_] | None = None
+) -> Histogram:
     """Returns what noisy counts of ordered cells say, (cells,), with noise of a positive standard deviation on each.
 
-    The noise of a sum of many fine cells is large; that of a coarse cell, where there are such, is not.
+    The noise of a sum of many fine cells is large; that of a coarse cell, where there are such, is not. `atoms` are the
+    cells that may be expected to stand out.
     """
     # Mirrored without the outermost cell itself: repeated, it would hide a spike at a bound, where most of them are.
     padded = np.pad(noisy, _NEIGHBOURS, mode="reflect")
     around = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * _NEIGHBOURS + 1), axis=1)
-    spikes = noisy - around > SPIKE * noise_std
+    spikes = noisy - around > (SPIKE if atoms is None else np.where(atoms, _STATED, SPIKE)) * noise_std
     above = np.where(spikes, noisy - around, 0.0)
     if coarse is not None:
         starts = np.arange(0, len(noisy), coarse.group)
         coarse = replace(coarse, noisy=coarse.noisy - np.add.reduceat(above, starts))
     smooth = _shrunk(_tree(noisy - above, noise_std, coarse))
-    return Histogram(masses=smooth[: len(noisy)] + above, spikes=spikes, noise_std=noise_std)
+    return Histogram(masses=smooth[: len(noisy)] + above, spikes=spikes, noise_std=noise_std, atoms=atoms)
 
 
 def _tree(noisy: Floats, noise_std: float, coarse: Coarse | None) -> list[Floats]:
@@ -249,6 +297,8 @@ def _own_cells(histogram: Histogram, cells: int) -> tuple[npt.NDArray[np.bool_],
     total = max(float(masses.sum()), 1.0)
     least = _LEAST * histogram.noise_std
     own = masses > max(total / cells, least)
+    if histogram.atoms is not None:
+        own |= histogram.atoms & histogram.spikes & (masses > least)
     for _ in range(4):
         rest = float(masses[~own].sum())
         parts = max(round(cells * math.sqrt(rest / total)), 1)

@@ -226,8 +226,7 @@ def column_tables(
 def _steps(column: NumericColumn) -> int:
     if isinstance(column, Continuous):
         return MOST_STEPS
-    first, last = column.steps
-    return min(last - first, MOST_STEPS)
+    return min(column.last, MOST_STEPS)
 
 
 def _frozen(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:

@@ -21,7 +21,7 @@ from noisegate.models.choice import MOST_GROUPS, Choice, stratified_uniforms
 from noisegate.models.record_model import Array
 from noisegate.schema import Continuous, EncodedTable, Layout, NumericColumn, Region, Schema
 from noisegate.schema.columns import numbers_at, positions_of
-from noisegate.schema.regions import Span
+from noisegate.schema.positions import Span, positions_of_ranks, ranks_at, ranks_within
 
 if TYPE_CHECKING:
     import torch
@@ -116,9 +116,9 @@ class WithinCell:
         if isinstance(self.column, Continuous):
             values[present] = low + uniform * (high - low)
         else:
-            start, stop = numbers_at(self.column, low), numbers_at(self.column, high)
-            steps = start + np.minimum(uniform * (stop - start + 1), stop - start).astype(np.int64)
-            values[present] = positions_of(self.column, steps)
+            start, stop = ranks_at(self.column, low), ranks_at(self.column, high)
+            ranks = start + np.minimum(uniform * (stop - start + 1), stop - start).astype(np.int64)
+            values[present] = positions_of_ranks(self.column, ranks)
         return values
 
     def restricted(self, span: Span) -> tuple[Self, Floats]:
@@ -133,10 +133,11 @@ class WithinCell:
             single = (width == 0) & (numbers >= span[0]) & (numbers <= span[1])
             low, high, part = np.where(single, self.low, low), np.where(single, self.high, high), part + single
         else:
-            first, last = numbers_at(column, self.low), numbers_at(column, self.high)
-            start, stop = np.maximum(first, int(span[0])), np.minimum(last, int(span[1]))
+            first, last = ranks_at(column, self.low), ranks_at(column, self.high)
+            lowest, highest = ranks_within(column, span)
+            start, stop = np.maximum(first, lowest), np.minimum(last, highest)
             part = np.maximum(stop - start + 1, 0) / (last - first + 1)
-            low, high = positions_of(column, start), positions_of(column, stop)
+            low, high = positions_of_ranks(column, start), positions_of_ranks(column, stop)
         held = self.shares * part > 0
         bin_of, shares = self.bin_of[held], (self.shares * part)[held]
         kept = np.bincount(bin_of, shares, self.bins.size)
@@ -334,16 +335,16 @@ def _ends(column: NumericColumn, edges: Floats) -> tuple[Floats, Floats, Floats]
     if isinstance(column, Continuous):
         return edges[:-1], edges[1:], np.diff(edges)
     start = _first_step(column, edges[:-1])
-    stop = np.append(start[1:], column.steps[1] + 1) - 1
-    return positions_of(column, start), positions_of(column, stop), (stop - start + 1).astype(np.float64)
+    stop = np.append(start[1:], column.last + 1) - 1
+    return positions_of_ranks(column, start), positions_of_ranks(column, stop), (stop - start + 1).astype(np.float64)
 
 
 def _first_step(column: SteppedColumn, edges: Floats) -> npt.NDArray[np.int64]:
-    """Returns the first step at or above each edge, by the same comparison that puts encoded steps into bins."""
-    step: npt.NDArray[np.int64] = np.maximum(numbers_at(column, edges) - 2, column.steps[0])
+    """Returns the rank of the first step at or above each edge, by the comparison that puts encoded steps into bins."""
+    rank: npt.NDArray[np.int64] = np.maximum(ranks_at(column, edges) - 2, 0)
     for _ in range(4):
-        step += positions_of(column, step) < edges
-    return step
+        rank += positions_of_ranks(column, rank) < edges
+    return rank
 
 
 def _log_sum(

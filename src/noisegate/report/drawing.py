@@ -8,6 +8,7 @@ from pathlib import Path
 
 from noisegate.errors import OptionError
 from noisegate.schema import Date, Datetime, NumericColumn
+from noisegate.schema.positions import body
 
 FONT = "DejaVu Sans"
 REAL = "#c3cad6"
@@ -35,7 +36,9 @@ def legible(value: object, most: int) -> str:
 
 
 def at(column: NumericColumn, unit: float) -> str:
-    """Returns the value at a position between the bounds of a column, 0 the lower one: 4.2k, 0.35, 2024-05-01."""
+    """Returns the value at a position of a column, as the scale between its bounds says it: 4.2k, 0.35, 2024-05-01."""
+    lower, upper = body(column)
+    unit = (unit - lower) / (upper - lower)
     if isinstance(column, Date | Datetime):
         start, end = column.steps
         day = timedelta(days=1) if isinstance(column, Date) else timedelta(microseconds=1)

@@ -19,6 +19,7 @@ from noisegate.errors import SchemaError
 from noisegate.records import Rows
 from noisegate.schema.columns import Date, Datetime, NumericColumn
 from noisegate.schema.layout import Layout
+from noisegate.schema.positions import outside
 from noisegate.schema.regions import decoded_numbers, read_region
 
 Relation: TypeAlias = Literal["<=", ">=", "<", ">"]
@@ -33,6 +34,8 @@ _HOLDS: dict[str, Callable[[Any, Any], Any]] = {
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """One column is never above (or below) another. Records in which either is missing keep to it.
+
+    So do those in which either is an atom outside its bounds, which is no number of the scale.
 
     Attributes:
         left: Name of a numeric column.
@@ -82,8 +85,11 @@ class Comparison:
 
     def broken(self, records: Rows, layout: Layout, missing_values: Collection[str]) -> npt.NDArray[np.bool_]:
         """Return which records break the rule once they are decoded, (rows,)."""
-        (left, gone), (right, away) = (decoded_numbers(records, layout, layout.place(name)) for name in self.names)
-        return np.asarray(~(gone | away) & ~_HOLDS[self.relation](left, right))
+        places = [layout.place(name) for name in self.names]
+        (left, gone), (right, away) = (decoded_numbers(records, layout, place) for place in places)
+        first, second = (layout.numeric[place] for place in places)
+        free = gone | away | outside(first, left) | outside(second, right)
+        return np.asarray(~free & ~_HOLDS[self.relation](left, right))
 
 
 @dataclass(frozen=True, kw_only=True)

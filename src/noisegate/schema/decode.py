@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.records import Images, Rows
-from noisegate.schema.columns import Boolean, CodedColumn, Continuous, Datetime, Integer, NumericColumn, numbers_at
+from noisegate.schema.columns import Boolean, CodedColumn, Date, Datetime, NumericColumn, numbers_at
 from noisegate.schema.pixels import ImageForm
 from noisegate.schema.schema import Schema
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def decode(encoded: Rows, schema: Schema) -> pa.Table:
     """Return ``encoded`` as an Arrow table with the columns of ``schema``, in its order.
 
-    Types: continuous float64, integer int64, date date32, datetime timestamp[us] (UTC if the bounds have a time
-    zone), levels string or int64, boolean bool. Missing values are null; positions outside [0, 1] are clamped.
+    Types: continuous and decimal float64, integer int64, date date32, datetime timestamp[us] (UTC if the bounds have a
+    time zone), levels string or int64, boolean bool. Missing values are null; positions outside [0, 1] are clamped.
 
     Raises:
         ValueError: if ``encoded`` does not fit the schema: wrong width, a code of no level, missing where not allowed.
@@ -71,11 +71,11 @@ def _numbers(column: NumericColumn, positions: npt.NDArray[np.float64]) -> pa.Ar
     if missing.any() and not column.missing:
         raise ValueError(f"column {column.name!r}: a missing value where the schema allows none")
     numbers = numbers_at(column, np.where(missing, 0.0, positions))
-    if isinstance(column, Continuous | Integer):
-        return pa.array(numbers, mask=missing)
     if isinstance(column, Datetime):
         return pa.array(numbers, mask=missing).cast(pa.timestamp("us", tz="UTC" if column.aware else None))
-    return pa.array(numbers.astype(np.int32), mask=missing).cast(pa.date32())
+    if isinstance(column, Date):
+        return pa.array(numbers.astype(np.int32), mask=missing).cast(pa.date32())
+    return pa.array(numbers, mask=missing)
 
 
 def _levels(column: CodedColumn, codes: npt.NDArray[np.int32]) -> pa.Array:

@@ -123,7 +123,7 @@ def _parser(column: Column) -> Parser:
         return partial(microseconds, aware=column.aware)
     if isinstance(column, Ordinal | Categorical):
         return partial(codes_of, column)
-    return {"continuous": floats, "integer": integers, "date": days, "boolean": booleans}[column.kind]
+    return {"integer": integers, "date": days, "boolean": booleans}.get(column.kind, floats)
 
 
 def codes_of(column: CodedColumn, values: pa.Array) -> Parsed:

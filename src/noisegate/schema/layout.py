@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from noisegate.errors import SchemaError
 from noisegate.records import Rows
-from noisegate.schema.columns import CodedColumn, Column, Date, Integer, NumericColumn
+from noisegate.schema.columns import CodedColumn, Column, Date, Decimal, Integer, NumericColumn, positions_of
 from noisegate.schema.pixels import ImageColumns
+from noisegate.schema.positions import atoms_of, body
 
 INTERVALS = 100
 MOST_ATOMS = 128
@@ -82,8 +83,9 @@ class Cells:
 
     Its public bounds are cut into atoms, single values, and intervals; missing is one more cell:
 
-    * a column of at most 128 whole values gets one atom each;
-    * any other gets an atom at each bound, where clamped and censored values pile up, and equal intervals between them.
+    * a column of at most 128 values gets one atom each;
+    * any other gets an atom at each bound, where clamped and censored values pile up, equal intervals between them, and
+      the atoms that its schema states.
 
     Attributes:
         low: Lower ends in the unit interval, (cells,).
@@ -103,13 +105,14 @@ class Cells:
 
 def numeric_cells(column: NumericColumn) -> Cells:
     """Returns the cells of a numeric column, from its schema alone."""
-    if isinstance(column, Integer | Date):
-        first, last = column.steps
-        if last - first < MOST_ATOMS:
-            atoms = np.arange(last - first + 1) / (last - first)
-            return Cells(low=atoms, high=atoms, missing=column.missing)
-    edges = np.linspace(0, 1, INTERVALS + 1)
-    return Cells(low=np.r_[0, edges[:-1], 1], high=np.r_[0, edges[1:], 1], missing=column.missing)
+    if isinstance(column, Integer | Decimal | Date) and column.last < MOST_ATOMS:
+        atoms = np.arange(column.last + 1) / column.last
+        return Cells(low=atoms, high=atoms, missing=column.missing)
+    start, stop = body(column)
+    edges = np.linspace(start, stop, INTERVALS + 1)
+    atoms = np.setdiff1d(positions_of(column, atoms_of(column)), [start, stop])
+    low, high = np.r_[start, edges[:-1], stop, atoms], np.r_[start, edges[1:], stop, atoms]
+    return Cells(low=low, high=high, missing=column.missing)
 
 
 def listed(names: Sequence[str], most: int = 100) -> str:

@@ -20,7 +20,8 @@ from noisegate.schema.columns import (
     column_name,
     flag,
 )
-from noisegate.schema.schema import DEFAULT_MISSING_VALUES, parse_toml, read_text, show_as_they_read
+from noisegate.schema.files import parse_toml, read_text, show_as_they_read
+from noisegate.schema.schema import DEFAULT_MISSING_VALUES
 
 IGNORE, MOMENT_IN_UTC = "ignore", "datetime-utc"
 KINDS = ("continuous", "integer", "date", "datetime", MOMENT_IN_UTC, "categorical", "boolean", IGNORE)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from noisegate.schema.columns import Boolean, Categorical, Column, Continuous, Date, Datetime, Integer, Ordinal
+from noisegate.schema.columns import Boolean, Categorical, Column, Continuous, Date, Datetime, Decimal, Integer, Ordinal
 
 _EXPECTED: dict[type[Column], str] = {
     Continuous: "a number",
+    Decimal: "a number",
     Integer: "a whole number",
     Date: "a date such as 2020-12-31",
     Boolean: "true or false (or yes/no, 1/0)",

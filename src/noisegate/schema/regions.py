@@ -5,6 +5,7 @@ A value may be written as in Python, as in a schema file, or as text:
 * levels and truth values as themselves, truth values also as text: "yes", "no", "true", "false", "1", "0";
 * numbers, dates and moments as one value or as a closed interval: ``(18, 30)`` or ``"18..30"``; an end that is left
   out, ``(18, None)`` or ``"18.."``, is the bound of the schema;
+* an atom outside the bounds as that one value: intervals hold numbers within the bounds only;
 * missing as None, or as one of the schema's missing_values.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +27,13 @@ from noisegate.schema.columns import (
     Continuous,
     Date,
     Datetime,
+    Decimal,
     NumericColumn,
     numbers_at,
     positions_of,
 )
 from noisegate.schema.layout import Layout
-
-Span: TypeAlias = tuple[float, float]
-"""Lowest and highest number of a closed interval: real numbers, or steps as in `numbers_at`."""
+from noisegate.schema.positions import Span, bounds_of, ranks_within, sentinels_of
 
 _TRUTH = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}
 
@@ -78,11 +78,6 @@ def decoded_numbers(records: Rows, layout: Layout, place: int) -> tuple[npt.NDAr
     return numbers_at(layout.numeric[place], np.where(missing, 0.0, positions)), missing
 
 
-def bounds_of(column: NumericColumn) -> Span:
-    """Return the bounds of a column as numbers: real ones, or steps."""
-    return (column.lower, column.upper) if isinstance(column, Continuous) else column.steps
-
-
 def read_region(values: Mapping[str, Any], layout: Layout, missing_values: Collection[str]) -> Region:
     """Return the region in which each named column has the given value."""
     spans: dict[int, Span | None] = {}
@@ -123,6 +118,8 @@ def _span(column: NumericColumn, value: Any) -> Span:
         raise SchemaError(f"column {column.name!r}: an interval has two ends, found {value!r}; write (low, high)")
     lower, upper = bounds_of(column)
     low, high = (_number(column, end) for end in ends)
+    if low == high and low in sentinels_of(column):
+        return low, low
     start, stop = lower if low is None else low, upper if high is None else high
     if start > stop and None not in (low, high):
         raise SchemaError(f"column {column.name!r}: the interval {ends[0]} to {ends[1]} is empty; swap its ends")
@@ -130,7 +127,15 @@ def _span(column: NumericColumn, value: Any) -> Span:
         raise SchemaError(
             f"column {column.name!r}: {value!r} lies outside the schema's bounds {column.lower} to {column.upper}"
         )
-    return max(start, lower), min(stop, upper)
+    start, stop = max(start, lower), min(stop, upper)
+    if not isinstance(column, Continuous):
+        first, last = ranks_within(column, (start, stop))
+        if first > last:
+            raise SchemaError(
+                f"column {column.name!r}: {value!r} is none of its values, which stand {column.step} apart from "
+                f"{column.lower} on; choose one of them"
+            )
+    return start, stop
 
 
 def _number(column: NumericColumn, end: Any) -> float | None:
@@ -139,14 +144,16 @@ def _number(column: NumericColumn, end: Any) -> float | None:
     if value is None or value == "":
         return None
     if isinstance(value, str) and not isinstance(column, Date | Datetime):
-        value = _parsed(column.name, float if isinstance(column, Continuous) else int, value)
+        value = _parsed(column.name, float if isinstance(column, Continuous | Decimal) else int, value)
     value = column.read(column.name, "a value", value)
     if isinstance(column, Datetime) and (value.tzinfo is None) == column.aware:
         raise SchemaError(
             f"column {column.name!r}: a value has a time zone exactly if the bounds have one, found {end!r}"
         )
+    if isinstance(column, Decimal):
+        return float(value)
     if not isinstance(column, Continuous):
-        return column.step(value)
+        return column.unit(value)
     if not column.lower <= value <= column.upper:
         return float(value)
     # The number as synthetic tables can hold it, so that the same value is found there again.

@@ -11,7 +11,6 @@ The search gives up after `MOST_LOOKS`, and then refuses nothing; `rarely_kept` 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -20,10 +19,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from noisegate.records import Rows
-from noisegate.schema.columns import Column, Continuous
+from noisegate.schema.columns import Column, NumericColumn
 from noisegate.schema.constraints import Comparison, Constraint, Impossible
 from noisegate.schema.layout import Layout
-from noisegate.schema.regions import Span, bounds_of, read_region
+from noisegate.schema.positions import Span, bounds_of, next_number, previous_number, sentinels_of
+from noisegate.schema.regions import read_region
 
 MOST_LOOKS = 50_000
 """How often one constraint is held against one state of the search, in all."""
@@ -122,7 +122,7 @@ def _contradicts(
     columns = {name: layout.column(name) for constraint in constraints for name in constraint.names}
     rules = [_rule(one) for one in constraints if isinstance(one, Comparison)]
     clauses = [_clause(one, layout, missing_values) for one in constraints if isinstance(one, Impossible)]
-    stack = [({name: _domain(column, missing=not present) for name, column in columns.items()}, clauses)]
+    stack = [({name: _domain(column, free=not present) for name, column in columns.items()}, clauses)]
     while stack:
         state, clauses = stack.pop()
         # What each clause leaves to choose from: columns, and what they may still say if they do not say what it names.
@@ -147,9 +147,9 @@ def _contradicts(
     return True
 
 
-def _ordered(state: _State, rules: Sequence[_Rule], columns: Mapping[str, Column]) -> bool:
+def _ordered(state: _State, rules: Sequence[_Rule], columns: Mapping[str, Any]) -> bool:
     """Return whether values of the domains keep to the rules; a column that may be missing keeps to all of its own."""
-    rules = [rule for rule in rules if not (state[rule[0]].missing or state[rule[1]].missing)]
+    rules = [rule for rule in rules if not any(_free(columns[name], state[name]) for name in rule[:2])]
     if _strict_cycle(rules):
         return False
     # No domain is empty here, so every column has a least value to begin with.
@@ -158,7 +158,7 @@ def _ordered(state: _State, rules: Sequence[_Rule], columns: Mapping[str, Column
     while changed:
         changed = False
         for lesser, greater, strict in rules:
-            raised = state[greater].least(_from(columns[greater], least[lesser], strict=strict))
+            raised = state[greater].least(next_number(columns[greater], least[lesser], strict=strict))
             if raised is None:
                 return False
             if raised > least[greater]:
@@ -192,23 +192,22 @@ def _clause(constraint: Impossible, layout: Layout, missing_values: Collection[s
     return spans | {layout.coded[place].name: (code, code) for place, code in region.codes.items()}
 
 
-def _domain(column: Column, *, missing: bool) -> _Domain:
+def _domain(column: Column, *, free: bool) -> _Domain:
     if not column.numeric:
         return _Domain(((0, column.size - 1),), missing=False)
-    return _Domain((bounds_of(column),), missing=missing and column.missing)
+    sentinels = [(atom, atom) for atom in sentinels_of(column)] if free else []
+    return _Domain(tuple(sorted([bounds_of(column), *sentinels])), missing=free and column.missing)
 
 
 def _above(column: Column, value: Any) -> Any:
-    return math.nextafter(value, math.inf) if isinstance(column, Continuous) else value + 1
+    return next_number(column, value, strict=True) if column.numeric else value + 1
 
 
 def _below(column: Column, value: Any) -> Any:
-    return math.nextafter(value, -math.inf) if isinstance(column, Continuous) else value - 1
+    return previous_number(column, value) if column.numeric else value - 1
 
 
-def _from(column: Column, value: float, *, strict: bool) -> float:
-    """Return the least value of a column's kind that is at least ``value``, or above it."""
-    if isinstance(column, Continuous):
-        nearest = float(value)
-        return math.nextafter(nearest, math.inf) if nearest < value or (strict and nearest == value) else nearest
-    return math.floor(value) + 1 if strict else math.ceil(value)
+def _free(column: NumericColumn, domain: _Domain) -> bool:
+    """Return whether the column may say what no comparison speaks of: missing, or an atom outside the bounds."""
+    lower, upper = bounds_of(column)
+    return domain.missing or any(high < lower or low > upper for low, high in domain.spans)

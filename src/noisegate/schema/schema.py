@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +18,7 @@ import numpy.typing as npt
 from noisegate.errors import SchemaError
 from noisegate.schema.columns import TEXT_PADDING, Boolean, Column, check_keys, column_form, column_from_form, text
 from noisegate.schema.constraints import Comparison, Constraint, Impossible, constraint_from_form
+from noisegate.schema.files import parse_toml, path_of, read_text, show_as_they_read
 from noisegate.schema.layout import EncodedTable, Layout, listed
 from noisegate.schema.pixels import ImageColumns, ImageForm, ImageShape, Resize
 from noisegate.schema.regions import Region, read_region
@@ -29,15 +28,8 @@ from noisegate.schema.toml import write_toml
 DEFAULT_MISSING_VALUES = ("", "?", "NA", "NaN", "nan", "null")
 """Text that is read as a missing value unless the schema says otherwise."""
 
-DISCOVERED = "Discovered with "
-"""How the first line of a discovered schema begins."""
-
-ENDING = ".certificate.json"
-"""How the file ends, beside a discovered schema, that says what its discovery cost."""
-
 _TOP_KEYS = ("label", "missing_values", "ignore")
 _KEYS = (*_TOP_KEYS, "images", "columns", "constraints")
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 @dataclass(frozen=True)
@@ -181,7 +173,7 @@ class Schema:
     def to_toml(self, path: str | Path) -> None:
         """Write the schema as a TOML file; a `SchemaError` if it cannot be written."""
         try:
-            _path(path, "the schema file").write_bytes(self.dumps().encode())
+            path_of(path, "the schema file").write_bytes(self.dumps().encode())
         except OSError as error:
             raise SchemaError(f"schema file {path} cannot be written: {error.strerror}; choose another path") from None
 
@@ -313,60 +305,9 @@ def _texts(key: str, values: Any) -> tuple[str, ...]:
 
 def _json(value: Any) -> Any:
     """Return a value of a column as JSON can hold it: dates become ISO text."""
+    if isinstance(value, list):
+        return [_json(item) for item in value]
     return value.isoformat() if isinstance(value, date) else value
-
-
-def unseen(value: str) -> str | None:
-    """Return the first character that keeps text from showing as it reads, or None.
-
-    A control character, a line break, a byte-order mark or a mark of direction. Those that join letters are let be.
-    """
-    found = _UNSEEN.search(value)
-    return None if found is None else found[0]
-
-
-def show_as_they_read(what: str, values: Iterable[Any]) -> None:
-    """Require that texts show as they read."""
-    for value in values:
-        mark = unseen(value) if isinstance(value, str) else None
-        if mark is not None:
-            raise SchemaError(
-                f"{what} {value!a} holds the invisible character U+{ord(mark):04X}, so that it is not what it looks "
-                "like; remove it, in the data too"
-            )
-
-
-def _path(value: Any, what: str) -> Path:
-    if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
-        raise SchemaError(f"path={value!r} of {what} must be a path; give its name as text")
-    return Path(value)
-
-
-def read_text(path: str | Path, what: str) -> str:
-    """Return the text of a file, called ``what`` in messages."""
-    try:
-        return _path(path, f"the {what}").read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise SchemaError(f"{what} {path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
-    except OSError as error:
-        raise SchemaError(f"{what} {path} cannot be read: {error.strerror}; check the path") from None
-
-
-def was_discovered(path: Path) -> bool:
-    """Return whether a schema file says that it was discovered from private records, or has a certificate beside it."""
-    try:
-        start = path.read_bytes().lstrip(b"# \r\n\t\xef\xbb\xbf")
-    except OSError:  # told by whoever reads the schema
-        start = b""
-    return start.startswith(DISCOVERED.encode()) or path.with_name(f"{path.name}{ENDING}").exists()
-
-
-def parse_toml(text: str, origin: str) -> dict[str, Any]:
-    """Return what TOML says; ``origin`` names it in messages."""
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise SchemaError(f"{origin} is not valid TOML: {error}; correct the file there") from error
 
 
 def pixel_schema(

@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.devices import one_thread
-from noisegate.features.binning import Histogram, NumericBins
+from noisegate.features.binning import Histogram, NumericBins, single_cells
 from noisegate.models.mixture import Mixture, WithinCell
 from noisegate.privacy.release import Release
-from noisegate.schema import Continuous, NumericColumn
+from noisegate.schema import NumericColumn
 from noisegate.training.array_adam import ArrayAdam, restore_arrays
 from noisegate.training.checkpoint import FitState
 from noisegate.training.expected_counts import Components, Distance, Expected
@@ -246,6 +246,4 @@ class PairwiseFit(MixtureFit):
 def _within(column: NumericColumn, fine: NumericBins, bins: NumericBins, histogram: Histogram | None) -> WithinCell:
     edges = np.asarray([0.0, *fine.cuts, 1.0])
     masses = np.ones(len(edges) - 1) if histogram is None else histogram.masses
-    # The outermost fine cells of a continuous column are its two bounds.
-    single = np.isin(np.arange(len(masses)), (0, len(masses) - 1)) & isinstance(column, Continuous)
-    return WithinCell.from_edges(column, bins, edges=edges, masses=masses, spikes=single)
+    return WithinCell.from_edges(column, bins, edges=edges, masses=masses, spikes=single_cells(column, fine))

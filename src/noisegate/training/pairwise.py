@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import ModelError, OptionError
-from noisegate.features.binning import Coarse, Histogram, NumericBins, denoise, fine_bins, merge, most_cells
+from noisegate.features.binning import Coarse, Histogram, NumericBins, atom_cells, denoise, fine_bins, merge, most_cells
 from noisegate.features.contingency import Contingency
 from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release
@@ -194,7 +194,8 @@ class Design:
             present = slice(None, -1 if self.fine[place].nullable else None)
             few, group = tables.get(COARSE, {}).get(place), _group(self.fine[place])
             coarse = Coarse(noisy=few.counts[present], group=group, noise_std=few.noise_std) if few else None
-            found[place] = denoise(table.counts[present], table.noise_std, coarse)
+            atoms = atom_cells(self.layout.numeric[place], self.fine[place])
+            found[place] = denoise(table.counts[present], table.noise_std, coarse, atoms)
         return found
 
     def read(self, release: Release) -> tuple[tuple[NumericBins, ...], list[Table]]:

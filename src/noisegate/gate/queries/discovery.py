@@ -40,7 +40,7 @@ from noisegate.privacy.discovery_plan import RECORD, plan_discovery
 from noisegate.privacy.events import Adjacency, GaussianEvent, ThresholdedGaussianEvent
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Schema
-from noisegate.schema.schema import DISCOVERED
+from noisegate.schema.files import DISCOVERED
 from noisegate.schema_certificate import SCHEMA_HASH, schema_hash
 
 METHOD = "schema discovery"

@@ -25,8 +25,8 @@ from noisegate.data.tables.raw import RawTable
 from noisegate.gate.sums import Progress
 from noisegate.privacy.grid import RECORD_LIMIT
 from noisegate.schema.columns import Continuous, Date, Integer
+from noisegate.schema.files import unseen
 from noisegate.schema.partial import PartialSchema
-from noisegate.schema.schema import unseen
 
 FINE = 32
 """Bins of the second histogram."""

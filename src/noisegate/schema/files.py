@@ -1,0 +1,73 @@
+"""Schema files and the text in them: read with errors that name the file, and text that shows as it reads."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from noisegate.errors import SchemaError
+
+DISCOVERED = "Discovered with "
+"""How the first line of a discovered schema begins."""
+
+ENDING = ".certificate.json"
+"""How the file ends, beside a discovered schema, that says what its discovery cost."""
+
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+def unseen(value: str) -> str | None:
+    """Return the first character that keeps text from showing as it reads, or None.
+
+    A control character, a line break, a byte-order mark or a mark of direction. Those that join letters are let be.
+    """
+    found = _UNSEEN.search(value)
+    return None if found is None else found[0]
+
+
+def show_as_they_read(what: str, values: Iterable[Any]) -> None:
+    """Require that texts show as they read."""
+    for value in values:
+        mark = unseen(value) if isinstance(value, str) else None
+        if mark is not None:
+            raise SchemaError(
+                f"{what} {value!a} holds the invisible character U+{ord(mark):04X}, so that it is not what it looks "
+                "like; remove it, in the data too"
+            )
+
+
+def path_of(value: Any, what: str) -> Path:
+    """Return a path, called ``what`` in messages, from its name."""
+    if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
+        raise SchemaError(f"path={value!r} of {what} must be a path; give its name as text")
+    return Path(value)
+
+
+def read_text(path: str | Path, what: str) -> str:
+    """Return the text of a file, called ``what`` in messages."""
+    try:
+        return path_of(path, f"the {what}").read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SchemaError(f"{what} {path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    except OSError as error:
+        raise SchemaError(f"{what} {path} cannot be read: {error.strerror}; check the path") from None
+
+
+def was_discovered(path: Path) -> bool:
+    """Return whether a schema file says that it was discovered from private records, or has a certificate beside it."""
+    try:
+        start = path.read_bytes().lstrip(b"# \r\n\t\xef\xbb\xbf")
+    except OSError:  # told by whoever reads the schema
+        start = b""
+    return start.startswith(DISCOVERED.encode()) or path.with_name(f"{path.name}{ENDING}").exists()
+
+
+def parse_toml(text: str, origin: str) -> dict[str, Any]:
+    """Return what TOML says; ``origin`` names it in messages."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SchemaError(f"{origin} is not valid TOML: {error}; correct the file there") from error

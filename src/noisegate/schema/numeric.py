@@ -1,0 +1,258 @@
+"""Kinds of column whose values are numbers, days or moments between two public bounds."""
+
+from __future__ import annotations
+
+import decimal
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from functools import cached_property
+from typing import ClassVar, Literal, TypeAlias
+
+from noisegate.errors import SchemaError
+from noisegate.schema.bounded import Bounded, Stepped, outer_atoms
+from noisegate.schema.values import day, moment, real, store, whole
+
+_EPOCH = datetime(1970, 1, 1)
+_EPOCH_DAY = _EPOCH.date().toordinal()
+_MICROSECONDS = 10**6
+# A number of more units than this is not told from its neighbour once multiplied; more digits make no exact scale.
+_MOST_UNITS, _MOST_DIGITS = 2**50, 22
+
+
+@dataclass(frozen=True, kw_only=True)
+class Continuous(Bounded):
+    """Real numbers between two bounds; those outside are moved to the nearer bound.
+
+    Attributes:
+        name: name of the column in the data.
+        lower: smallest value, public knowledge.
+        upper: largest value, public knowledge.
+        missing: whether a value may be absent.
+        atoms: single values that many records have, such as 0, or 999 for unknown; public knowledge.
+
+    Examples:
+        >>> from noisegate.schema import Continuous
+        >>> Continuous(name="dose", lower=0, upper=2.5, atoms=[0, -1]).atoms
+        (-1.0, 0.0)
+    """
+
+    lower: float
+    upper: float
+    atoms: tuple[float, ...] = ()
+
+    kind: ClassVar[Literal["continuous"]] = "continuous"
+    read = staticmethod(real)
+
+    def _check(self) -> None:
+        super()._check()
+        real(self.name, "upper - lower", self.upper - self.lower)
+
+    @cached_property
+    def outer(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """The atoms below the lower bound, and those above the upper one."""
+        return outer_atoms(self.atoms, self.lower, self.upper)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Integer(Stepped):
+    """Whole numbers between two bounds, at most 2**53 apart; those outside are moved to the nearer bound.
+
+    Attributes:
+        name: name of the column in the data.
+        lower: smallest value, public knowledge.
+        upper: largest value, public knowledge.
+        missing: whether a value may be absent.
+        atoms: single values that many records have; see `Continuous`.
+        step: distance of two neighbouring values; None for 1.
+
+    Examples:
+        >>> from noisegate.schema import Integer
+        >>> Integer(name="age", lower=0, upper=99).steps
+        (0, 99)
+        >>> Integer(name="dose", lower=5, upper=500, step=5, atoms=[0]).last
+        100
+    """
+
+    lower: int
+    upper: int
+    atoms: tuple[int, ...] = ()
+    step: int | None = None
+
+    kind: ClassVar[Literal["integer"]] = "integer"
+    read = staticmethod(whole)
+    _unit: ClassVar[str] = "whole numbers"
+
+    def unit(self, value: int) -> int:
+        """Return the number itself."""
+        return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decimal(Stepped):
+    """Numbers of some decimals, such as amounts in cents; others are moved to the nearest one within the bounds.
+
+    Each is held as the float64 nearest to it, so that it is written with its decimals and no more.
+
+    Attributes:
+        name: name of the column in the data.
+        lower: smallest value, public knowledge.
+        upper: largest value, a whole number of steps above it.
+        missing: whether a value may be absent.
+        atoms: single values that many records have; see `Continuous`.
+        step: distance of two neighbouring values, such as 0.01.
+
+    Examples:
+        >>> from noisegate.schema import Decimal
+        >>> from noisegate.schema.positions import numbers_at, positions_of
+        >>> price = Decimal(name="price", lower=0, upper=99.9, step=0.1)
+        >>> numbers_at(price, positions_of(price, [0.3, 1.26])).tolist()
+        [0.3, 1.3]
+    """
+
+    lower: float
+    upper: float
+    atoms: tuple[float, ...] = ()
+    step: float = field()
+
+    kind: ClassVar[Literal["decimal"]] = "decimal"
+    read = staticmethod(real)
+    _unit: ClassVar[str] = "units of the last decimal"
+
+    @cached_property
+    def _digits(self) -> int:
+        """How many decimals the step and the lower bound have, and the atoms."""
+        return max(_decimals(value) for value in (self.lower, self.upper, self.step, *self.atoms))
+
+    @property
+    def scale(self) -> int:
+        """How many units make one: a power of ten."""
+        return int(10**self._digits)
+
+    @property
+    def spacing(self) -> int:
+        """Distance of two neighbouring values, in units."""
+        return self.unit(self.step)
+
+    def unit(self, value: float) -> int:
+        """Return the number times `scale`, as its shortest decimal says it, rounded to a whole one."""
+        return round(_exact(value) * self.scale)
+
+    def _check_step(self) -> None:
+        store(self, step=real(self.name, "step", self.step))
+        if not self.step > 0:
+            raise SchemaError(
+                f"column {self.name!r}: step = {self.step:g} must be positive, the distance of two neighbouring "
+                'values such as 0.01; where there is none, use kind = "continuous"'
+            )
+        largest = max(abs(value) for value in (self.lower, self.upper, *self.atoms))
+        if self._digits > _MOST_DIGITS or _exact(largest) * self.scale > _MOST_UNITS:
+            raise SchemaError(
+                f"column {self.name!r}: {largest:g} has too many digits at a step of {self.step:g} for its values to "
+                'be told apart; choose a larger step, or use kind = "continuous"'
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Date(Stepped):
+    """Calendar days between a first and a last one; those outside are moved to the nearer bound.
+
+    Attributes:
+        name: name of the column in the data.
+        lower: first day, public knowledge.
+        upper: last day, public knowledge.
+        missing: whether a value may be absent.
+        atoms: single days that many records have, such as 9999-12-31 for never; see `Continuous`.
+        step: distance of two neighbouring values in days, such as 7; None for 1.
+
+    Examples:
+        >>> from datetime import date
+        >>> from noisegate.schema import Date
+        >>> Date(name="born", lower=date(1970, 1, 1), upper=date(1970, 1, 31)).steps
+        (0, 30)
+    """
+
+    lower: date
+    upper: date
+    atoms: tuple[date, ...] = ()
+    step: int | None = None
+
+    kind: ClassVar[Literal["date"]] = "date"
+    read = staticmethod(day)
+
+    def unit(self, value: date) -> int:
+        """Return a day in days since 1970-01-01."""
+        return value.toordinal() - _EPOCH_DAY
+
+
+@dataclass(frozen=True, kw_only=True)
+class Datetime(Stepped):
+    """Points in time to the microsecond; those outside the bounds are moved to the nearer bound.
+
+    Both bounds have a time zone, or neither, like the data; they are kept in UTC.
+
+    Attributes:
+        name: name of the column in the data.
+        lower: first moment, public knowledge.
+        upper: last moment, public knowledge.
+        missing: whether a value may be absent.
+        atoms: single moments that many records have; see `Continuous`.
+        step: distance of two neighbouring values in seconds, such as 1 or 60; None for a microsecond.
+
+    Examples:
+        >>> from datetime import datetime
+        >>> from noisegate.schema import Datetime
+        >>> Datetime(name="seen", lower=datetime(1970, 1, 1), upper=datetime(1970, 1, 1, 0, 1)).steps
+        (0, 60000000)
+    """
+
+    lower: datetime
+    upper: datetime
+    atoms: tuple[datetime, ...] = ()
+    step: int | None = None
+
+    kind: ClassVar[Literal["datetime"]] = "datetime"
+    read = staticmethod(moment)
+    _unit: ClassVar[str] = "microseconds (2**53 are 285 years)"
+
+    def _check(self) -> None:
+        if (self.lower.tzinfo is None) != (self.upper.tzinfo is None):
+            raise SchemaError(
+                f"column {self.name!r}: one of lower and upper has a time zone; give it to both or to neither"
+            )
+        for atom in self.atoms:
+            if (atom.tzinfo is None) == self.aware:
+                raise SchemaError(
+                    f"column {self.name!r}: atom {atom} must have a time zone exactly if the bounds have one"
+                )
+        super()._check()
+
+    @property
+    def aware(self) -> bool:
+        """Whether the moments carry a time zone (kept as UTC)."""
+        return self.lower.tzinfo is not None
+
+    @property
+    def spacing(self) -> int:
+        """Distance of two neighbouring values, in microseconds."""
+        return 1 if self.step is None else self.step * _MICROSECONDS
+
+    def unit(self, value: datetime) -> int:
+        """Return a moment in microseconds since 1970-01-01T00:00:00, whatever its time zone."""
+        return (value.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1)
+
+
+def _exact(value: float) -> decimal.Decimal:
+    """Return a number as its shortest decimal says it: 0.1 is a tenth."""
+    return decimal.Decimal(repr(value))
+
+
+def _decimals(value: float) -> int:
+    """Return how many digits stand behind the point of a number's shortest decimal."""
+    return max(-int(_exact(value).normalize().as_tuple().exponent), 0)
+
+
+SteppedColumn: TypeAlias = Integer | Decimal | Date | Datetime
+"""Kinds whose values are whole steps between two bounds."""
+
+NumericColumn: TypeAlias = Continuous | SteppedColumn
+"""Kinds that are encoded as a position in [0, 1]: 0 is the lower bound and 1 the upper one, but for atoms outside."""
