@@ -19,7 +19,7 @@ from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Boolean, Categorical, Comparison, Continuous, Date, Impossible, Integer, Schema
-from noisegate.training import pairwise as tables
+from noisegate.training import histograms
 
 TINY = Pairwise(fit_options={"components": 40, "steps": 80})
 AGE = Integer(name="age", lower=0, upper=120, missing=True)
@@ -321,7 +321,7 @@ def test_one_fit_plans_once_designs_once_and_denoises_each_histogram_once(monkey
 
     counted(Plan, "calibrate")
     counted(Pairwise, "design")
-    counted(tables, "denoise")
+    counted(histograms, "denoise")
     fit(method=replace(TINY, pairs="chosen"))
     bought = len(TINY.design(SCHEMA, 1.0).bought)
     assert bought > 1

@@ -15,7 +15,8 @@ from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Ordinal, Schema
-from noisegate.training.pairwise import COARSE, COUNTS, HISTOGRAMS, PAIRS, SCREEN, SINGLES
+from noisegate.training.histograms import COARSE, HISTOGRAMS
+from noisegate.training.pairwise import COUNTS, PAIRS, SCREEN, SINGLES
 
 # Columns: 0 age (bought, may be missing), 1 rate (bought), 2 kids (few values, may be missing), 3 work, 4 grade, 5 ill.
 SCHEMA = Schema(

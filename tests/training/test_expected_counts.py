@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from noisegate.training.expected_counts import Components, Distance
-from noisegate.training.pairwise import Table
+from noisegate.training.released import Table
 from noisegate.training.tables import class_tables
 
 SIZES = (3, 2, 4, 2)

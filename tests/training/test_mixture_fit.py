@@ -8,7 +8,7 @@ import pytest
 from noisegate.errors import OptionError
 from noisegate.training.fit import MixtureSettings
 from noisegate.training.mixture_fit import MixtureFit
-from noisegate.training.pairwise import Table
+from noisegate.training.released import Table
 
 SIZES = (4, 3, 5, 2)
 LABEL = 3

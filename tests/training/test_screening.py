@@ -5,7 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from noisegate.training.pairwise import Table, choose_pairs, table_dependence
+from noisegate.training.released import Table
+from noisegate.training.screening import choose_pairs, table_dependence
 
 STD = 10.0
 

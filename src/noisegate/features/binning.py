@@ -195,12 +195,18 @@ class Coarse:
 
 
 def denoise(
-    noisy: Floats, noise_std: float, coarse: Coarse | None = None, atoms: npt.NDArray[np.bool_] | None = None
+    noisy: Floats,
+    noise_std: float,
+    coarse: Coarse | None = None,
+    atoms: npt.NDArray[np.bool_] | None = None,
+    *,
+    records: float | None = None,
 ) -> Histogram:
     """Returns what noisy counts of ordered cells say, (cells,), with noise of a positive standard deviation on each.
 
     The noise of a sum of many fine cells is large; that of a coarse cell, where there are such, is not. `atoms` are the
-    cells that may be expected to stand out.
+    cells that may be expected to stand out. How many `records` there are at most, as it is better known than by this
+    column, says which divisions cannot be told from noise: the excess of a half is shrunk by the most that it can vary.
     """
     # Mirrored without the outermost cell itself: repeated, it would hide a spike at a bound, where most of them are.
     padded = np.pad(noisy, _NEIGHBOURS, mode="reflect")
@@ -210,7 +216,7 @@ def denoise(
     if coarse is not None:
         starts = np.arange(0, len(noisy), coarse.group)
         coarse = replace(coarse, noisy=coarse.noisy - np.add.reduceat(above, starts))
-    smooth = _shrunk(_tree(noisy - above, noise_std, coarse))
+    smooth = _shrunk(_tree(noisy - above, noise_std, coarse), records)
     return Histogram(masses=smooth[: len(noisy)] + above, spikes=spikes, noise_std=noise_std, atoms=atoms)
 
 
@@ -233,9 +239,9 @@ def _tree(noisy: Floats, noise_std: float, coarse: Coarse | None) -> list[Floats
     return levels
 
 
-def _shrunk(levels: list[Floats]) -> Floats:
+def _shrunk(levels: list[Floats], records: float | None) -> Floats:
     """Returns masses of cells, every division of a node's mass shrunk towards the widths of its halves."""
-    masses = np.maximum(levels[-1][0], 0)
+    masses = np.clip(levels[-1][0], 0, records)
     for level in reversed(levels[:-1]):
         sums, variances, widths = level.reshape(3, -1, 2)
         wide = widths.sum(axis=1)
@@ -245,6 +251,9 @@ def _shrunk(levels: list[Floats]) -> Floats:
         square = np.maximum(excess**2, variance)
         noise = np.divide(variance, square, out=np.zeros_like(square), where=square > 0)
         kept = np.maximum(1 - _THRESHOLD**2 * noise, 0)
+        if records is not None:
+            most = masses**2 * share * (1 - share)
+            kept *= np.divide(most, most + variance, out=np.zeros_like(most), where=most > 0)
         left = np.clip(share * masses + kept * excess, 0, masses)
         left = np.where(widths[:, 1] == 0, masses, np.where(widths[:, 0] == 0, 0, left))
         masses = np.stack([left, masses - left], axis=1).ravel()

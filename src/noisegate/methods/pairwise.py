@@ -27,6 +27,7 @@ from noisegate.schema import Schema
 from noisegate.settings import Count, Options, Relative, Seed, TwoOrMore, settings
 from noisegate.training import pairwise as rounds
 from noisegate.training.fit import MixtureSettings
+from noisegate.training.histograms import COARSE, HISTOGRAMS
 from noisegate.training.pairwise import Design, cells_for, columns_named
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 WIDE = 40
 """Above this many columns pairs are chosen instead of all being measured."""
+DESIGN = 2
+"""Version of the rules by which cells and tables follow from settings and released histograms; 1 is not stated."""
 Pair = Annotated[tuple[str, str], Field(strict=False)]
 Triple = Annotated[tuple[str, str, str], Field(strict=False)]
 Pairs = Annotated[tuple[Pair, ...], Field(strict=False), "a list of lists of 2 column names"]
@@ -82,11 +85,16 @@ class Pairwise(Method):
     seed: Seed = 0
     """Of the public randomness: the fit's first components. Never of the private noise."""
 
-    def design(self, schema: Schema, epsilon: float) -> Design:
-        """Returns what is asked about a table at a given ε; an OptionError if a named column is not in the schema."""
+    def design(self, schema: Schema, epsilon: float, *, version: int = DESIGN) -> Design:
+        """Returns what is asked about a table at a given ε; an OptionError if a named column is not in the schema.
+
+        `version` is that of the rules, which a release states: what was asked once is read by the same ones.
+        """
         layout = schema.layout
         cells = self.cells or cells_for(len(layout.numeric) + len(layout.coded), epsilon)
-        bare = Design(layout=layout, cells=cells, screened=False, most_pairs=self.most_pairs, pairs=())
+        fixed: dict[str, Any] = {"most_pairs": self.most_pairs, "screened": False, "pairs": (), "scaled": version > 1}
+        yielding = version > 1 and self.pairs == "auto" and not self.triples
+        bare = Design(layout=layout, cells=cells, yielding=yielding, **fixed)
         # The label is in every table anyway where its classes are told apart.
         triples = (columns_named(layout, names, "triples") for names in self.triples)
         unlabelled = (tuple(column for column in triple if column != bare.label) for triple in triples)
@@ -102,13 +110,17 @@ class Pairwise(Method):
             return replace(bare, screened=True, pairs=None)
         return replace(bare, pairs=tuple(combinations(bare.columns, 2)))
 
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns what is taken as public, for the certificate: the settings, and the version of the rules."""
+        return {**super().public_facts(schema), "design": DESIGN}
+
     def why(self, schema: Schema, epsilon: float) -> str:
         """Returns in one sentence what "auto" does with a table, and why."""
         return f"pairwise: {self.design(schema, epsilon).reason(epsilon)}."
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
         """Returns the calibrated plan, with the design in it. Reads no data."""
-        shares = dict.fromkeys((rounds.HISTOGRAMS, rounds.COARSE), self.histograms_share / 2)
+        shares = dict.fromkeys((HISTOGRAMS, COARSE), self.histograms_share / 2)
         shares |= {rounds.SCREEN: self.screen_share, rounds.COUNTS: self.counts_share}
         shares |= {rounds.SINGLES: self.one_way_share, rounds.PAIRS: self.pairs_share}
         design = self.design(schema, budget.epsilon)
@@ -138,7 +150,9 @@ class Pairwise(Method):
         from noisegate.training.mixture_fit import PairwiseFit
 
         check_device(device, f"the fit of {self.name}")
-        design = plan.design if plan else self.design(release.schema, release.certificate.epsilon)
+        certificate = release.certificate
+        version = certificate.public.get("design", 1)
+        design = plan.design if plan else self.design(release.schema, certificate.epsilon, version=version)
         return PairwiseFit(design, release, self.fit_settings(), seed=self.seed)
 
     def model(self, release: Release, fitting: PairwiseFit) -> Mixture:

@@ -28,7 +28,8 @@ from noisegate.training.array_adam import ArrayAdam, restore_arrays
 from noisegate.training.checkpoint import FitState
 from noisegate.training.expected_counts import Components, Distance, Expected
 from noisegate.training.fit import MixtureSettings
-from noisegate.training.pairwise import Design, Table
+from noisegate.training.pairwise import Design
+from noisegate.training.released import Table
 from noisegate.training.tables import ClassTables, class_tables, likely_shares, split
 
 if TYPE_CHECKING:
@@ -123,12 +124,20 @@ class MixtureFit:
     """
 
     def __init__(
-        self, tables: Sequence[Table], sizes: Sequence[int], label: int | None, settings: MixtureSettings, *, seed: int
+        self,
+        tables: Sequence[Table],
+        sizes: Sequence[int],
+        label: int | None,
+        settings: MixtureSettings,
+        *,
+        seed: int,
+        prior: Mapping[int, npt.NDArray[np.float64]] | None = None,
     ) -> None:
         self.settings, self.step, self.discrepancy = settings, 0, math.inf
         trial, judge = split(tables, np.random.default_rng(seed))
-        self.tables = class_tables(tables, sizes, label)
-        self.trial_tables, self.judge_tables = (class_tables(half, sizes, label) for half in (trial, judge))
+        self.tables, self.trial_tables, self.judge_tables = (
+            class_tables(one, sizes, label, prior) for one in (tables, trial, judge)
+        )
         self._judge, self._seed = Distance(self.judge_tables), seed
         # Steps of the trial, the nearest that it came, and when; of the fit.
         self._tried, self._nearest, self._best, self._done = 0, math.inf, 0, 0
@@ -219,10 +228,12 @@ class PairwiseFit(MixtureFit):
     """The fit of a mixture to a release of a design: components of all classes side by side, values inside cells."""
 
     def __init__(self, design: Design, release: Release, settings: MixtureSettings, *, seed: int) -> None:
-        self._design, self._release = design, release
+        self._design = design
         self._bins, tables = design.read(release)
         sizes = [*(bins.size for bins in self._bins), *(column.size for column in design.layout.coded)]
-        super().__init__(tables, sizes, design.label, settings, seed=seed)
+        self._histograms = design.read_histograms(release)
+        prior = design.prior(self._histograms, self._bins)
+        super().__init__(tables, sizes, design.label, settings, seed=seed, prior=prior)
 
     def mixture(self) -> Mixture:
         """Returns the model that the fit has reached."""
@@ -233,11 +244,10 @@ class PairwiseFit(MixtureFit):
         probabilities = [part.reshape(classes * each, -1) for part in parts]
         if design.label is not None:
             probabilities.insert(design.label, np.repeat(np.eye(classes, dtype=np.float32), each, axis=0))
-        histograms = design.read_histograms(self._release.values, self._release.noise_std)
         columns = enumerate(zip(design.layout.numeric, design.fine, self._bins, strict=True))
         return Mixture(
             layout=design.layout,
-            within=tuple(_within(*parts, histograms.get(place)) for place, parts in columns),
+            within=tuple(_within(*parts, self._histograms.get(place)) for place, parts in columns),
             weights=weights / weights.sum(),
             probabilities=tuple(probabilities),
         )

@@ -17,13 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import ModelError, OptionError
-from noisegate.features.binning import Coarse, Histogram, NumericBins, atom_cells, denoise, fine_bins, merge, most_cells
+from noisegate.features.binning import Histogram, NumericBins, fine_bins, merge, most_cells
 from noisegate.features.contingency import Contingency
 from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Layout
+from noisegate.training.histograms import COARSE, HISTOGRAMS, Histograms, records_of
+from noisegate.training.released import Table, read_tables
+from noisegate.training.screening import choose_pairs
 
-HISTOGRAMS, COARSE, SCREEN = "fine", "coarse", "screen"
+SCREEN = "screen"
 COUNTS, SINGLES, PAIRS = "counts", "one-way", "pairs"
 Floats = npt.NDArray[np.float64]
 Values = Mapping[str, Floats]
@@ -35,23 +38,8 @@ MOST_CLASSES = 6
 _NARROW = 15
 # Cells of a numeric column when pairs are screened.
 _COARSE = 3
-# About how many cells a coarse histogram has, beside the fine one.
-_GROUPS = 32
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """One released table.
-
-    Attributes:
-        columns: Its columns, ascending.
-        counts: Noisy counts, shaped by the sizes of the columns.
-        noise_std: Standard deviation of the noise on each count.
-    """
-
-    columns: tuple[int, ...]
-    counts: Floats
-    noise_std: float
+# Pairs are not measured where the noise on half of a table is more than this part of the records.
+_DROWNED = 0.65
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +53,9 @@ class Design:
         most_pairs: How many are chosen at most.
         pairs: The pairs to measure, without the label; None while they are not chosen yet.
         triples: Tables of three columns to measure as well.
+        scaled: Whether histograms are read in the light of how many records there are; those of releases of earlier
+            versions are not, whose cells were cut otherwise.
+        yielding: Whether single columns are measured once more in place of pairs that the noise would drown.
     """
 
     layout: Layout
@@ -73,6 +64,8 @@ class Design:
     most_pairs: int
     pairs: tuple[Columns, ...] | None
     triples: tuple[Columns, ...] = ()
+    scaled: bool = True
+    yielding: bool = False
     _denoised: tuple[Any, dict[int, Histogram]] = field(default=(None, {}), init=False, compare=False, repr=False)
 
     @cached_property
@@ -143,18 +136,15 @@ class Design:
             for name, tables, dim, adaptive in asked
         )
 
+    @cached_property
+    def _histograms(self) -> Histograms:
+        return Histograms(columns=self.layout.numeric, fine=self.fine, bought=self.bought)
+
     def histograms(self) -> dict[str, Contingency]:
         """Returns the maps of the first round: histograms of the bought columns, and the same on fewer cells."""
-        if not self.bought:
-            return {}
-        groups = [_group(bins) for bins in self.fine]
-        grouped = tuple(
-            NumericBins(bins.cuts[group - 1 :: group], bins.nullable)
-            for bins, group in zip(self.fine, groups, strict=True)
-        )
-        tables = [(place,) for place in self.bought]
-        long = [(place,) for place in self.bought if groups[place] > 1]
-        return {HISTOGRAMS: self._map(self.fine, tables)} | ({COARSE: self._map(grouped, long)} if long else {})
+        columns = {HISTOGRAMS: self.bought, COARSE: self._histograms.long}
+        asked = self._histograms.asked()
+        return {name: self._map(bins, [(place,) for place in columns[name]]) for name, bins in asked.items()}
 
     def screen(self, values: Values, stds: Mapping[str, float]) -> Contingency:
         """Returns the map of the second round: all pairs, on a few cells each."""
@@ -163,40 +153,40 @@ class Design:
     def final(self, values: Values, stds: Mapping[str, float]) -> dict[str, Contingency]:
         """Returns the maps of the last round."""
         bins = self.bins(values, stds)
-        pairs = self.pairs if self.pairs is not None else self._chosen(values, stds)
-        return {name: self._map(bins, tables) for name, tables in self._tables(pairs).items()}
+        pairs = self._measured(values, stds)
+        maps = {name: self._map(bins, tables) for name, tables in self._tables(pairs or ()).items()}
+        return maps if pairs is not None else maps | {PAIRS: self._again}
 
     def bins(self, values: Values, stds: Mapping[str, float], *, cells: int | None = None) -> tuple[NumericBins, ...]:
         """Returns the cells of each numeric column, cut from what the first round released."""
-        found = self.read_histograms(values, stds)
+        found = self.first_histograms(values, stds)
         return tuple(
             merge(bins, found[place], cells=cells or self.cells) if place in found else bins
             for place, bins in enumerate(self.fine)
         )
 
-    def read_histograms(self, values: Values, stds: Mapping[str, float]) -> dict[int, Histogram]:
-        """Returns the denoised histogram of each bought column, missing left out; of the same release computed once."""
+    def first_histograms(self, values: Values, stds: Mapping[str, float]) -> dict[int, Histogram]:
+        """Returns the denoised histogram of each bought column by the first round; of one release computed once."""
         released, (last, found) = values.get(HISTOGRAMS), self._denoised
-        if released is not None and last is released:
-            return found
-        found = self._read_histograms(values, stds)
-        object.__setattr__(self, "_denoised", (released, found))
+        if released is None or last is not released:
+            tables = self._first_round(values, stds)
+            found = self._histograms.denoised(tables, self._records(tables), {})
+            object.__setattr__(self, "_denoised", (released, found))
         return found
 
-    def _read_histograms(self, values: Values, stds: Mapping[str, float]) -> dict[int, Histogram]:
-        maps = self.histograms()
-        tables = {
-            name: {table.columns[0]: table for table in _read(one, values[name], stds[name])}
-            for name, one in maps.items()
-        }
-        found = {}
-        for place, table in tables.get(HISTOGRAMS, {}).items():
-            present = slice(None, -1 if self.fine[place].nullable else None)
-            few, group = tables.get(COARSE, {}).get(place), _group(self.fine[place])
-            coarse = Coarse(noisy=few.counts[present], group=group, noise_std=few.noise_std) if few else None
-            atoms = atom_cells(self.layout.numeric[place], self.fine[place])
-            found[place] = denoise(table.counts[present], table.noise_std, coarse, atoms)
-        return found
+    def read_histograms(self, release: Release) -> dict[int, Histogram]:
+        """Returns the denoised histogram of each bought column, missing left out, by all that was released of it."""
+        values, stds = release.values, release.noise_std
+        if self.final(values, stds).get(PAIRS) is not self._again:
+            return self.first_histograms(values, stds)
+        tables, read = self._first_round(values, stds), read_tables(self._again, values[PAIRS], stds[PAIRS])
+        again = {table.columns[0]: table for table in read if self._is_histogram(table)}
+        return self._histograms.denoised(tables, self._records(tables), again)
+
+    def prior(self, found: Mapping[int, Histogram], bins: Sequence[NumericBins]) -> dict[int, Floats]:
+        """Returns the shares of the cells of each bought column as its histogram says them."""
+        # Missing values are thought to fill one of the cells that are aimed at.
+        return self._histograms.shares(found, bins, missing=1 / (self.cells + 1))
 
     def read(self, release: Release) -> tuple[tuple[NumericBins, ...], list[Table]]:
         """Returns the cells of each numeric column, and every table of the last round.
@@ -206,10 +196,60 @@ class Design:
         """
         try:
             maps = self.final(release.values, release.noise_std)
-            read = [_read(one, release.values[name], release.noise_std[name]) for name, one in maps.items()]
+            read = [read_tables(one, release.values[name], release.noise_std[name]) for name, one in maps.items()]
+            if maps.get(PAIRS) is self._again:
+                read[-1] = [table for table in read[-1] if not self._is_histogram(table)]
         except (KeyError, ValueError) as error:
             raise ModelError(f"the release does not hold the tables of its settings: {error}") from None
         return self.bins(release.values, release.noise_std), list(chain.from_iterable(read))
+
+    def _first_round(self, values: Values, stds: Mapping[str, float]) -> dict[str, dict[int, Table]]:
+        return {
+            name: {table.columns[0]: table for table in read_tables(one, values[name], stds[name])}
+            for name, one in self.histograms().items()
+        }
+
+    def _records(self, tables: Mapping[str, Mapping[int, Table]]) -> float | None:
+        return records_of(tables) if self.scaled and tables else None
+
+    def _measured(self, values: Values, stds: Mapping[str, float]) -> tuple[Columns, ...] | None:
+        """Returns the pairs that are measured; None where any would drown, and single columns are measured again."""
+        pairs = self.pairs if self.pairs is not None else self._chosen(values, stds)
+        if not (self.yielding and pairs and self.bought and self._room):
+            return pairs
+        records, sizes = records_of(self._first_round(values, stds)), self.about_sizes
+        for some in (pairs, self._with_a_large_label):
+            cells = [math.prod(sizes[column] for column in self._with_label(pair)) for pair in some]
+            # What a question of yes or no about a pair is off by.
+            half = (
+                stds[PAIRS] * math.sqrt(len(some)) * float(np.sqrt(cells).mean() / math.sqrt(2)) if some else math.inf
+            )
+            if half < _DROWNED * records:
+                return some
+        return None
+
+    @cached_property
+    def _with_a_large_label(self) -> tuple[Columns, ...]:
+        """The pairs with a label whose classes are not told apart anyway."""
+        label = None if self.layout.label is None or self.label is not None else len(self.fine) + self.layout.label
+        return tuple(pair for pair in self.screened_pairs if label in pair)
+
+    @cached_property
+    def _again(self) -> Contingency:
+        """The map that measures single columns once more, those with histograms on their coarse cells."""
+        others = [self._with_label((column,)) for column in self.columns if column not in self.bought]
+        return self._map(self._histograms.coarse, [*((place,) for place in self.bought), *others])
+
+    @cached_property
+    def _room(self) -> bool:
+        """Whether what is measured in place of pairs is no more than was planned for these."""
+        planned = self._tables(self._pairs_at_most()).get(PAIRS, ())
+        tables = self._tables(self._with_a_large_label).get(PAIRS, ())
+        most = max(self._again.dim, _dimension(tables, self.most_sizes))
+        return most <= _dimension(planned, self.most_sizes) and len(self._again.tables) <= len(planned)
+
+    def _is_histogram(self, table: Table) -> bool:
+        return table.columns[0] in self.bought and len(table.columns) == 1
 
     @property
     def _coded(self) -> tuple[int, ...]:
@@ -228,7 +268,7 @@ class Design:
 
     def _chosen(self, values: Values, stds: Mapping[str, float]) -> tuple[Columns, ...]:
         screen = self.screen(values, stds)
-        return choose_pairs(_read(screen, values[SCREEN], stds[SCREEN]), most=self.most_pairs)
+        return choose_pairs(read_tables(screen, values[SCREEN], stds[SCREEN]), most=self.most_pairs)
 
     def _pairs_at_most(self) -> tuple[Columns, ...]:
         """Returns the pairs to be measured, or while these are not known, as many of the largest as there may be."""
@@ -256,67 +296,8 @@ class Design:
         return Contingency(bins=bins, coded=self._coded, tables=tuple(tables), weights=(weight,) * len(tables))
 
 
-def _group(bins: NumericBins) -> int:
-    """Returns how many fine cells a coarse one holds, a power of two; 1 where the fine ones are few."""
-    cells = len(bins.cuts) + 1
-    return 1 if cells <= 2 * _GROUPS else 1 << math.ceil(math.log2(cells / _GROUPS))
-
-
 def _dimension(tables: Sequence[Columns], sizes: Sequence[int]) -> int:
     return sum(math.prod(sizes[column] for column in table) for table in tables)
-
-
-def _read(tables: Contingency, values: Floats, noise_std: float) -> list[Table]:
-    if len(values) != tables.dim:
-        raise ValueError(f"{len(values)} numbers for tables of {tables.dim} cells")
-    return [
-        Table(columns=columns, counts=counts, noise_std=noise_std / weight)
-        for columns, counts, weight in zip(tables.tables, tables.counts(values), tables.weights, strict=True)
-    ]
-
-
-def table_dependence(table: Table) -> float:
-    """Returns how far a noisy table of two columns is from independence, in standard deviations of its noise.
-
-    The squared distance to the product of the table's own margins, in units of the noise, has a mean of about
-    (rows − 1)·(columns − 1) when the columns are independent, and twice that as its variance.
-    """
-    counts = table.counts
-    total = max(float(counts.sum()), table.noise_std)
-    apart = counts - np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
-    free = float(max((counts.shape[0] - 1) * (counts.shape[1] - 1), 1))
-    energy = float(np.square(apart / table.noise_std).sum())
-    return (energy - free) / math.sqrt(2 * free)
-
-
-def choose_pairs(tables: Sequence[Table], *, most: int) -> tuple[Columns, ...]:
-    """Returns at most `most` pairs to measure, in ascending order, by coarse tables of all.
-
-    Those that stand out come first, the strongest before others, then a spanning forest of the rest.
-    """
-    scores = {table.columns: table_dependence(table) for table in tables}
-    ranked = sorted(scores, key=lambda pair: (-scores[pair], pair))
-    clear = [pair for pair in ranked if scores[pair] > 2]
-    # A column whose every dependence drowns is still tied to its likeliest partner.
-    return tuple(sorted(list(dict.fromkeys([*clear, *_forest(ranked)]))[:most]))
-
-
-def _forest(ranked: Sequence[Columns]) -> list[Columns]:
-    """Returns the pairs of a maximum spanning forest (Kruskal), given all pairs with the strongest first."""
-    parent: dict[int, int] = {}
-
-    def root(column: int) -> int:
-        while parent.setdefault(column, column) != column:
-            column = parent[column]
-        return column
-
-    chosen: list[Columns] = []
-    for first, second in ranked:
-        low, high = root(first), root(second)
-        if low != high:
-            parent[low] = high
-            chosen.append((first, second))
-    return chosen
 
 
 def columns_named(layout: Layout, names: Sequence[str], option: str) -> Columns:

@@ -6,14 +6,15 @@ Columns are all but the label, their cells laid side by side: cell a of column i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.training.pairwise import Table
+from noisegate.training.posterior_shares import posterior_shares
+from noisegate.training.released import Table
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,7 +32,9 @@ class ClassTables:
         triples: Tables of three columns: (columns, (classes, …) counts, noise).
         singles: Noisy counts of each column's cells, the best that all tables together say, (classes, D).
         singles_std: Their noise, (D,).
-        counts: Noisy number of records of each class, at least one noise standard deviation, (classes,).
+        counts: Number of records of each class, as well as it is known, (classes,); in all of them together at least
+            one standard deviation of its noise.
+        prior: Shares of each column's cells as they were known before, (D,).
     """
 
     sizes: tuple[int, ...]
@@ -41,6 +44,7 @@ class ClassTables:
     singles: Floats
     singles_std: Floats
     counts: Floats
+    prior: Floats
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -74,10 +78,12 @@ def split(tables: Sequence[Table], random: np.random.Generator) -> tuple[list[Ta
     return trial, judge
 
 
-def class_tables(tables: Sequence[Table], sizes: Sequence[int], label: int | None) -> ClassTables:
+def class_tables(
+    tables: Sequence[Table], sizes: Sequence[int], label: int | None, prior: Mapping[int, Floats] | None = None
+) -> ClassTables:
     """Returns the tables arranged by class, those without the label left out; None makes one class of all records.
 
-    `sizes` are the cells of each column.
+    `sizes` are the cells of each column, `prior` the shares of these cells in columns of which something is known.
     """
     others = [column for column in range(len(sizes)) if column != label]
     place = {column: at for at, column in enumerate(others)}
@@ -107,6 +113,7 @@ def class_tables(tables: Sequence[Table], sizes: Sequence[int], label: int | Non
             precision[spans[0], spans[1]] = 1 / table.noise_std
         elif len(columns) == 3:
             triples.append(((columns[0], columns[1], columns[2]), counts, table.noise_std))
+    even = {column: np.full(sizes[column], 1 / sizes[column]) for column in others}
     return ClassTables(
         sizes=tuple(sizes[column] for column in others),
         pairs=pairs,
@@ -114,37 +121,29 @@ def class_tables(tables: Sequence[Table], sizes: Sequence[int], label: int | Non
         triples=tuple(triples),
         singles=singles / singles_weight,
         singles_std=singles_weight**-0.5,
-        counts=np.maximum(totals / totals_weight, totals_weight**-0.5),
+        counts=_class_counts(totals / totals_weight, totals_weight**-0.5),
+        prior=np.concatenate([{**even, **(prior or {})}[column] for column in others]) if others else np.zeros(0),
     )
+
+
+def _class_counts(noisy: Floats, noise_std: float) -> Floats:
+    """Returns the numbers of records of classes, shrunk towards equal ones as far as they drown."""
+    classes = len(noisy)
+    records = max(float(noisy.sum()), math.sqrt(classes) * noise_std)
+    return records * posterior_shares(noisy, noise_std, np.full(classes, 1 / classes), records)
 
 
 def likely_shares(tables: ClassTables) -> Floats:
     """Returns an estimate of each column's distribution in each class, positive, (classes, D).
 
-    What a class says of its own is shrunk towards what all say together, by how far it stands out of its noise (James
-    and Stein 1961), and brought back to the simplex.
+    What all classes say together is shrunk towards what was known before, and what a class says of its own towards
+    what all say together, each as far as it drowns in its noise.
     """
-    shares = np.empty_like(tables.singles)
-    for start, end in pairwise(tables.offsets):
-        noisy, noise = tables.singles[:, start:end], float(tables.singles_std[start])
-        together = _nonnegative(noisy.sum(axis=0)) + 1e-9
-        together /= together.sum()
-        for row, count in enumerate(tables.counts):
-            apart = noisy[row] - count * together
-            kept = max(0.0, 1 - (end - start) * noise**2 / max(float(apart @ apart), _TINY))
-            mixed = _nonnegative(count * together + kept * apart)
-            mixed = mixed / mixed.sum() if mixed.sum() > 0 else together
-            # Nothing is ruled out: a tenth of the noise is left in every cell.
-            mixed = np.maximum(mixed, min(0.1 * noise / count, 0.5 / (end - start)))
-            shares[row, start:end] = mixed / mixed.sum()
+    shares, classes, records = np.empty_like(tables.singles), len(tables.counts), float(tables.counts.sum())
+    for span in tables.spans:
+        noisy, noise = tables.singles[:, span], float(tables.singles_std[span.start])
+        together = posterior_shares(noisy.sum(axis=0), math.sqrt(classes) * noise, tables.prior[span], records)
+        for row, count in enumerate(tables.counts.tolist()):
+            own = posterior_shares(noisy[row], noise, together, count) if classes > 1 else together
+            shares[row, span] = own
     return shares
-
-
-def _nonnegative(values: Floats) -> Floats:
-    """Returns the nearest vector without negative entries that has the same sum, or zeros where that is negative."""
-    total = float(values.sum())
-    if total <= 0:
-        return np.zeros_like(values)
-    falling = np.sort(values)[::-1]
-    excess = (np.cumsum(falling) - total) / np.arange(1, len(values) + 1)
-    return np.asarray(np.maximum(values - excess[np.flatnonzero(falling > excess)[-1]], 0))
