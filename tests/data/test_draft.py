@@ -1,13 +1,21 @@
+import json
+import re
+import sys
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from noisegate.cli.main import run
 from noisegate.data import TableSource, draft_schema
+from noisegate.data.draft import draft
 from noisegate.errors import DataError, SchemaError
-from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, Integer
+from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, EncodedTable, Integer, Schema, decode
+from noisegate.schema.columns import column_form
 
 PUBLIC = {
     "age": ([18, 47, 89], Integer(name="age", lower=10, upper=90)),
@@ -83,3 +91,168 @@ def test_no_label_no_records(tmp_path):
     path.write_text("a,b\n")
     with pytest.raises(DataError, match="no records"):
         draft_schema(path)
+
+
+# What a large enough sample shows: steps, atoms and rules, and nothing where there is an exception or too little.
+
+ROWS = 2000
+RANDOM = np.random.default_rng(5)
+
+
+def written(tmp_path, columns):
+    pa.csv.write_csv(pa.table(columns), tmp_path / "public.csv")
+    return draft(tmp_path / "public.csv")
+
+
+def normal(scale, rows=ROWS):
+    return np.round(RANDOM.normal(50, 9, rows) / scale) * scale
+
+
+def mostly(value, others, share=0.3):
+    others = np.asarray(others)
+    return np.where(np.arange(len(others)) % 10 < 10 * share, value, others)
+
+
+START = np.datetime64("2020-03-01") + RANDOM.integers(0, 900, ROWS)
+DAYS = RANDOM.integers(0, 200, ROWS)
+GRIDS = {
+    "cents": (np.round(RANDOM.gamma(2, 30, ROWS), 2), {"kind": "decimal", "step": 0.01}),
+    "quarters": (normal(0.25), {"kind": "decimal", "step": 0.25}),
+    "off zero": (normal(0.5) + 0.1, {"kind": "decimal", "step": 0.5}),
+    "fives": (normal(5).astype(int), {"kind": "integer", "step": 5}),
+    "odd": ((2 * RANDOM.integers(0, 40, ROWS) + 1), {"kind": "integer", "step": 2}),
+    "whole": (RANDOM.integers(0, 40, ROWS), {"kind": "integer"}),
+    "real": (RANDOM.normal(0, 1, ROWS), {"kind": "continuous"}),
+    "one exception": (np.r_[normal(5).astype(int)[1:], 51], {"kind": "integer"}),
+    "unknown is 999": (mostly(999, normal(1).astype(int), 0.1), {"kind": "integer", "atoms": [999]}),
+    "refused is -9, unknown -1": (
+        mostly(-9, mostly(-1, RANDOM.integers(0, 9000, ROWS), 0.2), 0.1),
+        {"kind": "integer", "atoms": [-9, -1]},
+    ),
+    "one outlier": (np.r_[normal(1).astype(int)[1:], 999], {"kind": "integer"}),
+    "below zero": (RANDOM.integers(-4000, 4000, ROWS), {"kind": "integer"}),
+    "mostly none": (mostly(0, RANDOM.integers(0, 50_000, ROWS)), {"kind": "integer", "atoms": [0]}),
+    "real and none": (mostly(0.0, RANDOM.gamma(2, 3, ROWS)), {"kind": "continuous", "atoms": [0.0]}),
+    "minutes": (
+        np.datetime64("2021-01-01T00:00:00", "us") + RANDOM.integers(0, 400_000, ROWS).astype("timedelta64[m]"),
+        {"kind": "datetime", "step": 60},
+    ),
+    "never is 9999": (
+        mostly(np.datetime64("9999-12-31"), START, 0.1),
+        {"kind": "date", "atoms": [date(9999, 12, 31)]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_a_draft_finds_the_grid_and_the_atoms_that_were_planted_and_no_others(name, tmp_path):
+    values, says = GRIDS[name]
+    found = written(tmp_path, {name: values})
+    form = column_form(found.schema.columns[0])
+    assert {key: form[key] for key in ("kind", "step", "atoms") if key in form} == says
+    assert bool(found.reasons) == (len(says) > 1)
+    again = Schema.loads(found.toml())
+    assert again == found.schema
+    source = TableSource(tmp_path / "public.csv", again)
+    back = decode(EncodedTable.concatenate(list(source.batches())), again)[name].to_pylist()
+    assert back == (pytest.approx(values.tolist()) if says["kind"] == "continuous" else pa.array(values).to_pylist())
+
+
+@pytest.mark.parametrize("rows", [9, 49])
+def test_a_small_sample_shows_no_grid(rows, tmp_path):
+    found = written(tmp_path, {"x": 5 * np.arange(rows), "y": np.arange(rows) / 4})
+    assert [column.kind for column in found.schema.columns] == ["integer", "continuous"]
+    assert found.schema.columns[0].step is None
+
+
+def rules_of(tmp_path, columns):
+    found = written(tmp_path, columns)
+    assert Schema.loads(found.toml()) == found.schema
+    assert len(found.rules.reasons) == len(found.schema.constraints)
+    return {str(one) for one in found.schema.constraints}, " ".join(found.rules.remarks)
+
+
+def test_starts_and_ends_parts_and_wholes_are_ordered(tmp_path):
+    part, rest = RANDOM.gamma(2, 20, (2, ROWS)).round(2)
+    other = RANDOM.gamma(2, 30, ROWS).round(2)
+    columns = {"start": START, "end": START + DAYS, "part": part, "whole": (part + rest).round(2), "other": other}
+    constraints, remarks = rules_of(tmp_path, columns)
+    assert constraints == {"start <= end", "part <= whole"}
+    assert re.search(r"independent.*\d\d in 100 records would keep", remarks)
+
+
+def test_a_rule_with_one_exception_is_none(tmp_path):
+    end = START + DAYS
+    end[7] = START[7] - np.timedelta64(1, "D")
+    assert rules_of(tmp_path, {"start": START, "end": end}) == (set(), "")
+
+
+def test_of_a_chain_only_its_links_are_said_and_of_equal_columns_none(tmp_path):
+    low, mid, high = np.sort(RANDOM.integers(0, 1000, (3, ROWS)), axis=0)
+    constraints, remarks = rules_of(tmp_path, {"low": low, "mid": mid, "high": high, "copy": high})
+    assert constraints == {"low <= mid", "mid <= high", "mid <= copy"}
+    assert "high and copy are equal in all 2,000 records" in remarks
+
+
+def test_columns_whose_bounds_say_it_already_make_no_rule(tmp_path):
+    assert (
+        rules_of(tmp_path, {"age": RANDOM.integers(18, 90, ROWS), "id": RANDOM.integers(1000, 9000, ROWS)})[0] == set()
+    )
+
+
+def test_what_is_never_said_together_is_impossible(tmp_path):
+    sex = RANDOM.choice(["F", "M"], ROWS)
+    pregnant = np.where((sex == "F") & (RANDOM.random(ROWS) < 0.2), "yes", "no")
+    children = np.where(sex == "F", RANDOM.integers(0, 9, ROWS), 0)
+    married = RANDOM.choice(["true", "false"], ROWS)
+    since = np.where(married == "true", RANDOM.integers(1980, 2020, ROWS).astype(str), None)
+    columns = {"sex": sex, "pregnant": pregnant, "births": children, "married": married, "since": since}
+    constraints, _ = rules_of(tmp_path, columns)
+    assert constraints == {
+        "impossible: sex = M, pregnant = yes",
+        "impossible: sex = M, births = 1..",
+        "impossible: married = False, since = ..",
+        "impossible: married = True, since = ",
+    }
+
+
+def test_a_rare_combination_that_chance_may_miss_is_not_impossible(tmp_path):
+    one, other = (np.where(np.arange(ROWS) % ROWS < 200, "rare", "usual") for _ in range(2))
+    other = np.roll(other, 200)  # 20 records would say both
+    assert rules_of(tmp_path, {"one": one, "other": other})[0] == set()
+
+
+def test_a_column_that_follows_from_another_is_remarked_and_not_constrained(tmp_path):
+    place = RANDOM.integers(0, 12, ROWS)
+    constraints, remarks = rules_of(
+        tmp_path, {"town": [f"t{i}" for i in place], "county": [f"c{i // 3}" for i in place]}
+    )
+    assert (constraints, "county follows from town in all 2,000 records" in remarks) == (set(), True)
+
+
+def test_constraints_that_would_leave_hardly_any_record_are_remarked_instead(tmp_path):
+    ordered = RANDOM.integers(0, 1000, ROWS) + np.cumsum(RANDOM.integers(0, 9, (9, ROWS)), axis=0)
+    found = written(tmp_path, {f"x{place}": row for place, row in enumerate(ordered)})
+    assert 3 <= len(found.schema.constraints) < 8
+    assert "Not proposed, to keep those above few" in " ".join(found.rules.remarks)
+    assert found.schema.hardly_satisfiable is None
+
+
+def test_names_that_end_lines_stay_in_their_comment(tmp_path):
+    found = written(tmp_path, {"a": START, "b": START + DAYS})
+    odd = replace(found, reasons={"a": ["one\ntwo = 3\r"]})
+    assert Schema.loads(odd.toml()) == found.schema
+
+
+def test_the_command_writes_the_reasons_and_tells_programs_the_rules(tmp_path, capsys, monkeypatch):
+    pa.csv.write_csv(pa.table({"start": START, "end": START + DAYS}), tmp_path / "public.csv")
+    arguments = ["schema", "init", str(tmp_path / "public.csv"), "-o", str(tmp_path / "s.toml"), "--json"]
+    monkeypatch.setattr(sys, "argv", ["noisegate", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        run()
+    assert not ended.value.code
+    told = json.loads(capsys.readouterr().out)
+    assert told["constraints"] == ["start <= end"]
+    text = (tmp_path / "s.toml").read_text()
+    assert "# holds in all 2,000 records that have both; 4" in text
+    assert Schema.loads(text).constraints

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from noisegate.errors import OptionError, SchemaError
-from noisegate.schema import Boolean, Categorical, Datetime, Integer
+from noisegate.schema import Boolean, Categorical, Datetime, Decimal, Integer
 from noisegate.schema.partial import KINDS, Gap, PartialSchema, column_of_kind, read_partial
 
 FILE = """\
@@ -110,3 +110,14 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
 def test_a_label_must_be_a_described_column(label):
     with pytest.raises(SchemaError, match=f"label '{label}' is not one of the described columns: age"):
         PartialSchema(columns={"age": Gap(name="age", kind="integer"), "id": None}, label=label)
+
+
+@pytest.mark.parametrize(
+    "column",
+    ['kind = "decimal"', 'kind = "decimal"\nstep = 0.1', 'kind = "integer"\natoms = [0]', 'kind = "date"\nstep = 7'],
+)
+def test_steps_and_atoms_without_bounds_are_refused_and_with_them_kept(read, column):
+    with pytest.raises(SchemaError, match="column 'x': steps and atoms are stated together with bounds; add lower"):
+        read(f"[columns.x]\n{column}")
+    found = read('[columns.x]\nkind = "decimal"\nlower = 0\nupper = 1\nstep = 0.1\natoms = [-1]')
+    assert found[0]["x"] == Decimal(name="x", lower=0, upper=1, step=0.1, atoms=[-1], missing=True)

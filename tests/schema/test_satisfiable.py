@@ -8,7 +8,7 @@ import pytest
 
 from noisegate.errors import SchemaError
 from noisegate.schema import Boolean, Categorical, Comparison, Continuous, Decimal, Impossible, Integer, Schema
-from noisegate.schema.satisfiable import contradiction
+from noisegate.schema.satisfiable import contradiction, kept_share
 
 COLUMNS = (
     Integer(name="a", lower=0, upper=3, missing=True),
@@ -177,3 +177,14 @@ def test_what_is_hardly_possible_is_said():
     assert "p <= q; p >= q" in Schema(wide, constraints=equal).usable().hardly_satisfiable
     assert Schema(wide, constraints=equal[:1]).hardly_satisfiable is None
     assert Schema(wide).hardly_satisfiable is None
+
+
+def test_the_share_of_records_that_keep_is_what_counting_out_says():
+    columns = (Integer(name="a", lower=0, upper=3), Integer(name="b", lower=0, upper=3), Boolean(name="t"))
+    rules = (Comparison(left="a", relation="<=", right="b"), Impossible(values={"t": True, "a": 0}))
+    layout = Schema(columns).layout
+    # An end is the nearest of half as many positions as the numbers between the ends.
+    chance = [1 / 6, 1 / 3, 1 / 3, 1 / 6]
+    right = sum(chance[a] * chance[b] * (0.5 if a == 0 else 1) for a in range(4) for b in range(a, 4))
+    assert kept_share(rules, layout, ("",)) == pytest.approx(right, abs=0.01)
+    assert kept_share((), layout, ("",)) == 1

@@ -47,8 +47,12 @@ def init(
     images: Annotated[
         bool, typer.Option("--images", help="Describe images by the options below, instead of a table by a file.")
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """Draft a schema from a file that you declare public. Never use it on private records: bounds and levels leak.
+
+    A large enough file also shows on which steps numbers stand, values that many records have, and rules that all of
+    its records keep to. They are written with the reason, for you to keep or take out.
 
     Example: `noisegate schema init codebook_sample.csv -o schema.toml --label diagnosis`
 
@@ -61,6 +65,8 @@ def init(
         with new_file(out) as path:
             path.write_bytes(described.dumps().encode())
         say(f"Wrote {out}: {_pictured(described)}. Keep it with the data.")
+        if as_json:
+            print_json({"schema": str(out), "columns": len(described.columns), "constraints": [], "remarks": []})
         return
     of_images = replace(options, label=None)
     if of_images.given():
@@ -70,14 +76,23 @@ def init(
             "PUBLIC is missing: a CSV or Parquet file that is public, whose bounds and levels are copied. For images "
             "there is --images."
         )
-    from noisegate.data.draft import draft_schema
+    from noisegate.data.draft import draft
 
     with new_file(out) as path:
         say_files(public)
-        schema = draft_schema(public, label=options.label)
-        path.write_bytes(schema.dumps().encode())
+        with steps("Reading records", None):
+            found = draft(public, label=options.label)
+        path.write_bytes(found.toml().encode())
     warn(f"this schema copies bounds and levels from {public}; it is safe only because you declare that file public.")
-    say(f"Wrote {out}: {len(schema.columns)} columns. Read it, widen what is too narrow, and keep it with the data.")
+    schema, rules = found.schema, found.rules
+    if as_json:
+        told = {"constraints": [str(one) for one in rules.constraints], "remarks": list(rules.remarks)}
+        print_json({"schema": str(out), "columns": len(schema.columns), **told})
+    drafted = f", {len(rules.constraints)} constraints that all of its records keep to" if rules.constraints else ""
+    say(
+        f"Wrote {out}: {len(schema.columns)} columns{drafted}. Read it, comments included, widen what is too narrow, "
+        "take out what need not hold for other records, and keep it with the data."
+    )
 
 
 def _pictured(schema: Schema) -> str:
@@ -225,11 +240,13 @@ def check(
 ) -> None:
     """Check a schema and show what it says."""
     from noisegate.schema import Boolean, Categorical, Ordinal, Schema
+    from noisegate.schema.satisfiable import kept_share
 
     schema = Schema.from_toml(path)
     warn_about_constraints(schema)
+    share = kept_share(schema.constraints, schema.layout, schema.missing_values)
     if as_json:
-        print_json({"ok": True, "digest": schema.digest(), "schema": schema.to_json()})
+        print_json({"ok": True, "digest": schema.digest(), "schema": schema.to_json(), "kept_share": share})
         return
     if schema.images is not None:
         OUT.print(f"{path}: {_pictured(schema)}. The schema is good.", markup=False)
@@ -250,4 +267,6 @@ def check(
         OUT.print(f"... and {len(schema.columns) - _MOST_SHOWN:,} more columns; --json shows all.")
     for constraint in schema.constraints:
         OUT.print(f"Constraint: {constraint}", markup=False)
+    if schema.constraints:
+        OUT.print(f"Of records drawn evenly within the bounds, about {share:.1%} keep to all of them.")
     OUT.print("The schema is good.")

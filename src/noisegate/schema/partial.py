@@ -15,6 +15,7 @@ from noisegate.schema.columns import (
     Categorical,
     Column,
     Datetime,
+    Decimal,
     check_keys,
     column_from_form,
     column_name,
@@ -141,6 +142,11 @@ def column_of_kind(name: str, kind: str, *, missing: bool = True) -> Column | Ga
 
 def _column(name: str, form: Mapping[str, Any]) -> Column | Gap | None:
     kind = form.get("kind")
+    if not {"lower", "upper"} & set(form) and ({"step", "atoms"} & set(form) or kind == Decimal.kind):
+        raise SchemaError(
+            f"column {name!r}: steps and atoms are stated together with bounds; add lower and upper, or have the "
+            "column discovered as continuous or integer and add them to the schema that is found"
+        )
     if not _FACTS & set(form):
         check_keys(form, ["kind", "missing"], f"column {name!r}")
         return column_of_kind(name, str(kind), missing=flag(name, "missing", form.get("missing", True)))

@@ -93,10 +93,25 @@ def rarely_kept(constraints: Sequence[Constraint], layout: Layout, missing_value
 
     A model may give such records more weight, or less; sampling refuses below the same share of what the model draws.
     """
+    kept = 0
+    for share in _kept_shares(constraints, layout, missing_values):
+        kept += round(share * _BATCH)
+        if kept >= RARE * _TRIED:
+            return False
+    return bool(constraints)
+
+
+def kept_share(constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]) -> float:
+    """Return about which share of records drawn evenly within the bounds keeps to all constraints; 1 without any."""
+    return float(np.mean(list(islice(_kept_shares(constraints, layout, missing_values), 4)) or [1.0]))
+
+
+def _kept_shares(constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]) -> Iterator[float]:
+    """Yield the share of each of several batches of records, drawn evenly within the bounds, that keeps to all."""
     names = {name for constraint in constraints for name in constraint.names}
     numeric = tuple(column for column in layout.numeric if column.name in names)
     coded = tuple(column for column in layout.coded if column.name in names)
-    involved, random, kept = Layout(numeric=numeric, coded=coded), np.random.default_rng(0), 0
+    involved, random = Layout(numeric=numeric, coded=coded), np.random.default_rng(0)
     for _ in range(0, _TRIED if constraints else 0, _BATCH):
         positions = random.random((_BATCH, len(numeric)))
         positions[random.random(positions.shape) < [0.1 * column.missing for column in numeric]] = np.nan
@@ -104,10 +119,7 @@ def rarely_kept(constraints: Sequence[Constraint], layout: Layout, missing_value
         records, broken = Rows(positions, codes), np.zeros(_BATCH, dtype=np.bool_)
         for constraint in constraints:
             broken |= constraint.broken(records, involved, missing_values)
-        kept += int(_BATCH - broken.sum())
-        if kept >= RARE * _TRIED:
-            return False
-    return bool(constraints)
+        yield float(1 - broken.mean())
 
 
 def _contradicts(

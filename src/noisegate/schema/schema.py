@@ -168,7 +168,7 @@ class Schema:
 
     def dumps(self) -> str:
         """Return the schema as TOML text; images are described as such, not by their columns."""
-        return write_toml(self._form())
+        return write_toml(self.form())
 
     def to_toml(self, path: str | Path) -> None:
         """Write the schema as a TOML file; a `SchemaError` if it cannot be written."""
@@ -179,13 +179,13 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         """Return the schema as plain JSON values; images are described as such, not by their columns."""
-        form = self._form()
+        form = self.form()
         if self.images is None:
             columns = ({"name": name, **column} for name, column in form["columns"].items())
             form["columns"] = [{key: _json(value) for key, value in column.items()} for column in columns]
         return form
 
-    def _form(self) -> dict[str, Any]:
+    def form(self) -> dict[str, Any]:
         """Return the schema as schema files hold it; what is at its default may be left out."""
         form: dict[str, Any] = {} if self.label is None or self.images is not None else {"label": self.label}
         if self.images is None or self.missing_values != DEFAULT_MISSING_VALUES:

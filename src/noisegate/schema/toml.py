@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
+from itertools import chain, repeat
+from types import MappingProxyType
 from typing import Any
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _SPECIAL = re.compile(r'["\\\x00-\x1f\x7f]')
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _WIDTH = 120
 
 
-def write_toml(form: Mapping[str, Any]) -> str:
-    """Return TOML text: plain keys, ``[images]``, a table ``[columns.NAME]`` for each column, ``[[constraints]]``."""
+def write_toml(
+    form: Mapping[str, Any],
+    *,
+    columns: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    constraints: Sequence[Sequence[str]] = (),
+) -> str:
+    """Return TOML text: plain keys, ``[images]``, a table ``[columns.NAME]`` for each column, ``[[constraints]]``.
+
+    ``columns`` and ``constraints`` hold lines of comment above each of them, by name and in order.
+    """
     top = {key: value for key, value in form.items() if key not in ("images", "columns", "constraints")}
     blocks = [_lines(top)] if top else []
     blocks += [f"[images]\n{_lines(form['images'])}"] if "images" in form else []
-    blocks += [f"[columns.{_key(name)}]\n{_lines(column)}" for name, column in form.get("columns", {}).items()]
-    blocks += [f"[[constraints]]\n{_lines(constraint)}" for constraint in form.get("constraints", ())]
+    for name, column in form.get("columns", {}).items():
+        blocks.append(f"{_comment(columns.get(name, ()))}[columns.{_key(name)}]\n{_lines(column)}")
+    for constraint, why in zip(form.get("constraints", ()), chain(constraints, repeat(())), strict=False):
+        blocks.append(f"{_comment(why)}[[constraints]]\n{_lines(constraint)}")
     return "\n".join(blocks)
+
+
+def _comment(lines: Sequence[str]) -> str:
+    """Return lines of comment, in which no character ends the line."""
+    return "".join(f"# {_CONTROL.sub('?', line)}\n" for line in lines)
 
 
 def _lines(form: Mapping[str, Any]) -> str:
