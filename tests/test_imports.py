@@ -28,6 +28,7 @@ PUBLIC = [
     "LocallyLinearMaps",
     "NoisegateError",
     "Pairwise",
+    "PrivBayes",
     "PrivateSetGeneration",
     "Release",
     "Schema",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from noisegate.methods.merf import DPMERF as DPMERF
     from noisegate.methods.mge import DPMGE as DPMGE
     from noisegate.methods.pairwise import Pairwise as Pairwise
+    from noisegate.methods.privbayes import PrivBayes as PrivBayes
     from noisegate.methods.psg import PrivateSetGeneration as PrivateSetGeneration
     from noisegate.models.synthesizer import Synthesizer as Synthesizer
     from noisegate.privacy.certificate import Certificate as Certificate
@@ -59,6 +60,7 @@ _HOMES = {
     "LocallyLinearMaps": "noisegate.estimators",
     "NoisegateError": "noisegate.errors",
     "Pairwise": "noisegate.methods.pairwise",
+    "PrivBayes": "noisegate.methods.privbayes",
     "PrivateSetGeneration": "noisegate.methods.psg",
     "Release": "noisegate.privacy.release",
     "Schema": "noisegate.schema",

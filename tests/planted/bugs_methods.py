@@ -83,6 +83,61 @@ def cells_cut_from_the_records(plant: Plant) -> None:
     )
 
 
+# PrivBayes.
+
+FAMILY = "test_a_record_moves_one_cell_of_each_family_whatever_its_parents"
+
+
+@bug(FAMILY)
+def families_at_full_weight(plant: Plant) -> None:
+    """A record counts in the table of each column with its parents as if it were the only one."""
+
+    @plant.wrap("network_design.NetworkDesign.chosen")
+    def _(chosen: Any, *arguments: Any) -> Any:
+        found = chosen(*arguments)
+        weights = (1.0,) * len(found.counted.weights)
+        return found._replace(counted=dataclasses.replace(found.counted, weights=weights))
+
+
+@bug(FAMILY)
+def families_weighted_by_their_parents(plant: Plant) -> None:
+    """A table of three columns counts a record for each of its parents."""
+
+    @plant.wrap("network_design.NetworkDesign.chosen")
+    def _(chosen: Any, *arguments: Any) -> Any:
+        found = chosen(*arguments)
+        tables, (weight, *_) = found.counted.tables, found.counted.weights
+        weights = tuple(weight * max(len(table) - 1, 1) for table in tables)
+        return found._replace(counted=dataclasses.replace(found.counted, weights=weights))
+
+
+@bug("test_families_are_never_larger_than_planned")
+def families_larger_than_planned(plant: Plant) -> None:
+    """The plan is made as if no column had a parent."""
+
+    @plant.wrap("network_design.NetworkDesign.query")
+    def _(query: Any, design: Any, share: float) -> Any:
+        return dataclasses.replace(query(design, share), dim=sum(design.pairwise.most_sizes))
+
+
+@bug("test_families_follow_from_what_was_released_and_from_nothing_else")
+def families_chosen_by_the_records(plant: Plant) -> None:
+    """Parents follow from exact counts, though noisy ones are released."""
+    exact: dict[str, Any] = {}
+
+    @plant.wrap("sums.LocalEngine.sum")
+    def _(sum_: Any, engine: Any, batches: Any, tasks: Any, *more: Any) -> Any:
+        totals = sum_(engine, batches, tasks, *more)
+        exact.update({name: tasks[name].grid.restore(sums).T for name, sums in totals.sums.items()})
+        return totals
+
+    @plant.wrap("network_design.NetworkDesign.chosen")
+    def _(chosen: Any, design: Any, answers: Any) -> Any:
+        if hasattr(answers, "certificate"):
+            return chosen(design, answers)
+        return chosen(design, dataclasses.replace(answers, values={name: exact[name] for name in answers.values}))
+
+
 # Features.
 
 

@@ -58,6 +58,7 @@ SEAMS = {
     "estimators": "noisegate.estimators",
     "explain": "noisegate.cli.explain",
     "layers": "noisegate.networks.layers",
+    "network_design": "noisegate.training.network_design",
     "perceptual": "noisegate.features.perceptual",
     "run_folder": "noisegate.run_folder",
     "runs": "noisegate.runs",

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, combinations, pairwise
@@ -184,6 +185,20 @@ class Contingency:
             (values[start:end] / weight).reshape([self.sizes[column] for column in table])
             for table, weight, (start, end) in tables
         ]
+
+
+def equally_weighted(
+    bins: tuple[NumericBins, ...], coded: tuple[int, ...], tables: Sequence[tuple[int, ...]]
+) -> Contingency:
+    """Returns the map of tables of equal weight and of norm 1 in all: known before the tables, or their number, are.
+
+    Examples:
+        >>> from noisegate.features.contingency import equally_weighted
+        >>> equally_weighted((), (2, 3), [(0,), (1,), (0, 1), ()]).weights
+        (0.5, 0.5, 0.5, 0.5)
+    """
+    weight = 1 / math.sqrt(len(tables))
+    return Contingency(bins=bins, coded=coded, tables=tuple(tables), weights=(weight,) * len(tables))
 
 
 MOST_GROUPS = 2_000_000

@@ -74,6 +74,7 @@ MODELS = {
     "table-generator": "noisegate.models.table:NeuralTable",
     "mixture": "noisegate.models.mixture:Mixture",
     "graphical": "noisegate.models.graphical:GraphicalModel",
+    "bayesian-network": "noisegate.models.bayesian_network:BayesianNetwork",
     "point-set": "noisegate.models.record_sets:PointSet",
     "weighted-reference": "noisegate.models.record_sets:WeightedReference",
     "decoded-reference": "noisegate.models.decoded:DecodedReference",

@@ -244,10 +244,9 @@ class PairwiseFit(MixtureFit):
         probabilities = [part.reshape(classes * each, -1) for part in parts]
         if design.label is not None:
             probabilities.insert(design.label, np.repeat(np.eye(classes, dtype=np.float32), each, axis=0))
-        columns = enumerate(zip(design.layout.numeric, design.fine, self._bins, strict=True))
         return Mixture(
             layout=design.layout,
-            within=tuple(_within(*parts, self._histograms.get(place)) for place, parts in columns),
+            within=within_cells(design, self._bins, self._histograms),
             weights=weights / weights.sum(),
             probabilities=tuple(probabilities),
         )
@@ -257,3 +256,11 @@ def _within(column: NumericColumn, fine: NumericBins, bins: NumericBins, histogr
     edges = np.asarray([0.0, *fine.cuts, 1.0])
     masses = np.ones(len(edges) - 1) if histogram is None else histogram.masses
     return WithinCell.from_edges(column, bins, edges=edges, masses=masses, spikes=single_cells(column, fine))
+
+
+def within_cells(
+    design: Design, bins: Sequence[NumericBins], histograms: Mapping[int, Histogram]
+) -> tuple[WithinCell, ...]:
+    """Returns where in its cells each numeric column lies, by the histograms of those that have one."""
+    columns = enumerate(zip(design.layout.numeric, design.fine, bins, strict=True))
+    return tuple(_within(*parts, histograms.get(place)) for place, parts in columns)

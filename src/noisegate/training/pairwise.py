@@ -11,16 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, combinations
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import ModelError, OptionError
 from noisegate.features.binning import Histogram, NumericBins, fine_bins, merge, most_cells
-from noisegate.features.contingency import Contingency
+from noisegate.features.contingency import Contingency, equally_weighted
 from noisegate.privacy.plan import Query
-from noisegate.privacy.release import Release
 from noisegate.schema import Layout
 from noisegate.training.histograms import COARSE, HISTOGRAMS, Histograms, records_of
 from noisegate.training.released import Table, read_tables
@@ -40,6 +39,18 @@ _NARROW = 15
 _COARSE = 3
 # Pairs are not measured where the noise on half of a table is more than this part of the records.
 _DROWNED = 0.65
+
+
+class Answered(Protocol):
+    """What some queries gave: a release, or the answers of a session that is not over."""
+
+    @property
+    def values(self) -> Values:
+        """The noisy sum of each query."""
+
+    @property
+    def noise_std(self) -> Mapping[str, float]:
+        """The noise on each number of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +185,7 @@ class Design:
             object.__setattr__(self, "_denoised", (released, found))
         return found
 
-    def read_histograms(self, release: Release) -> dict[int, Histogram]:
+    def read_histograms(self, release: Answered) -> dict[int, Histogram]:
         """Returns the denoised histogram of each bought column, missing left out, by all that was released of it."""
         values, stds = release.values, release.noise_std
         if self.final(values, stds).get(PAIRS) is not self._again:
@@ -188,7 +199,7 @@ class Design:
         # Missing values are thought to fill one of the cells that are aimed at.
         return self._histograms.shares(found, bins, missing=1 / (self.cells + 1))
 
-    def read(self, release: Release) -> tuple[tuple[NumericBins, ...], list[Table]]:
+    def read(self, release: Answered) -> tuple[tuple[NumericBins, ...], list[Table]]:
         """Returns the cells of each numeric column, and every table of the last round.
 
         Raises:
@@ -292,8 +303,7 @@ class Design:
 
     def _map(self, bins: tuple[NumericBins, ...], tables: Sequence[Columns]) -> Contingency:
         # Equal weights of norm 1 in all, so that the norm is known before the number of tables is.
-        weight = 1 / math.sqrt(len(tables))
-        return Contingency(bins=bins, coded=self._coded, tables=tuple(tables), weights=(weight,) * len(tables))
+        return equally_weighted(bins, self._coded, tables)
 
 
 def _dimension(tables: Sequence[Columns], sizes: Sequence[int]) -> int:
