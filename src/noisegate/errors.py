@@ -84,6 +84,10 @@ class LedgerWarning(UserWarning):
     """A run is whole, but the ledger could not be told so, which counts as spent; or a data set's name may mislead."""
 
 
+class FitWarning(UserWarning):
+    """A fit is done, and what it made should not be relied on as it is; the message says why, and what to do."""
+
+
 class SlowKernelsWarning(UserWarning):
     """On this machine only one record at a time can be computed in the same bits wherever it stands."""
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from noisegate.atomic import check_named
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import FitWarning, ModelError, OptionError
 from noisegate.gate.gate import Gate
 from noisegate.gate.session import ledger_of
 from noisegate.ledger.ledger import Ledger
@@ -79,6 +79,11 @@ class Observer:
         """Called with what an operator must know; where warnings are errors, nothing is lost for it."""
         with suppress(UserWarning):
             warnings.warn(text, UserWarning, stacklevel=3)
+
+    def fitted(self, warning: str) -> None:
+        """Called with what is wrong with a fit; where warnings are errors, nothing is lost for it."""
+        with suppress(FitWarning):
+            warnings.warn(warning, FitWarning, stacklevel=5)
 
     def kept(self, error: BaseException, text: str, call: str) -> None:
         """Called with what is left of a run that `error` stops, and how to resume it."""

@@ -204,6 +204,8 @@ class _Work:
                 self.folder.observer.kept(error, text, self.folder.observer.call(folder))
             raise
         folder.remove()
+        if (summary := getattr(model, "summary", None)) is not None and "warning" in summary.notes:
+            folder.observer.fitted(summary.notes["warning"])
         return model
 
     def _stepped(self, state: FitState, kept: Checkpoint, progress: Callable[[int, str], None]) -> None:

@@ -9,6 +9,7 @@ from noisegate.errors import OptionError
 from noisegate.training.fit import MixtureSettings
 from noisegate.training.mixture_fit import MixtureFit
 from noisegate.training.released import Table
+from noisegate.training.trial import _Attempt
 
 SIZES = (4, 3, 5, 2)
 LABEL = 3
@@ -99,8 +100,10 @@ def test_high_noise_stops_the_fit_early_and_no_farther_from_the_truth_than_the_s
     noisy.run()
     assert noisy.step < clear.step / 2
     unstopped = fit(released(asked(), 1500.0))
-    unstopped._phase, unstopped._best = 1, SMALL.steps
+    unstopped.trial.more = lambda: False
+    unstopped.trial._attempts = [_Attempt(init_std=SMALL.init_std, steps=(SMALL.steps, 0, 0))]
     unstopped.run()
+    assert unstopped.step == SMALL.steps
     assert from_pairs(joint_of(noisy), truth()) < from_pairs(joint_of(unstopped), truth())
 
 
@@ -174,7 +177,7 @@ def test_a_fit_taken_up_again_ends_with_the_same_bits_whenever_it_was_stopped():
     whole.run(lambda state: seen.append(state.step))
     assert seen == list(range(1, whole.step + 1))
     assert whole.steps == whole.step
-    trial = int(whole.state_dict()["fit"][1])
+    trial = whole.trial.step
     # In the trial, at its last step, at the first of the fit and close to its end.
     for step in (1, 30, trial, trial + 1, whole.step - 1):
         stopped = fit(tables)

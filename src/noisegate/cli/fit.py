@@ -182,6 +182,9 @@ def _console_observer(asked: str, as_json: bool) -> Observer:
         def warn(self, text: str) -> None:
             warn(text)
 
+        def fitted(self, warning: str) -> None:
+            warn(warning)
+
         def kept(self, error: BaseException, text: str, call: str) -> None:
             say(text)
             say(f"  {call}")
@@ -199,6 +202,7 @@ def _report(model: Model, out: Path, seconds: float, as_json: bool) -> None:
     if as_json:
         fit = None if summary is None else {**asdict(summary), "discrepancy": discrepancy}
         told = {"model": str(out), "seconds": seconds, "fit": fit, "noisy_records": records}
+        told["warnings"] = [summary.notes["warning"]] if summary is not None and "warning" in summary.notes else []
         print_json(told | {"certificate": certificate.to_json()})
         return
     done = f"[green]Done[/green] in {seconds:.0f} s: epsilon = {certificate.epsilon:g}, delta = {certificate.delta:g}, "
@@ -208,8 +212,6 @@ def _report(model: Model, out: Path, seconds: float, as_json: bool) -> None:
         close += f"{summary.step} steps."
     OUT.print(f"{done}{certificate.adjacency.value}.{close}")
     notes = {} if summary is None else summary.notes
-    if "warning" in notes:
-        warn(notes["warning"])
     if "effective_references" in notes:
         OUT.print(
             f"Of {notes['references']:,} public records, {notes['effective_references']:,.0f} count (effective sample "

@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from noisegate.errors import OptionError
+from noisegate.errors import FitWarning, OptionError
 from noisegate.features.error_bounds import ErrorBound
 from noisegate.models.image_network import read_shape
 from noisegate.privacy.plan import Budget, PricedPlan
@@ -114,7 +115,9 @@ class Method(Settings, ABC):
         from noisegate.models.synthesizer import FitSummary, Synthesizer
 
         model = self.model(release, fitting)
-        summary = FitSummary(step=fitting.step, steps=fitting.steps, discrepancy=fitting.discrepancy)
+        warning = getattr(fitting, "warning", None)
+        notes = {"warning": warning} if warning else {}
+        summary = FitSummary(step=fitting.step, steps=fitting.steps, discrepancy=fitting.discrepancy, notes=notes)
         return Synthesizer(release=release, model=model, summary=summary)
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
@@ -169,10 +172,17 @@ class Method(Settings, ABC):
         report: Callable[[FitState], None] | None = None,
         plan: Any = None,
     ) -> Synthesizer:
-        """Returns a synthesizer fitted to a release; post-processing, which costs no privacy."""
+        """Returns a synthesizer fitted to a release; post-processing, which costs no privacy.
+
+        A `noisegate.errors.FitWarning` says where it ended far from the release.
+        """
         fitting = self.fitting(release, device=device, plan=plan)
         fitting.run(report)
-        return self.synthesizer(release, fitting)
+        made = self.synthesizer(release, fitting)
+        if "warning" in made.summary.notes:
+            with suppress(FitWarning):  # where warnings are errors, nothing is lost for it
+                warnings.warn(made.summary.notes["warning"], FitWarning, stacklevel=2)
+        return made
 
     def fit(
         self,

@@ -123,7 +123,7 @@ class Distance:
         return at_records * count, at_cells
 
     def _pair_residual(self, expected: Expected, row: int) -> Array:
-        residual = expected.pairs[row] * self._precision
+        residual: Array = expected.pairs[row] * self._precision
         residual -= self._pairs[row]
         return residual
 
