@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 State: TypeAlias = "Mapping[str, Tensor] | Mapping[str, npt.NDArray[Any]]"
+_Value = TypeVar("_Value")
 
 _SECONDS = 20.0
 
@@ -195,11 +196,11 @@ def restore(values: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None
         value.detach().copy_(tensors[name])
 
 
-def joined(**parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def joined(**parts: Mapping[str, _Value]) -> dict[str, _Value]:
     """Returns the tensors of several parts, each under the name of its part: "part/name"."""
     return {f"{part}/{name}": value for part, tensors in parts.items() for name, value in tensors.items()}
 
 
-def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def under(tensors: Mapping[str, _Value], prefix: str) -> dict[str, _Value]:
     """Returns the tensors whose names begin with `prefix`, without it."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
