@@ -262,15 +262,17 @@ def test_synthetic_records_keep_to_the_constraints_though_private_ones_do_not():
         table = made.to_pandas()
         return ((table.low > table.high) | ((table.sex == "m") & table.pregnant)).sum()
 
-    made = held.sample(5000, seed=0)
+    assert (free.kept_share, free.often_broken) == (1.0, None)
+    with pytest.warns(UserWarning, match="keep to the constraints"):
+        made = held.sample(5000, seed=0)
+        some = held.sample(200, seed=0, where={"sex": "m", "high": (None, 3)})
     assert (made.num_rows, broken(made)) == (5000, 0)
     assert made["low"].null_count > 300
     assert broken(free.sample(5000, seed=0)) > 500
-    some = held.sample(200, seed=0, where={"sex": "m", "high": (None, 3)})
     assert (some.num_rows, broken(some)) == (200, 0)
     assert set(some["pregnant"].to_pylist()) == {False}
     with pytest.raises(OptionError, match=r"where=.* and the constraints of the schema: of 1"):
-        held.sample(5, where={"sex": "m", "pregnant": True})
+        list(held.batches(5, where={"sex": "m", "pregnant": True}))
 
 
 def mixture(rare):
@@ -308,6 +310,17 @@ def test_a_mixture_gives_conditions_that_rejection_could_not(mixed):
     low, high = made["low"].to_numpy(), made["high"].to_numpy()
     assert set(low) == set(range(2, 8))
     assert (low <= high).all()
+
+
+def test_whoever_samples_is_told_that_constraints_shift_what_is_sampled(mixed):
+    assert mixed.often_broken is None
+    pregnant = replace(mixed, model=mixture(rare=0.9))  # where half are men, nine in ten pregnant
+    low, high = np.arange(10), 12 * (np.arange(1, 25) - 0.5) / 24
+    right = 0.55 * (2 / 3 * np.mean(low[:, None] <= high) + 1 / 3)
+    assert pregnant.kept_share == pytest.approx(right, abs=0.05)
+    with pytest.warns(UserWarning, match=r"about \d\d.\d% keep to the constraints.*drop a constraint"):
+        made = pregnant.sample(200, seed=0)
+    assert made.num_rows == 200
 
 
 def test_what_a_mixture_cannot_give_is_refused(mixed):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisegate.atomic import new_file, unwritable
-from noisegate.cli.console import print_json, say, steps, table_writer
+from noisegate.cli.console import print_json, say, steps, table_writer, warn
 from noisegate.cli.options import Json
 from noisegate.errors import OptionError
 from noisegate.seeds import MOST_SEED
@@ -67,9 +67,12 @@ def sample_command(
         raise OptionError(f"--grid {grid} shows images, and {model} makes a table; leave it out.")
     _check_room(synthesizer, n, out)
     _write(synthesizer, n, out, seed, asked, grid)
+    if synthesizer.often_broken is not None:
+        warn(synthesizer.often_broken)
     if as_json:
         pictured = {} if grid is None else {"grid": str(grid)}
-        print_json({"records": n, "out": str(out), "seed": seed, "where": where or [], **pictured})
+        kept = synthesizer.kept_share
+        print_json({"records": n, "out": str(out), "seed": seed, "where": where or [], "kept_share": kept, **pictured})
     else:
         say(f"Wrote {n:,} synthetic records to {out}. Hand {model / 'certificate.md'} over with them.")
 

@@ -29,7 +29,7 @@ from noisegate.schema.regions import decoded_numbers
 LEAST = 30
 """So many records at least would break a constraint that is proposed, were columns independent."""
 
-LEAST_ACCEPTANCE = 0.01
+LEAST_ACCEPTANCE = 0.1
 """Constraints are proposed while this part of records whose columns are independent keeps to all of them."""
 
 MOST_COLUMNS = 60

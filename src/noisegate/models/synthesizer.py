@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -30,6 +31,10 @@ Accept: TypeAlias = Callable[[EncodedTable], npt.NDArray[np.bool_]]
 
 BATCH_ROWS = 16_384
 LEAST_ACCEPTANCE = 1e-4
+USUALLY_KEPT = 0.5
+"""Where a smaller share of drawn records keeps to the constraints, whoever samples is told."""
+
+_TRIED = 4096
 # At the least acceptance this is 13 records on average: few enough to be quick, enough to tell 1e-4 from 1e-5.
 PROBE_ROWS = 8 * BATCH_ROWS
 
@@ -97,6 +102,25 @@ class Synthesizer:
         """The public schema."""
         return self.release.schema
 
+    @cached_property
+    def kept_share(self) -> float:
+        """About which share of the records that the model draws keeps to the constraints; others are drawn again."""
+        if not self.schema.constraints:
+            return 1.0
+        (records,) = _drawn(self.model.draw(rows, public_random(0)) for rows in (_TRIED,))
+        return float(1 - self.schema.broken(records).mean())
+
+    @property
+    def often_broken(self) -> str | None:
+        """Why constraints shift what is sampled, or None: many of the records that the model draws break one."""
+        if self.kept_share >= USUALLY_KEPT:
+            return None
+        return (
+            f"of the records that the model draws, about {self.kept_share:.1%} keep to the constraints of the schema. "
+            "The others are drawn again, which shifts the columns that constraints name: compare these with what was "
+            "released, or drop a constraint that many records break."
+        )
+
     def sample(self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None) -> Any:
         """Returns `n` synthetic records, with the columns and types of the schema, that keep to its constraints.
 
@@ -117,6 +141,8 @@ class Synthesizer:
         import pyarrow as pa
 
         batches = self.batches(n, seed=seed, where=where)
+        if self.often_broken is not None:
+            warnings.warn(self.often_broken, UserWarning, stacklevel=2)
         _check_memory(n, len(self.schema.columns))
         table = pa.concat_tables(list(batches) or [decode(_no_record(self.schema), self.schema)])
         return self.convert(table) if self.convert else table
