@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, combinations
 from typing import Any, Protocol
@@ -39,6 +39,8 @@ _NARROW = 15
 _COARSE = 3
 # Pairs are not measured where the noise on half of a table is more than this part of the records.
 _DROWNED = 0.65
+# A smaller part of the budget is not worth a table.
+_LEAST_YIELDED = 0.02
 
 
 class Answered(Protocol):
@@ -164,9 +166,12 @@ class Design:
     def final(self, values: Values, stds: Mapping[str, float]) -> dict[str, Contingency]:
         """Returns the maps of the last round."""
         bins = self.bins(values, stds)
-        pairs = self._measured(values, stds)
-        maps = {name: self._map(bins, tables) for name, tables in self._tables(pairs or ()).items()}
-        return maps if pairs is not None else maps | {PAIRS: self._again}
+        pairs, yielded = self._measured(values, stds)
+        tables = self._tables(pairs)
+        maps = {name: self._map(bins, asked) for name, asked in tables.items()}
+        if yielded < 1:
+            return maps if yielded < _LEAST_YIELDED else self._shared(maps, yielded)
+        return maps | {PAIRS: self._again}
 
     def bins(self, values: Values, stds: Mapping[str, float], *, cells: int | None = None) -> tuple[NumericBins, ...]:
         """Returns the cells of each numeric column, cut from what the first round released."""
@@ -223,21 +228,33 @@ class Design:
     def _records(self, tables: Mapping[str, Mapping[int, Table]]) -> float | None:
         return records_of(tables) if self.scaled and tables else None
 
-    def _measured(self, values: Values, stds: Mapping[str, float]) -> tuple[Columns, ...] | None:
-        """Returns the pairs that are measured; None where any would drown, and single columns are measured again."""
+    def _measured(self, values: Values, stds: Mapping[str, float]) -> tuple[tuple[Columns, ...], float]:
+        """Returns the pairs that are measured, and the part of their budget that single columns have instead."""
         pairs = self.pairs if self.pairs is not None else self._chosen(values, stds)
         if not (self.yielding and pairs and self.bought and self._room):
-            return pairs
+            return pairs, 0.0
         records, sizes = records_of(self._first_round(values, stds)), self.about_sizes
-        for some in (pairs, self._with_a_large_label):
-            cells = [math.prod(sizes[column] for column in self._with_label(pair)) for pair in some]
-            # What a question of yes or no about a pair is off by.
-            half = (
-                stds[PAIRS] * math.sqrt(len(some)) * float(np.sqrt(cells).mean() / math.sqrt(2)) if some else math.inf
-            )
-            if half < _DROWNED * records:
-                return some
-        return None
+        label = self._with_a_large_label
+        # Pairs with such a label are worth more than others, which have to be twice as clear, and than single columns.
+        for some, most in ((pairs, _DROWNED / 2 if label else _DROWNED), (label, _DROWNED)):
+            halves = [math.sqrt(math.prod(sizes[column] for column in self._with_label(pair)) / 2) for pair in some]
+            # What a question of yes or no about a pair is off by, in the mean.
+            noise = stds[PAIRS] * sum(halves) / math.sqrt(max(len(some), 1))
+            if some and noise < most * records:
+                return some, 0.0 if label else noise / (most * records)
+        return (), 1.0
+
+    def _shared(self, maps: dict[str, Contingency], yielded: float) -> dict[str, Contingency]:
+        """Returns the maps with single columns beside pairs in one query, if it has room for them."""
+        pairs, singles = maps[PAIRS], maps[SINGLES]
+        tables = (*pairs.tables, *(table for table in singles.tables if table not in pairs.tables))
+        more = len(tables) - len(pairs.tables)
+        if not more or pairs.dim + singles.dim > self._planned:
+            return maps
+        weights = [math.sqrt((1 - yielded) / len(pairs.tables))] * len(pairs.tables) + [
+            math.sqrt(yielded / more)
+        ] * more
+        return maps | {PAIRS: replace(pairs, tables=tables, weights=tuple(weights))}
 
     @cached_property
     def _with_a_large_label(self) -> tuple[Columns, ...]:
@@ -254,10 +271,13 @@ class Design:
     @cached_property
     def _room(self) -> bool:
         """Whether what is measured in place of pairs is no more than was planned for these."""
-        planned = self._tables(self._pairs_at_most()).get(PAIRS, ())
         tables = self._tables(self._with_a_large_label).get(PAIRS, ())
-        most = max(self._again.dim, _dimension(tables, self.most_sizes))
-        return most <= _dimension(planned, self.most_sizes) and len(self._again.tables) <= len(planned)
+        return max(self._again.dim, _dimension(tables, self.most_sizes)) <= self._planned
+
+    @cached_property
+    def _planned(self) -> int:
+        """How many cells are planned for pairs at most."""
+        return _dimension(self._tables(self._pairs_at_most()).get(PAIRS, ()), self.most_sizes)
 
     def _is_histogram(self, table: Table) -> bool:
         return table.columns[0] in self.bought and len(table.columns) == 1
