@@ -33,6 +33,7 @@ PUBLIC = [
     "Release",
     "Schema",
     "Synthesizer",
+    "TabPE",
     "UserError",
     "audit",
     "discover_schema",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from noisegate.methods.pairwise import Pairwise as Pairwise
     from noisegate.methods.privbayes import PrivBayes as PrivBayes
     from noisegate.methods.psg import PrivateSetGeneration as PrivateSetGeneration
+    from noisegate.methods.tab_pe import TabPE as TabPE
     from noisegate.models.synthesizer import Synthesizer as Synthesizer
     from noisegate.privacy.certificate import Certificate as Certificate
     from noisegate.privacy.events import Adjacency as Adjacency
@@ -65,6 +66,7 @@ _HOMES = {
     "Release": "noisegate.privacy.release",
     "Schema": "noisegate.schema",
     "Synthesizer": "noisegate.models.synthesizer",
+    "TabPE": "noisegate.methods.tab_pe",
     "UserError": "noisegate.errors",
     "audit": "noisegate.auditing.run",
     "discover_schema": "noisegate.gate.queries.discovery",

@@ -138,6 +138,60 @@ def families_chosen_by_the_records(plant: Plant) -> None:
         return chosen(design, dataclasses.replace(answers, values={name: exact[name] for name in answers.values}))
 
 
+# Tab-PE.
+
+VOTES = "test_a_record_votes_once_and_moves_the_sum_by_the_bound_and_no_more"
+ROUNDS = "test_a_record_votes_once_in_every_round_whatever_the_candidates"
+
+
+@bug(VOTES, ROUNDS)
+def a_record_votes_twice(plant: Plant) -> None:
+    """A record adds a vote to its nearest candidate, and another one to the next."""
+
+    @plant.wrap("votes.NearestVotes.exact_sum")
+    def _(exact_sum: Any, features: Any, grid: Any) -> Any:
+        found = exact_sum(features, grid)
+
+        def add(sums: Any, records: Any) -> None:
+            once = np.zeros_like(sums)
+            found.add(once, records)
+            sums += once + np.roll(once, 1)
+
+        return dataclasses.replace(found, add=add)
+
+
+@bug("test_a_vote_does_not_depend_on_the_other_records_nor_on_their_number")
+def votes_spread_over_the_candidates(plant: Plant) -> None:
+    """A record does not vote for the candidate that the record before it has voted for."""
+
+    @plant.wrap("votes.NearestVotes.nearest")
+    def _(nearest: Any, features: Any, records: Any) -> Any:
+        found = nearest(features, records)
+        return np.where(np.diff(found, prepend=-1) == 0, (found + 1) % features.dim, found)
+
+
+@bug("test_every_distance_is_exact_however_many_columns_there_are")
+def points_finer_than_float32_holds(plant: Plant) -> None:
+    """Points of a row together are longer than what is summed without rounding."""
+    plant.set("votes.LARGEST", 2**31)
+
+
+@bug("test_candidates_follow_from_what_was_released_and_from_nothing_else")
+def candidates_selected_by_the_records(plant: Plant) -> None:
+    """The candidates of a round follow from exact votes, though noisy ones are released."""
+    exact: dict[str, Any] = {}
+
+    @plant.wrap("sums.LocalEngine.sum")
+    def _(sum_: Any, engine: Any, batches: Any, tasks: Any, *more: Any) -> Any:
+        totals = sum_(engine, batches, tasks, *more)
+        exact.update({name: tasks[name].grid.restore(sums).T for name, sums in totals.sums.items()})
+        return totals
+
+    plant.wrap("sums_query.SumSession.ask")(
+        lambda ask, session, maps: {name: exact[name] for name in ask(session, maps)}
+    )
+
+
 # Features.
 
 

@@ -58,6 +58,8 @@ SEAMS = {
     "estimators": "noisegate.estimators",
     "explain": "noisegate.cli.explain",
     "layers": "noisegate.networks.layers",
+    "evolution": "noisegate.training.evolution",
+    "votes": "noisegate.features.votes",
     "network_design": "noisegate.training.network_design",
     "perceptual": "noisegate.features.perceptual",
     "run_folder": "noisegate.run_folder",

@@ -42,6 +42,7 @@ _PICTURES: dict[str, Any] = {"latent": 4, "hidden": (8,), "channels": (4, 2)}
 SMALL: dict[str, dict[str, Any]] = {
     "aim": {"bins": 4, "iterations": 20, "degree": 2, "rounds": 6},
     "mst": {"bins": 4, "iterations": 20},
+    "tab-pe": {"rounds": 2, "candidates": 50},
     "dp-merf": {"frequencies": 50},
     "dp-llm": {**_STEPS, "maps": 2},
     "psg": {**_STEPS, "hidden": (8,), "samples_per_class": 2, "batches": 1, "outer": 1, "epochs": 1},

@@ -106,11 +106,7 @@ class Contingency:
 
     def codes(self, records: EncodedTable) -> npt.NDArray[np.int32]:
         """Returns the cell of each record in each column, (rows, columns), each column contiguous in memory."""
-        codes = np.empty((len(self.sizes), len(records)), dtype=np.int32)
-        for place, bins in enumerate(self.bins):
-            codes[place] = bins.codes(records.numeric[:, place])
-        codes[len(self.bins) :] = records.codes.T
-        return codes.T
+        return column_cells(self.bins, records)
 
     def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
         """Returns the vectors, (rows, dim): in each table its weight at the record's cell, and zero elsewhere."""
@@ -185,6 +181,15 @@ class Contingency:
             (values[start:end] / weight).reshape([self.sizes[column] for column in table])
             for table, weight, (start, end) in tables
         ]
+
+
+def column_cells(bins: tuple[NumericBins, ...], records: EncodedTable) -> npt.NDArray[np.int32]:
+    """Returns the cell of each record in each column, (rows, columns), each column contiguous in memory."""
+    codes = np.empty((len(bins) + records.codes.shape[1], len(records)), dtype=np.int32)
+    for place, each in enumerate(bins):
+        codes[place] = each.codes(records.numeric[:, place])
+    codes[len(bins) :] = records.codes.T
+    return codes.T
 
 
 def equally_weighted(

@@ -1,0 +1,200 @@
+"""Tab-PE: candidates follow from what was released, records vote, and votes say which cells come together."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from noisegate import Budget, Gate, Synthesizer, TabPE
+from noisegate.data.tables.tables import TableSource
+from noisegate.errors import OptionError
+from noisegate.gate.queries.sums import SumSession
+from noisegate.gate.sums import SumTask, sum_records
+from noisegate.methods.registry import METHODS, method_named
+from noisegate.models.folder import verify_model
+from noisegate.privacy.events import Adjacency
+from noisegate.records import Rows
+from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+
+COLUMNS = (
+    Continuous(name="x", lower=0.0, upper=1.0, missing=True),
+    Integer(name="n", lower=0, upper=90),
+    Categorical(name="a", levels=("p", "q")),
+    Categorical(name="b", levels=("p", "q")),
+    Boolean(name="ill"),
+)
+SCHEMA, PLAIN = Schema(COLUMNS, label="ill"), Schema(COLUMNS)
+BOTH = pytest.mark.parametrize("schema", [SCHEMA, PLAIN], ids=["label", "plain"])
+
+
+def people(rows=3000, seed=0):
+    """Returns records that are ill when a and b differ, but for a tenth of them: no pair of columns says anything."""
+    random = np.random.default_rng(seed)
+    a, b = random.integers(0, 2, (2, rows))
+    x = random.beta(2, 5, rows)
+    return pa.table(
+        {
+            "x": pa.array(x, mask=random.random(rows) < 0.1),
+            "n": random.integers(0, 91, rows),
+            "a": np.array(["p", "q"])[a],
+            "b": np.array(["p", "q"])[b],
+            "ill": np.where(random.random(rows) < 0.9, a != b, a == b),
+        }
+    )
+
+
+def gate_of(schema, epsilon=2.0, rows=3000, **options):
+    return Gate(people(rows), schema=schema, epsilon=epsilon, records=rows, **options)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Returns the maps that sessions were asked, in their order."""
+    seen, ask = [], SumSession.ask
+
+    def watched(session, maps):
+        seen.extend(maps.items())
+        return ask(session, maps)
+
+    monkeypatch.setattr(SumSession, "ask", watched)
+    return seen
+
+
+def votes_of(asked):
+    return [one for name, one in asked if name.startswith("votes-")]
+
+
+def test_it_is_found_by_its_name():
+    assert "tab-pe" in METHODS
+    assert method_named("tab-pe") is TabPE
+
+
+@pytest.mark.parametrize(
+    "settings", [{"candidates": 1}, {"candidates": 10**6}, {"rounds": 0}, {"smoothing": 1.5}, {"label_weight": 0.0}]
+)
+def test_an_unusable_setting_is_named(settings):
+    with pytest.raises(OptionError, match=next(iter(settings))):
+        TabPE(**settings)
+
+
+# Privacy: what is asked, and what it follows from.
+
+
+@BOTH
+def test_every_round_is_planned_and_none_asks_for_more(schema, asked):
+    method, gate = TabPE(rounds=3, candidates=500), gate_of(schema)
+    plan = method.plan(schema, gate.budget)
+    release = method.query(gate, plan)
+    assert [name for name, _ in asked if name.startswith("votes-")] == ["votes-1", "votes-2", "votes-3"]
+    assert all(one.dim <= 500 for one in votes_of(asked))
+    assert all(plan.release(f"votes-{place}").query.norm == 1.0 for place in (1, 2, 3))
+    assert release.certificate.check() <= 2.0
+    votes = [event for event in release.certificate.events if event.name.startswith("votes-")]
+    alone = TabPE(candidates=500).plan(schema, gate.budget).release("votes-1").event
+    # Rounds compose exactly: three of them have √3 times the noise of one.
+    assert [event.noise_multiplier for event in votes] == pytest.approx([alone.noise_multiplier * 3**0.5] * 3, rel=1e-6)
+
+
+@BOTH
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_a_record_votes_once_in_every_round_whatever_the_candidates(schema, adjacency, asked):
+    method, gate = TabPE(rounds=3, candidates=300), gate_of(schema, adjacency=adjacency)
+    plan = method.plan(schema, gate.budget)
+    method.query(gate, plan)
+    records = Rows.concatenate(list(TableSource(people(300), schema).batches()))
+    for place, votes in enumerate(votes_of(asked)):
+        planned = plan.release(f"votes-{place + 1}")
+        task = SumTask(feature_map=votes, grid=planned.query.grid, columns=1, label=None)
+        assert task.exact is not None, "votes are counted in integers"
+        total = sum_records(records, {"q": task}).sums["q"][0]
+        for row in range(10):
+            others = np.delete(np.arange(len(records)), row)
+            moved = total - sum_records(records.rows(others), {"q": task}).sums["q"][0]
+            assert np.count_nonzero(moved) == 1
+            assert moved.max() ** 2 <= planned.query.grid.bound.sensitivity_squared(Adjacency.ADD_REMOVE)
+            other = records.rows(np.r_[others, (row + 1) % len(records)])
+            replaced = sum_records(other, {"q": task}).sums["q"][0] - total
+            assert int(np.square(replaced).sum()) <= planned.query.grid.bound.sensitivity_squared(Adjacency.REPLACE_ONE)
+        assert planned.event.sensitivity == planned.query.grid.bound.sensitivity(adjacency)
+
+
+@BOTH
+def test_candidates_follow_from_what_was_released_and_from_nothing_else(schema, asked):
+    method = TabPE(rounds=3, candidates=300)
+    release = method.query(gate_of(schema))
+    first = [one.candidates for one in votes_of(asked)]
+    evolution = method.evolution(method.design(schema, 2.0), release)
+    assert np.array_equal(evolution.votes.candidates, first[0])
+    for place in (1, 2):
+        evolution.select(release.values[f"votes-{place}"][:, 0])
+        assert np.array_equal(evolution.votes.candidates, first[place])
+    # The same records with other noise have other candidates, so the comparison can fail.
+    asked.clear()
+    method.query(gate_of(schema))
+    assert not np.array_equal(votes_of(asked)[1].candidates, first[1])
+
+
+def test_there_are_no_more_candidates_than_votes_for_the_noise(asked):
+    TabPE().query(gate_of(SCHEMA, epsilon=0.05, rows=500))
+    assert votes_of(asked)[0].dim == 20
+    asked.clear()
+    TabPE(candidates=5).query(gate_of(SCHEMA, epsilon=0.05, rows=500))
+    assert votes_of(asked)[0].dim == 5
+
+
+# What comes of it.
+
+
+def test_a_label_that_no_pair_of_columns_knows_is_learned():
+    made = TabPE().fit(gate_of(SCHEMA, rows=20_000), device="cpu").sample(20_000, seed=0).to_pandas()
+    differ = made.a != made.b
+    assert made.ill[differ].mean() - made.ill[~differ].mean() > 0.4
+
+
+@BOTH
+def test_one_way_tables_are_those_that_were_bought(schema):
+    made = TabPE().fit(gate_of(schema, epsilon=20.0, rows=10_000), device="cpu").sample(10_000, seed=0).to_pandas()
+    real = people(10_000).to_pandas()
+    assert made.ill.mean() == pytest.approx(real.ill.mean(), abs=0.02)
+    assert made.x.isna().mean() == pytest.approx(real.x.isna().mean(), abs=0.02)
+    assert made.x.mean() == pytest.approx(real.x.mean(), abs=0.02)
+    assert made.n.std() == pytest.approx(real.n.std(), rel=0.05)
+
+
+@BOTH
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_model_is_saved_verified_and_loaded(schema, rounds, tmp_path):
+    model = TabPE(rounds=rounds, candidates=400).fit(gate_of(schema), device="cpu")
+    model.save(tmp_path / "model")
+    assert verify_model(tmp_path / "model").recomputed_epsilon <= 2.0
+    again = Synthesizer.load(tmp_path / "model")
+    assert again.sample(200, seed=1).equals(model.sample(200, seed=1))
+    drawn = again.sample(50, seed=2, where={"a": "p", "x": (0.1, 0.6)}).to_pydict()
+    assert set(drawn["a"]) == {"p"}
+    assert all(0.1 <= value <= 0.6 for value in drawn["x"])
+
+
+def test_a_release_says_the_same_model_again():
+    method, gate = TabPE(rounds=3, candidates=300), gate_of(SCHEMA)
+    release = method.query(gate)
+    first, second = (method.fit_release(release, device="cpu").sample(300, seed=3) for _ in range(2))
+    assert first.equals(second)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0])
+@pytest.mark.parametrize("rows", [1, 40])
+def test_few_records_and_much_noise_make_a_table_all_the_same(epsilon, rows):
+    made = TabPE(rounds=2).fit(gate_of(SCHEMA, epsilon=epsilon, rows=rows), device="cpu").sample(100, seed=0)
+    assert made.num_rows == 100
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
+def test_a_table_of_one_column_is_made_too(column):
+    schema = Schema((column,), label="ill" if column.name == "ill" else None)
+    gate = Gate(people().select([column.name]), schema=schema, epsilon=5.0, records=3000)
+    assert TabPE(rounds=2).fit(gate, device="cpu").sample(20, seed=0).column_names == [column.name]
+
+
+def test_the_plan_is_known_before_any_record():
+    plan = TabPE(rounds=30, candidates=1000).plan(SCHEMA, Budget(epsilon=1.0))
+    assert plan.epsilon <= 1.0
+    assert sum(event.coordinates for event in plan.events if event.name.startswith("votes-")) == 30_000
