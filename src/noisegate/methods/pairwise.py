@@ -32,6 +32,7 @@ from noisegate.training.pairwise import Design, cells_for, columns_named
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
+    from noisegate.models.labelled import LabelledMixture
     from noisegate.models.mixture import Mixture
     from noisegate.training.mixture_fit import PairwiseFit
 
@@ -155,6 +156,6 @@ class Pairwise(Method):
         design = plan.design if plan else self.design(release.schema, certificate.epsilon, version=version)
         return PairwiseFit(design, release, self.fit_settings(), seed=self.seed)
 
-    def model(self, release: Release, fitting: PairwiseFit) -> Mixture:
+    def model(self, release: Release, fitting: PairwiseFit) -> Mixture | LabelledMixture:
         """Returns the mixture that a fit has reached."""
-        return fitting.mixture()
+        return fitting.model()

@@ -209,12 +209,12 @@ class Mixture:
         Args:
             cells: As `cells` gives them, (rows, columns).
         """
-        with np.errstate(divide="ignore"):
-            tables = [np.log(table.T) for table in self._tables]
-            weights = np.log(self._weights)
-        rows = max(_BLOCK // len(weights), 1)
-        parts = [_log_sum(cells[start : start + rows], tables, weights) for start in range(0, len(cells), rows)]
-        return np.concatenate(parts) if parts else np.zeros(0)
+        return self._log_sums(cells, self._tables, self._weights[:, None])[:, 0]
+
+    def log_joint(self, cells: npt.NDArray[np.integer[Any]], column: int) -> npt.NDArray[np.float64]:
+        """Returns log p(x, k) for every cell k of a column, (rows, cells), x the row's cells in all others."""
+        others = [table for place, table in enumerate(self._tables) if place != column]
+        return self._log_sums(np.delete(cells, column, axis=1), others, self._weights[:, None] * self._tables[column])
 
     def marginal(self, columns: Sequence[int]) -> npt.NDArray[np.float64]:
         """Returns the joint distribution of one to four columns, shaped by their numbers of cells.
@@ -296,6 +296,22 @@ class Mixture:
         tables = (table.astype(np.float64) for table in self.probabilities)
         return tuple(table / table.sum(axis=1, keepdims=True) for table in tables)
 
+    def _log_sums(
+        self, cells: npt.NDArray[np.integer[Any]], tables: Sequence[Floats], shares: Floats
+    ) -> npt.NDArray[np.float64]:
+        """Returns log Σ_j shares_jk Π_i tables_i[j, cells_i] for each row and k, in blocks of rows; -inf for zero."""
+        sums, block = np.empty((len(cells), shares.shape[1])), max(_BLOCK // len(shares), 1)
+        with np.errstate(divide="ignore"):
+            logs = [np.log(table.T) for table in tables]
+            for start in range(0, len(cells), block):
+                terms = np.zeros((len(cells[start : start + block]), len(shares)))
+                for log, codes in zip(logs, cells[start : start + block].T, strict=True):
+                    terms += log[codes]
+                highest = terms.max(axis=1, keepdims=True)
+                shift = np.where(np.isfinite(highest), highest, 0.0)
+                sums[start : start + block] = shift + np.log(np.exp(terms - shift) @ shares)
+        return sums
+
     @cached_property
     def _components(self) -> Choice:
         return Choice(self._weights, np.zeros(len(self.weights), dtype=np.int64))
@@ -345,19 +361,6 @@ def _first_step(column: SteppedColumn, edges: Floats) -> npt.NDArray[np.int64]:
     for _ in range(4):
         rank += positions_of_ranks(column, rank) < edges
     return rank
-
-
-def _log_sum(
-    cells: npt.NDArray[np.integer[Any]], tables: Sequence[npt.NDArray[np.float64]], weights: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    """Returns log Σ exp over the components for a block of rows, (rows,)."""
-    terms = np.broadcast_to(weights, (len(cells), len(weights))).copy()
-    for column, table in enumerate(tables):
-        terms += table[cells[:, column]]
-    highest = terms.max(axis=1)
-    shift = np.where(np.isfinite(highest), highest, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(shift + np.log(np.exp(terms - shift[:, None]).sum(axis=1)))
 
 
 def _outer(tables: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:

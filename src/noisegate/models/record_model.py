@@ -64,7 +64,10 @@ class ConditionalModel(Protocol):
         ...
 
     def given(self, region: Region) -> RecordModel:
-        """Returns the model of the records in `region`, whose probability must be positive."""
+        """Returns the model of the records in `region`, whose probability must be positive.
+
+        It may draw others too, which the caller rejects, as long as those in the region have their distribution.
+        """
         ...
 
 
@@ -73,6 +76,7 @@ MODELS = {
     "image-generator": "noisegate.models.image:NeuralImage",
     "table-generator": "noisegate.models.table:NeuralTable",
     "mixture": "noisegate.models.mixture:Mixture",
+    "labelled-mixture": "noisegate.models.labelled:LabelledMixture",
     "graphical": "noisegate.models.graphical:GraphicalModel",
     "bayesian-network": "noisegate.models.bayesian_network:BayesianNetwork",
     "point-set": "noisegate.models.record_sets:PointSet",

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from noisegate.devices import one_thread
 from noisegate.features.binning import Histogram, NumericBins, single_cells
+from noisegate.models.labelled import LabelledMixture
 from noisegate.models.mixture import Mixture, WithinCell
 from noisegate.privacy.release import Release
 from noisegate.schema import NumericColumn
@@ -28,9 +29,10 @@ from noisegate.training.checkpoint import FitState, under
 from noisegate.training.descent import Descent
 from noisegate.training.expected_counts import Components
 from noisegate.training.fit import MixtureSettings
+from noisegate.training.label_fit import MOST_LABELS, LabelFit
 from noisegate.training.pairwise import Design
 from noisegate.training.released import Table
-from noisegate.training.tables import class_tables, split
+from noisegate.training.tables import ClassTables, class_tables, split
 from noisegate.training.trial import Trial, start
 
 FAR = 2.0
@@ -172,24 +174,39 @@ class PairwiseFit(MixtureFit):
 
     def __init__(self, design: Design, release: Release, settings: MixtureSettings, *, seed: int) -> None:
         self._design = design
-        self._bins, tables = design.read(release)
+        self._bins, self._released = design.read(release)
         sizes = [*(bins.size for bins in self._bins), *(column.size for column in design.layout.coded)]
         self._histograms = design.read_histograms(release)
         prior = design.prior(self._histograms, self._bins)
-        super().__init__(tables, sizes, design.label, settings, seed=seed, prior=prior)
+        super().__init__(self._released, sizes, design.label, settings, seed=seed, prior=prior)
 
-    def mixture(self) -> Mixture:
-        """Returns the model that the fit has reached."""
-        design = self._design
-        shares, parts = self.components()
-        classes, each = shares.shape
-        weights = (self.shares[:, None] * shares).ravel()
-        probabilities = [part.reshape(classes * each, -1) for part in parts]
-        if design.label is not None:
-            probabilities.insert(design.label, np.repeat(np.eye(classes, dtype=np.float32), each, axis=0))
+    def model(self) -> Mixture | LabelledMixture:
+        """Returns the model that the fit has reached, with a model of the label where there is one."""
+        mixture = self._mixture(self.reached, self.tables)
+        layout, place = self._design.layout, self._design.layout.label
+        column = None if place is None else len(layout.numeric) + place
+        if column is None or not 1 < mixture.sizes[column] <= MOST_LABELS or len(mixture.sizes) == 1:
+            return mixture
+        ordered = [bins.size - bins.nullable for bins in self._bins] + [0] * (len(layout.coded) - 1)
+        told_apart = self._design.label is not None
+        tables = self.tables if told_apart else class_tables(self._released, mixture.sizes, column)
+        fit = LabelFit(column, tables, ordered, seed=self._seed)
+        with one_thread():
+            trial = self.trial_tables, self.judge_tables, self._mixture(self.trial.components, self.trial_tables)
+            weight = fit.weight(*trial) if told_apart else 0.0
+            return LabelledMixture(mixture=mixture, label=fit.model(mixture, weight))
+
+    def _mixture(self, components: Components, tables: ClassTables) -> Mixture:
+        """Returns the mixture of all classes, which come as often as their tables say."""
+        cells = components.cells.transpose(0, 2, 1)
+        classes, each, _ = cells.shape
+        weights = (tables.counts[:, None] * components.weights).ravel()
+        probabilities = [np.ascontiguousarray(cells[:, :, span]).reshape(classes * each, -1) for span in tables.spans]
+        if self._design.label is not None:
+            probabilities.insert(self._design.label, np.repeat(np.eye(classes, dtype=np.float32), each, axis=0))
         return Mixture(
-            layout=design.layout,
-            within=within_cells(design, self._bins, self._histograms),
+            layout=self._design.layout,
+            within=within_cells(self._design, self._bins, self._histograms),
             weights=weights / weights.sum(),
             probabilities=tuple(probabilities),
         )
