@@ -108,6 +108,11 @@ class MixtureFit:
         )
 
     @property
+    def trial_components(self) -> Components:
+        """The mixture of the trial where it came nearest to the judge's tables."""
+        return self.trial.components
+
+    @property
     def reached(self) -> Components:
         """The mixture that the fit has reached."""
         return self._fit().components
