@@ -15,6 +15,9 @@ def start() -> None:
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a shell's background job ignores it
         signal.signal(signal.SIGINT, _stop)
     signal.signal(signal.SIGTERM, _stop)
+    from noisegate.cli.start_up import leave_pandas_alone
+
+    leave_pandas_alone()
     from noisegate.cli.main import run
 
     try:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
@@ -92,6 +91,8 @@ def native_form(like: Any, schema: Schema) -> NativeForm:
     Raises:
         DataError: if ``like`` is no pandas, Polars or PyArrow table.
     """
+    import narwhals as nw
+
     with_levels = [column.name for column in schema.columns if isinstance(column, Categorical | Ordinal)]
     if isinstance(like, pa.Table):
         kind, types = "arrow", {name: like.schema.field(name).type for name in like.column_names}

@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import narwhals as nw
-
 from noisegate.errors import DataError
 
 
@@ -80,6 +78,8 @@ def _digest(file: Path) -> str:
 def _same_table(private: Any, public: Any) -> bool:
     if private is public:
         return True
+    import narwhals as nw
+
     try:
         one, other = (nw.from_native(table, eager_only=True).to_arrow() for table in (private, public))
     except Exception:  # whatever such a table raises; whoever reads it says what is wrong

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-import narwhals as nw
 import pyarrow as pa
 import pyarrow.types as pt
 
@@ -260,6 +259,8 @@ class MemoryTable:
     typed = True
 
     def __init__(self, native: Any) -> None:
+        import narwhals as nw
+
         try:
             self._frame: nw.DataFrame[Any] = nw.from_native(native, eager_only=True)
             self._names = {str(name).strip(TEXT_PADDING): name for name in self._frame.columns}
