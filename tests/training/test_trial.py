@@ -1,5 +1,7 @@
 """A trial returns to where it was nearest, sets out twice where it ends far, and a fit settles where it swings."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -124,3 +126,41 @@ def test_a_checkpoint_of_an_earlier_version_is_refused():
     one = MixtureFit(*alike(500, 2.0), SMALL, seed=0)
     with pytest.raises(ValueError, match="an earlier version"):
         one.load_state_dict({"logits": np.zeros(3), "progress": np.zeros(6)})
+
+
+def independent(records, std, *, columns=6, cells=8, seed=0):
+    """Tables of the pairs of columns that have nothing to do with each other, without a label."""
+    random = np.random.default_rng(seed)
+    codes = np.minimum(random.geometric(0.3, size=(columns, records)) - 1, cells - 1)
+    tables = []
+    for which in [*((one,) for one in range(columns)), *combinations(range(columns), 2)]:
+        counts = np.zeros([cells] * len(which))
+        np.add.at(counts, tuple(codes[column] for column in which), 1)
+        tables.append(Table(columns=which, counts=counts + random.normal(scale=std, size=counts.shape), noise_std=std))
+    return tables, (cells,) * columns, None
+
+
+def test_no_step_is_taken_where_columns_are_independent_or_pairs_drown():
+    steps = [sum(fitted(independent(500, 30.0, seed=seed), seed=seed).trial.path.steps) for seed in range(10)]
+    assert steps.count(0) >= 9
+    drowned, _, label = alike(100, 500.0)
+    one = fitted((drowned, (12, 12, 12, 12, 2), label))
+    assert sum(one.trial.path.steps) == 0
+    assert one.discrepancy == pytest.approx(1, abs=0.2) and one.warning is None
+    # What is kept is the start.
+    assert one.trial.components.cells == pytest.approx(
+        module.start(one.trial_tables, SMALL, SMALL.init_std, 0).components.cells
+    )
+
+
+def test_steps_are_taken_where_pairs_stand_out():
+    assert sum(fitted(alike(9_000, 20.0)).trial.path.steps) > 0
+
+
+def test_a_fit_without_steps_is_the_product_of_single_columns():
+    one = fitted(independent(500, 30.0))
+    weights, cells = one.components()
+    first, second = (np.einsum("ck,cka->a", weights, part) for part in cells[:2])
+    both = np.einsum("ck,cka,ckb->ab", weights, cells[0], cells[1])
+    # The spread of its components leaves next to nothing of a dependence.
+    assert np.abs(both - np.outer(first, second)).sum() / 2 < 0.02

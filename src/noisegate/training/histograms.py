@@ -60,17 +60,19 @@ class Histograms:
         """Columns with a coarse histogram too."""
         return tuple(place for place in self.bought if self.groups[place] > 1)
 
-    def denoised(self, tables: Mapping[str, Tables], records: float | None, again: Tables) -> dict[int, Histogram]:
+    def denoised(
+        self, tables: Mapping[str, Tables], *, scaled: bool, again: Tables | None = None
+    ) -> dict[int, Histogram]:
         """Returns the denoised histogram of each bought column, missing left out.
 
         Args:
             tables: The histograms of each query, by column.
-            records: How many records there are, or None not to look at it.
+            scaled: Whether to look at how many records there are.
             again: Further counts on the coarse cells.
         """
-        found = {}
+        found, records = {}, records_of(tables) if scaled and tables else None
         for place, table in tables.get(HISTOGRAMS, {}).items():
-            few, more = tables.get(COARSE, {}).get(place), again.get(place)
+            few, more = tables.get(COARSE, {}).get(place), (again or {}).get(place)
             present = slice(None, -1 if self.fine[place].nullable else None)
             if few is None:
                 table = _together(table, more)

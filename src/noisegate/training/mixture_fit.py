@@ -157,6 +157,8 @@ class MixtureFit:
             self.trial.advance()
             return True
         fit, path = self._fit(), self.trial.path
+        if not self._done and self.tables.larger:
+            self.discrepancy = fit.mean_distance()
         rate = path.rate(self._done)
         if rate is None or path.over(self._done, self.discrepancy):
             return False

@@ -186,7 +186,7 @@ class Design:
         released, (last, found) = values.get(HISTOGRAMS), self._denoised
         if released is None or last is not released:
             tables = self._first_round(values, stds)
-            found = self._histograms.denoised(tables, self._records(tables), {})
+            found = self._histograms.denoised(tables, scaled=self.scaled)
             object.__setattr__(self, "_denoised", (released, found))
         return found
 
@@ -197,7 +197,7 @@ class Design:
             return self.first_histograms(values, stds)
         tables, read = self._first_round(values, stds), read_tables(self._again, values[PAIRS], stds[PAIRS])
         again = {table.columns[0]: table for table in read if self._is_histogram(table)}
-        return self._histograms.denoised(tables, self._records(tables), again)
+        return self._histograms.denoised(tables, scaled=self.scaled, again=again)
 
     def prior(self, found: Mapping[int, Histogram], bins: Sequence[NumericBins]) -> dict[int, Floats]:
         """Returns the shares of the cells of each bought column as its histogram says them."""
@@ -225,9 +225,6 @@ class Design:
             for name, one in self.histograms().items()
         }
 
-    def _records(self, tables: Mapping[str, Mapping[int, Table]]) -> float | None:
-        return records_of(tables) if self.scaled and tables else None
-
     def _measured(self, values: Values, stds: Mapping[str, float]) -> tuple[tuple[Columns, ...], float]:
         """Returns the pairs that are measured, and the part of their budget that single columns have instead."""
         pairs = self.pairs if self.pairs is not None else self._chosen(values, stds)
@@ -247,14 +244,11 @@ class Design:
     def _shared(self, maps: dict[str, Contingency], yielded: float) -> dict[str, Contingency]:
         """Returns the maps with single columns beside pairs in one query, if it has room for them."""
         pairs, singles = maps[PAIRS], maps[SINGLES]
-        tables = (*pairs.tables, *(table for table in singles.tables if table not in pairs.tables))
-        more = len(tables) - len(pairs.tables)
-        if not more or pairs.dim + singles.dim > self._planned:
+        if pairs.dim + singles.dim > self._planned:
             return maps
-        weights = [math.sqrt((1 - yielded) / len(pairs.tables))] * len(pairs.tables) + [
-            math.sqrt(yielded / more)
-        ] * more
-        return maps | {PAIRS: replace(pairs, tables=tables, weights=tuple(weights))}
+        parts = ((pairs, 1 - yielded), (singles, yielded))
+        weights = [math.sqrt(part / len(one.tables)) for one, part in parts for _ in one.tables]
+        return maps | {PAIRS: replace(pairs, tables=pairs.tables + singles.tables, weights=tuple(weights))}
 
     @cached_property
     def _with_a_large_label(self) -> tuple[Columns, ...]:

@@ -36,6 +36,10 @@ _PATIENCE, _FAR_PATIENCE = 25, 100
 _POOR, _FAR = 0.5, 1.0
 # Behind its path a fit may take so many smaller steps at each rate, until it is nearly as near as the trial was.
 _SETTLING, _CLOSE = 60, 1.05
+# Columns are taken as independent, as a trial sets out, unless the judge sees it come nearer by this much, in squared
+# distance over all cells and in units of its noise. Where they are independent, a path of length s seems to gain
+# 2sz − s², z standard normal, so at most z²: over the few directions that a path can turn to, rarely more than this.
+_CLEAR = 10.0
 # How much wider the second one's start is spread, and how much longer a trial may be while it is far.
 _WIDER, _LONGER = 3.0, 3
 
@@ -75,7 +79,9 @@ class Path:
 
     def over(self, step: int, distance: float) -> bool:
         """Returns whether a mixture at a distance from its tables is there after so many steps."""
-        return step >= self.length and (distance <= _CLOSE * self.distance or self.rate(step) is None)
+        # Where the trial took no step, there is none.
+        near = not self.length or distance <= _CLOSE * self.distance or self.rate(step) is None
+        return step >= self.length and near
 
 
 @dataclass(kw_only=True)
@@ -165,7 +171,7 @@ class Trial:
         now, descent = self._attempts[-1], self._descent
         descent.step(self._settings.learning_rate * _RATES[len(now.steps)])
         now.taken, now.now = now.taken + 1, now.now + 1
-        error = 5 * (descent.mean_distance(self._judge) - 1)
+        error = self._error(descent)
         if error < now.error:
             if error < self.error:
                 self.components = descent.components
@@ -203,6 +209,14 @@ class Trial:
     def _set_out(self) -> None:
         self._descent = start(self._tables, self._settings, self._attempts[-1].init_std, self._seed)
         self._kept = {name: value.copy() for name, value in self._descent.logits.items()}
+        now, descent = self._attempts[-1], self._descent
+        if self._judge.cells and not now.taken:
+            # No step is better than one whose gain may be chance.
+            now.error = self._error(descent) - 5 * _CLEAR / self._judge.cells
+            now.distance = descent.mean_distance()
+
+    def _error(self, descent: Descent) -> float:
+        return 5 * (descent.mean_distance(self._judge) - 1)
 
 
 def start(tables: ClassTables, settings: MixtureSettings, init_std: float, seed: int) -> Descent:
