@@ -49,6 +49,9 @@ FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "llm-projected": ("dp-llm", "grey", {"maps": 2, "projection": 5, "steps": 4, "rate": 0.5}),
     "mst": ("mst", "mixed", {"bins": 3, "iterations": 10}),
     "aim": ("aim", "plain", {"bins": 3, "iterations": 10, "rounds": 2, "degree": 2}),
+    "privbayes": ("privbayes", "mixed", {"cells": 4}),
+    "privbayes-plain": ("privbayes", "plain", {"cells": 3, "degree": 1}),
+    "tab-pe": ("tab-pe", "mixed", {"cells": 4, "candidates": 40, "rounds": 2}),
     "pairwise-units": ("pairwise", "plain", {"cells": 3, **_MIXTURE}),
     "discovered": ("pairwise", "discovered", {"cells": 3, **_MIXTURE}),
     # images

@@ -20,6 +20,8 @@ ROWS, SEED = 5, 7
 WHERE: dict[str, dict[str, Any]] = {
     "pairwise": {"job": "teacher", "age": (20, 40)},
     "mst": {"stage": "II"},
+    "privbayes": {"stage": "II"},
+    "tab-pe": {"stage": "II"},
     "merf-table": {"answer": "yes"},
     "joint": {"label": "down"},
 }

@@ -1,6 +1,7 @@
 """PrivBayes: parents and the tables that are bought follow from what was released; the network is what they say."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pytest
 
 from noisegate import Budget, Gate, PrivBayes, Synthesizer
 from noisegate.data.tables.tables import TableSource
-from noisegate.errors import OptionError
+from noisegate.errors import ModelError, OptionError
 from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.methods.registry import method_named
@@ -143,6 +144,13 @@ def test_a_table_of_two_parents_is_as_large_as_its_noise_allows(maps):
     assert largest() == 3
     assert largest(usefulness=1e4) == 2
     assert largest(most_cells=5) == 2
+
+
+def test_tables_of_other_families_are_refused():
+    method = PrivBayes()
+    release = method.query(gate_of(SCHEMA))
+    with pytest.raises(ModelError, match="does not hold the tables"):
+        method.model(replace(release, values={**release.values, FAMILIES: release.values[FAMILIES][1:]}))
 
 
 # What comes of it.

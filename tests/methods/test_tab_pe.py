@@ -1,12 +1,14 @@
 """Tab-PE: candidates follow from what was released, records vote, and votes say which cells come together."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from noisegate import Budget, Gate, Synthesizer, TabPE
 from noisegate.data.tables.tables import TableSource
-from noisegate.errors import OptionError
+from noisegate.errors import ModelError, OptionError
 from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.methods.registry import METHODS, method_named
@@ -131,6 +133,13 @@ def test_candidates_follow_from_what_was_released_and_from_nothing_else(schema, 
     asked.clear()
     method.query(gate_of(schema))
     assert not np.array_equal(votes_of(asked)[1].candidates, first[1])
+
+
+def test_votes_of_other_candidates_are_refused():
+    method = TabPE(rounds=2, candidates=300)
+    release = method.query(gate_of(SCHEMA))
+    with pytest.raises(ModelError, match="299 votes in round 2"):
+        method.model(replace(release, values={**release.values, "votes-2": release.values["votes-2"][1:]}))
 
 
 def test_there_are_no_more_candidates_than_votes_for_the_noise(asked):

@@ -23,6 +23,8 @@ from noisegate.training.tables import ClassTables, likely_shares
 Floats = npt.NDArray[np.float64]
 
 _TINY = 1e-9
+# Mutual information is told apart to so many decimals, in nats: what rounding leaves of none is none on any machine.
+_DECIMALS = 7
 
 
 class Family(NamedTuple):
@@ -93,7 +95,8 @@ def choose_families(tables: ClassTables, shares: Floats, *, degree: int, most_ce
     for first in columns:
         for second in range(first):
             counts = pair_counts(tables, shares, first, second)
-            known[first, second] = known[second, first] = 0.0 if counts is None else mutual_information(counts)
+            told = 0.0 if counts is None else round(mutual_information(counts), _DECIMALS)
+            known[first, second] = known[second, first] = told
     families = [Family(int(known.sum(axis=0).argmax()), ())]
     left = [column for column in columns if column != families[0].column]
     while left:

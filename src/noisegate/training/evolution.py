@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.errors import ModelError
 from noisegate.features.binning import NumericBins
 from noisegate.features.votes import NearestVotes, lattice
 from noisegate.models.choice import Choice, stratified_uniforms
@@ -123,6 +124,7 @@ class Evolution:
 
     def select(self, votes: Float[Array, " candidates"]) -> None:
         """Makes the candidates of the next round: the half with the most noisy votes, and a variation of each."""
+        self._check(votes)
         self._round += 1
         kept = self.candidates[np.argsort(-votes, kind="stable")[: (len(votes) + 1) // 2]]
         varied = self._varied(kept[: len(votes) // 2], self._variation * (1 - self._round / self._rounds))
@@ -134,6 +136,7 @@ class Evolution:
         Weights are brought to the one-way tables, whose noise is less: votes say which cells come together. A component
         is a candidate with each of its cells, but for a part `smoothing`, which is drawn from the one-way tables.
         """
+        self._check(votes)
         one_way = self._one_way
         design, tables, classes = one_way.design, one_way.tables, self._classes(self.candidates)
         weights = np.maximum(votes - self._noise_std, 0.0)
@@ -154,6 +157,13 @@ class Evolution:
             weights=weights / weights.sum(),
             probabilities=tuple(probabilities),
         )
+
+    def _check(self, votes: Floats) -> None:
+        if len(votes) != len(self.candidates):
+            raise ModelError(
+                f"the release holds {len(votes)} votes in round {self._round + 1}, and {len(self.candidates)} "
+                "candidates follow from its earlier answers."
+            )
 
     def _classes(self, candidates: Int32[Array, "rows columns"]) -> npt.NDArray[np.intp]:
         label = self._one_way.design.label

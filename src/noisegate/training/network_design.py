@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from noisegate.errors import ModelError
 from noisegate.features.binning import Histogram, NumericBins
 from noisegate.features.contingency import Contingency, equally_weighted
 from noisegate.models.bayesian_network import BayesianNetwork
@@ -98,9 +99,11 @@ class NetworkDesign:
         return Chosen(bins, histograms, tables, families, equally_weighted(bins, sizes[len(bins) :], asked))
 
     def network(self, release: Release) -> BayesianNetwork:
-        """Returns the network that a release says."""
+        """Returns the network that a release says; a ModelError if it is not one of this design."""
         design, (bins, histograms, tables, families, counted) = self.pairwise, self.chosen(release)
         noise = release.noise_std[FAMILIES] / counted.weights[0]
+        if len(release.values[FAMILIES]) != counted.dim:
+            raise ModelError("the release does not hold the tables of columns with the parents that follow from it.")
         counts = counted.counts(release.values[FAMILIES])
         if design.label is None:
             counts = [one[None] for one in counts]
