@@ -1,8 +1,11 @@
 """What a mixture expects of tables, and the gradient of its distance to them, against sums over all cells."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from noisegate.training import expected_counts as module
 from noisegate.training.expected_counts import Components, Distance
 from noisegate.training.released import Table
 from noisegate.training.tables import class_tables
@@ -51,6 +54,12 @@ def single(released, found):
     return (((expected - released.singles) / released.singles_std) ** 2).sum()
 
 
+@pytest.fixture(autouse=True, params=["whole", "by blocks"])
+def way(request, monkeypatch):
+    """All of M at once, and only the blocks of released pairs."""
+    monkeypatch.setattr(module, "_FEW", 0.0 if request.param == "whole" else 2.0)
+
+
 def test_distance_and_cells_are_those_of_the_definition():
     released, found = tables(), components()
     distance = Distance(released)
@@ -61,8 +70,11 @@ def test_distance_and_cells_are_those_of_the_definition():
 def test_tables_of_the_mixture_itself_are_at_distance_zero():
     released, found = tables(), components()
     own = {columns: np.moveaxis(joint(released, found, columns[:-1]), 0, -1) for columns in NOISE}
+    singles = np.concatenate([joint(released, found, (column,)) for column in range(3)], axis=1)
     exact = [Table(columns=columns, counts=counts, noise_std=NOISE[columns]) for columns, counts in own.items()]
-    distance = Distance(class_tables(exact, SIZES, LABEL))
+    # Numbers of records and single columns as they are, which the tables would shrink.
+    exact_tables = replace(class_tables(exact, SIZES, LABEL), counts=released.counts, singles=singles)
+    distance = Distance(exact_tables)
     expected = distance.expected(found)
     assert distance.of(expected) < 1e-6
     gradient = distance.gradient(expected, found)
