@@ -216,6 +216,14 @@ def test_what_is_never_said_together_is_impossible(tmp_path):
     }
 
 
+@pytest.mark.parametrize(("times", "said"), [(1, set()), (10, {"low <= high"})])
+def test_a_comparison_needs_records_that_would_break_it(times, said, tmp_path):
+    place = np.arange(300)
+    low = place % 100
+    high = np.where(place < 15, low, low + 100)  # independent, 1 in 40 would be the lesser one: 7 of 300
+    assert rules_of(tmp_path, {"low": np.tile(low, times), "high": np.tile(high, times)})[0] == said
+
+
 def test_a_rare_combination_that_chance_may_miss_is_not_impossible(tmp_path):
     one, other = (np.where(np.arange(ROWS) % ROWS < 200, "rare", "usual") for _ in range(2))
     other = np.roll(other, 200)  # 20 records would say both
