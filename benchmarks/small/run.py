@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scoring import score
-from simulated import SIMULATED
+from small_scores import score
+from small_tables import SIMULATED
 
 import noisegate
 from noisegate import Schema

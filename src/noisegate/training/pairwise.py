@@ -133,7 +133,10 @@ class Design:
             which = f"of the {pairs:,} pairs of columns {measured:,} are measured"
         if self.label is not None and self.layout.label is not None:
             which += f", in each class of {self.layout.coded[self.layout.label].name!r}"
-        return which + (f"; numeric columns become about {self.cells} cells at epsilon={epsilon:g}" * bool(self.bought))
+        if self.bought:
+            which += f"; numeric columns become about {self.cells} cells at epsilon={epsilon:g}"
+            which += ", and single columns have the budget of pairs as far as noise drowns these" * self.yielding
+        return which
 
     def queries(self, shares: Mapping[str, float]) -> tuple[Query, ...]:
         """Returns the plan's queries; `shares` names a share for each."""

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 # Strengths a of the prior; the last before infinity leaves a cell a hundredth part of its count.
-_STRENGTHS = np.geomspace(0.1, 10_000, 16)
+_STRENGTHS = np.geomspace(0.1, 10_000, 11)
 # A gamma density this narrow or peaked is beyond the quadrature.
 _LEAST_SHAPE = 0.05
 # Points of the quadrature, and how many standard deviations of the noise, and of the prior, it spans.
-_POINTS, _NOISE_SPAN, _PRIOR_SPAN = 96, 7.0, 9.0
+_POINTS, _NOISE_SPAN, _PRIOR_SPAN = 40, 7.0, 9.0
 # A share that the prior rules out altogether would be ruled out whatever the counts say.
 _LEAST_PRIOR = 1e-6
 
@@ -75,9 +75,10 @@ def _gamma_posterior(noisy: Floats, noise_std: float, expected: Floats) -> tuple
     # Points are even in x^b, b at most the shape: the density may have a pole at 0.
     power = np.minimum(shapes, 1)[..., None]
     ratio = (low / high)[..., None] ** power
-    points = high[..., None] * (ratio + (1 - ratio) * (np.arange(_POINTS) + 0.5) / _POINTS) ** (1 / power)
+    logs = np.log(ratio + (1 - ratio) * (np.arange(_POINTS) + 0.5) / _POINTS) / power + np.log(high)[..., None]
+    points = np.exp(logs)
     rates = shapes / expected
-    log_density = (shapes[..., None] - power) * np.log(points) - rates[..., None] * points
+    log_density = (shapes[..., None] - power) * logs - rates[..., None] * points
     log_density -= 0.5 * ((points - noisy[:, None]) / noise_std) ** 2
     peak = log_density.max(axis=2)
     density = np.exp(log_density - peak[..., None])
