@@ -1,7 +1,8 @@
 """How far two tables are apart, marginal by marginal.
 
 The distance of one marginal is the total variation between the two tables of relative frequencies, half the sum of the
-absolute differences: 0 when they agree, 1 when they share no cell.
+absolute differences: 0 when they agree, 1 when they share no cell. Two samples of one table are apart as well, the more
+the fewer records there are for a cell; `expected_distance` says how far.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class OrderDistance:
         mean: mean total variation distance, in [0, 1].
         largest: the largest one.
         largest_columns: the columns of that marginal.
+        sampling: what ``mean`` would be were both tables samples of one: what chance alone does.
         used: marginals measured.
         total: marginals there are.
     """
@@ -41,14 +43,21 @@ class OrderDistance:
     mean: float
     largest: float
     largest_columns: tuple[str, ...]
+    sampling: float
     used: int
     total: int
+
+    @property
+    def beyond_sampling(self) -> float:
+        """What of the mean distance chance does not explain: errors that are independent add up in squares."""
+        return math.sqrt(max(self.mean**2 - self.sampling**2, 0.0))
 
     def to_json(self) -> dict[str, object]:
         """The figures as JSON values."""
         return {
             "order": self.order,
             "mean_total_variation": self.mean,
+            "sampling_total_variation": self.sampling,
             "largest_total_variation": self.largest,
             "largest_columns": list(self.largest_columns),
             "marginals_used": self.used,
@@ -122,13 +131,15 @@ def marginal_distances(
     entries = []
     for order in sorted(set(orders)):
         if subsets := _subsets(len(columns), order, max_subsets, seed):
-            distances = [_distance([columns[i] for i in subset], synthetic.num_rows) for subset in subsets]
+            counted = [_counts([columns[i] for i in subset], synthetic.num_rows) for subset in subsets]
+            distances = [total_variation(*counts) for counts in counted]
             worst = int(np.argmax(distances))
             entry = OrderDistance(
                 order=order,
                 mean=float(np.mean(distances)),
                 largest=distances[worst],
                 largest_columns=tuple(schema.names[i] for i in subsets[worst]),
+                sampling=float(np.mean([expected_distance(*counts) for counts in counted])),
                 used=len(subsets),
                 total=math.comb(len(columns), order),
             )
@@ -139,6 +150,33 @@ def marginal_distances(
 def total_variation(left: np.ndarray, right: np.ndarray) -> float:
     """Half the sum of the absolute differences of the relative frequencies of two counts of the same cells."""
     return float(0.5 * np.abs(left / left.sum() - right / right.sum()).sum())
+
+
+def expected_distance(left: np.ndarray, right: np.ndarray) -> float:
+    """The mean total variation of two tables with as many records, dealt at random from the records of both.
+
+    Of c records in a cell a share q = a/(a + b) is dealt to the left, so X of them with the hypergeometric mean c·q, and
+    the relative frequencies differ by |X − c·q|·(1/a + 1/b). The mean absolute deviation is de Moivre's for the binomial,
+    2·(m + 1)·C(c, m + 1)·q^(m+1)·(1 − q)^(c−m) with m = ⌊c·q⌋, times the root of the correction for a finite population.
+
+    Examples:
+        >>> import numpy as np
+        >>> round(expected_distance(np.array([30, 10]), np.array([3, 1])), 3)  # mostly the few records on the right
+        0.174
+        >>> expected_distance(np.array([30, 0]), np.array([4, 0]))
+        0.0
+    """
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    dealt, rows = float(left.sum()), float(left.sum() + right.sum())
+    share = dealt / rows
+    counts, times = np.unique((left + right)[left + right > 0], return_counts=True)
+    counts = counts.astype(np.float64)
+    low = np.floor(counts * share)
+    ways = gammaln(counts + 1) - gammaln(low + 1) - gammaln(counts - low)
+    deviation = 2 * np.exp(ways + xlogy(low + 1, share) + xlog1py(counts - low, -share))
+    finite = np.sqrt((rows - counts) / max(rows - 1, 1))
+    return float(0.5 * (times * deviation * finite).sum() * (1 / dealt + 1 / (rows - dealt)))
 
 
 def _subsets(columns: int, order: int, most: int | None, seed: int) -> list[tuple[int, ...]]:
@@ -152,8 +190,8 @@ def _subsets(columns: int, order: int, most: int | None, seed: int) -> list[tupl
     return sorted(drawn)
 
 
-def _distance(columns: Sequence[tuple[np.ndarray, int]], split: int) -> float:
-    """Total variation of a marginal of (codes, size); the first ``split`` rows are one table, the others another."""
+def _counts(columns: Sequence[tuple[np.ndarray, int]], split: int) -> tuple[np.ndarray, np.ndarray]:
+    """Records in each cell of a marginal of (codes, size): of the first ``split`` rows, and of the others."""
     codes, size = columns[0]
     for more, its_size in columns[1:]:
         codes, size = codes * its_size + more, size * its_size
@@ -161,4 +199,4 @@ def _distance(columns: Sequence[tuple[np.ndarray, int]], split: int) -> float:
             # Renumbering after each column also keeps the mixed-radix code far from int64 overflow.
             present, codes = np.unique(codes, return_inverse=True)
             size = len(present)
-    return total_variation(np.bincount(codes[:split], minlength=size), np.bincount(codes[split:], minlength=size))
+    return np.bincount(codes[:split], minlength=size), np.bincount(codes[split:], minlength=size)
