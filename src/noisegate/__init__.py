@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from noisegate.privacy.plan import Budget as Budget
     from noisegate.privacy.release import Release as Release
     from noisegate.schema import Schema as Schema
+    from noisegate.verdict import Verdict as Verdict
 
 _HOMES = {
     "Adjacency": "noisegate.privacy.events",
@@ -68,6 +69,7 @@ _HOMES = {
     "Synthesizer": "noisegate.models.synthesizer",
     "TabPE": "noisegate.methods.tab_pe",
     "UserError": "noisegate.errors",
+    "Verdict": "noisegate.verdict",
     "audit": "noisegate.auditing.run",
     "discover_schema": "noisegate.gate.queries.discovery",
     "fit": "noisegate.api",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from noisegate.schema import Schema
+    from noisegate.verdict import Verdict
 
 _MOST_FILES = 20
 
@@ -57,6 +58,12 @@ def warn_about_constraints(schema: Schema) -> None:
     """Warns where the constraints leave so few records that sampling may be refused."""
     if schema.hardly_satisfiable is not None:
         warn(schema.hardly_satisfiable)
+
+
+def show_verdict(verdict: Verdict | None) -> None:
+    """Prints a verdict for people; nothing where there is none."""
+    if verdict is not None:
+        OUT.print(verdict.render())
 
 
 def say_files(data: str | Path) -> None:

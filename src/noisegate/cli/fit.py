@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisegate.cli.console import ERR, OUT, print_json, say, say_files, steps, table, warn, warn_about_constraints
+from noisegate.cli.console import (
+    ERR,
+    OUT,
+    print_json,
+    say,
+    say_files,
+    show_verdict,
+    steps,
+    table,
+    warn,
+    warn_about_constraints,
+)
 from noisegate.cli.options import (
     Epsilon,
     FitOptions,
@@ -50,6 +61,7 @@ def plan_command(epsilon: Epsilon, options: RunOptions, as_json: Json = False) -
     Images: `noisegate plan --size 28 --channels 1 --classes 10 --epsilon 1 --records 60000`
     """
     from noisegate.methods.registry import AUTO, make_for
+    from noisegate.methods.verdicts import planned
     from noisegate.privacy.plan import Budget
 
     records, contributions = options.records, options.contributions
@@ -71,15 +83,18 @@ def plan_command(epsilon: Epsilon, options: RunOptions, as_json: Json = False) -
     warn_about_constraints(schema)
     why = method.why(schema, epsilon) if options.method == AUTO else None
     bounds = method.error_bounds(schema, budget, records) if records else ()
+    verdict = planned(method, schema, budget, records, plan)
     if as_json:
         data = {"method": method.name, "reason": why, **plan.describe(records)}
-        print_json(data | {"error_bounds": [describe_bound(bound) for bound in bounds]})
+        told = {"verdict": None if verdict is None else verdict.to_json()}
+        print_json(data | told | {"error_bounds": [describe_bound(bound) for bound in bounds]})
         return
     if why:
         OUT.print(why)
     show_plan(plan, records)
     for bound in bounds:
         OUT.print(bound_text(bound))
+    show_verdict(verdict)
 
 
 @one_by_one
@@ -200,7 +215,7 @@ def _report(model: Model, out: Path, seconds: float, as_json: bool) -> None:
         warn_about_delta(certificate.delta, records)
     discrepancy = summary.discrepancy if summary is not None and math.isfinite(summary.discrepancy) else None
     if as_json:
-        fit = None if summary is None else {**asdict(summary), "discrepancy": discrepancy}
+        fit = None if summary is None else summary.to_json()
         told = {"model": str(out), "seconds": seconds, "fit": fit, "noisy_records": records}
         told["warnings"] = [summary.notes["warning"]] if summary is not None and "warning" in summary.notes else []
         print_json(told | {"certificate": certificate.to_json()})
@@ -217,6 +232,7 @@ def _report(model: Model, out: Path, seconds: float, as_json: bool) -> None:
             f"Of {notes['references']:,} public records, {notes['effective_references']:,.0f} count (effective sample "
             f"size); the heaviest has {notes['largest_share']:.2%} of the weight."
         )
+    show_verdict(None if summary is None else summary.verdict)
     ending = "csv" if release.schema.images is None else "parquet"
     following = f"explain {out}" if summary is None else f"sample {out} -n 10000 -o synthetic.{ending}"
     OUT.print(f"Model and certificate: {out}, {out / 'certificate.md'}. Next: noisegate {following}")

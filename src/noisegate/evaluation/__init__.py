@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from noisegate.evaluation.comparison import ImageReport, Report
 from noisegate.evaluation.features import EncoderFeatures, ImageFeatures, Pixels, named_features
 from noisegate.evaluation.images import images_of, images_of_arrays
 from noisegate.evaluation.metrics.frechet import frechet_distance
@@ -17,7 +18,8 @@ from noisegate.evaluation.metrics.marginals import MarginalReport, OrderDistance
 from noisegate.evaluation.metrics.ndb import DifferentBins, different_bins
 from noisegate.evaluation.metrics.prd import DistributionScores, distribution_scores
 from noisegate.evaluation.metrics.result import CAVEAT
-from noisegate.evaluation.report import ImageReport, Report, evaluate, evaluate_images
+from noisegate.evaluation.regression import RegressionReport, RegressionScores, regression_scores
+from noisegate.evaluation.report import evaluate, evaluate_images
 from noisegate.evaluation.tables import downstream_scores
 from noisegate.evaluation.utility.network_settings import NetworkOptions, SelectionRecipe, Training
 from noisegate.evaluation.utility.networks import NETWORKS, NETWORKS_VERSION, build_network
@@ -53,6 +55,8 @@ __all__ = [
     "OrderDistance",
     "Pixels",
     "Recipe",
+    "RegressionReport",
+    "RegressionScores",
     "Report",
     "Scores",
     "SelectionRecipe",
@@ -74,6 +78,7 @@ __all__ = [
     "named_features",
     "networks",
     "read_classifiers",
+    "regression_scores",
     "selected_networks",
     "three",
     "twelve",

@@ -2,172 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from noisegate.evaluation.comparison import ImageReport, Report
 from noisegate.evaluation.features import EncoderFeatures, ImageFeatures
-from noisegate.evaluation.images import IMAGES, ImageDistances, check_images, find_pixels, image_distances, image_form
-from noisegate.evaluation.metrics.marginals import MarginalReport, marginal_distances
-from noisegate.evaluation.metrics.result import CAVEAT
+from noisegate.evaluation.images import IMAGES, check_images, find_pixels, image_distances, image_form
+from noisegate.evaluation.metrics.marginals import marginal_distances
+from noisegate.evaluation.regression import regression_scores, unexplainable
 from noisegate.evaluation.tables import downstream_scores, unscorable
 from noisegate.evaluation.utility.network_settings import NetworkOptions
 from noisegate.evaluation.utility.recipe import LabelledRows, Suite
 from noisegate.evaluation.utility.runner import Progress, UtilityReport, utility_scores
-from noisegate.evaluation.utility.scores import Scores
-from noisegate.evaluation.utility.suites import TWELVE_VERSION, read_classifiers, read_suite
+from noisegate.evaluation.utility.suites import read_classifiers, read_suite
 from noisegate.records import Images
-from noisegate.schema import Schema
+from noisegate.schema import NumericColumn, Schema
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Comparison:
-    """What synthetic records are worth, measured on real ones.
-
-    Attributes:
-        compared_with: the real records that the distances are to, "train" or "test".
-        downstream: scores on the test records after training on the synthetic ones; None when there is no usable label.
-        ceiling: the same after training on the real training records; None without ``train`` or a usable label.
-        notes: what was unusual, in words.
-    """
-
-    compared_with: str
-    downstream: UtilityReport | None
-    ceiling: UtilityReport | None
-    notes: tuple[str, ...]
-
-    def _json(self, name: str, distances: Any, floor: Any, scores: Callable[[UtilityReport], Any]) -> dict[str, object]:
-        """The figures as JSON values, with the sentence that they are outside the guarantee."""
-        return {
-            "caveat": CAVEAT,
-            "compared_with": self.compared_with,
-            name: distances.to_json(),
-            f"{name}_floor": floor.to_json() if floor else None,
-            "downstream": scores(self.downstream) if self.downstream else None,
-            "downstream_ceiling": scores(self.ceiling) if self.ceiling else None,
-            "notes": list(self.notes),
-        }
-
-    def render(self) -> RenderableType:
-        """The figures as a page for ``rich.console.Console.print``, with the sentence about the guarantee."""
-        from rich.console import Group
-        from rich.panel import Panel
-        from rich.text import Text
-
-        parts: list[RenderableType] = [self._distance_page()]
-        if self.downstream is not None:
-            parts.append(self._score_page(self.downstream))
-        parts += [Text(f"Note: {note}.") for note in self.notes]
-        parts.append(Panel(Text(CAVEAT, style="bold"), border_style="yellow", title="Not private"))
-        return Group(*parts)
-
-    def _distance_page(self) -> Table:
-        raise NotImplementedError
-
-    def _score_page(self, downstream: UtilityReport) -> Table:
-        raise NotImplementedError
-
-    def _scored(self, page: Table) -> Iterator[tuple[str, UtilityReport]]:
-        """What classifiers were trained on, with their scores; each ends with a gap on the page."""
-        for what, scored in (("synthetic", self.downstream), ("real train (ceiling)", self.ceiling)):
-            if scored is not None:
-                yield what, scored
-            page.add_section()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report(_Comparison):
-    """What a synthetic table is worth, measured on real data.
-
-    Attributes:
-        marginals: distances from the synthetic table to that which it is compared with.
-        floor: distances between the real training and test table: what sampling alone does. None without ``train``.
-    """
-
-    marginals: MarginalReport
-    floor: MarginalReport | None
-
-    def to_json(self) -> dict[str, object]:
-        """The figures as JSON values, with the sentence that they are outside the guarantee."""
-        return self._json("marginals", self.marginals, self.floor, UtilityReport.to_json)
-
-    def _distance_page(self) -> Table:
-        from rich.text import Text
-
-        headings = ["order", ">marginals", f">synthetic vs {self.compared_with}"]
-        headings += [">train vs test"] if self.floor else []
-        page = _table("Marginals: mean total variation distance (0 = the same)", *headings, "largest")
-        for entry in self.marginals.orders:
-            floor = [] if self.floor is None else [f"{self.floor.order(entry.order).mean:.4f}"]
-            used = str(entry.used) if entry.used == entry.total else f"{entry.used} of {entry.total}"
-            largest = Text(f"{entry.largest:.4f}  {' × '.join(entry.largest_columns)}")
-            page.add_row(f"{entry.order}-way", used, f"{entry.mean:.4f}", *floor, largest)
-        return page
-
-    def _score_page(self, downstream: UtilityReport) -> Table:
-        def figures(scores: Scores) -> Iterator[str]:
-            values = scores.roc_auc, scores.average_precision, scores.f1, scores.accuracy
-            return (f"{value:.3f}" for value in values)
-
-        title = f"Models that predict {downstream.label!r} on the test table; {downstream.averaging}"
-        title += f"; list {downstream.suite.name!r}, version {downstream.suite.version}"
-        page = _table(title, "trained on", "model", ">ROC-AUC", ">avg. prec.", ">F1", ">accuracy")
-        for what, scored in self._scored(page):
-            for model, scores in scored.models.items():
-                page.add_row(what, model, *figures(scores))
-                if model in scored.spread:
-                    page.add_row(what, "± over its starts", *figures(scored.spread[model]), style="dim")
-            if scored.deviation is not None:
-                page.add_row(what, "mean of the models", *figures(scored.mean), style="bold")
-                page.add_row(what, "± over the models", *figures(scored.deviation))
-        return page
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageReport(_Comparison):
-    """What synthetic images are worth, measured on real ones.
-
-    Attributes:
-        distances: between the synthetic images and those which they are compared with.
-        floor: between the real training and test images: what sampling alone does. None without ``train``.
-    """
-
-    distances: ImageDistances
-    floor: ImageDistances | None
-
-    def to_json(self) -> dict[str, object]:
-        """The figures as JSON values, with the sentence that they are outside the guarantee."""
-
-        def scores(report: UtilityReport) -> dict[str, object]:
-            return {**report.to_image_json(), "twelve_version": TWELVE_VERSION}
-
-        return self._json("distances", self.distances, self.floor, scores)
-
-    def _distance_page(self) -> Table:
-        from rich.text import Text
-
-        headings = [f">synthetic vs {self.compared_with}", *([">train vs test"] if self.floor else [])]
-        page = _table("Images in features of both, and bins of pixels", "figure", *headings)
-        columns = [one.page() for one in (self.distances, self.floor) if one]
-        for name in columns[0]:
-            page.add_row(Text(name), *(column.get(name, "") for column in columns))
-        return page
-
-    def _score_page(self, downstream: UtilityReport) -> Table:
-        title = "Classifiers tested on the test images; networks chosen by held-out images of their own source"
-        page = _table(title, "trained on", "model", ">accuracy", ">F1", ">ROC-AUC")
-        for what, scored in self._scored(page):
-            for model, scores in scored.models.items():
-                page.add_row(what, model, f"{scores.accuracy:.4f}", f"{scores.f1:.4f}", f"{scores.roc_auc:.4f}")
-        return page
 
 
 def evaluate(
@@ -186,7 +39,7 @@ def evaluate(
     Args:
         synthetic: the synthetic table.
         test: real records that the synthetic table was not made from.
-        schema: columns and label.
+        schema: columns and label. A numeric label is predicted by regressors instead of ``classifiers``.
         train: the real records that it was made from. Given, marginals are compared with them, and the report also
             says how the real training table does: the ceiling of the scores and the floor of the distances.
         seed: of the models and of the draw of 3-way marginals.
@@ -215,8 +68,13 @@ def evaluate(
             table, test, schema, seed=seed, classifiers=suite, networks=networks, jobs=jobs, progress=told
         )
 
+    scored: dict[str, Any]
+    if isinstance(schema.label_column, NumericColumn):
+        scored = _regressed((synthetic, train), test, schema, seed, progress)
+    else:
+        scored = _scores((synthetic, train), "table", unscorable(test, schema), suite, scores, progress)
     return Report(
-        **_scores((synthetic, train), "table", unscorable(test, schema), suite, scores, progress),
+        **scored,
         marginals=marginal_distances(synthetic, test if train is None else train, schema, seed=seed),
         floor=None if train is None else marginal_distances(train, test, schema, seed=seed),
     )
@@ -290,9 +148,8 @@ def _scores(
 ) -> dict[str, Any]:
     """Scores after training on the synthetic and on the real records; none where there is a reason against them."""
     made, train = sets
-    compared = {"compared_with": "test" if train is None else "train", "downstream": None, "ceiling": None}
     if reason:
-        return {**compared, "notes": (f"no downstream scores, because {reason}",)}
+        return _unscored(train, f"no downstream scores, because {reason}")
     total = suite.count * (1 if train is None else 2)
 
     def counted(before: int) -> Progress | None:
@@ -301,25 +158,34 @@ def _scores(
 
     first = scores(made, counted(0))
     second = None if train is None else scores(train, counted(suite.count))
-    notes = tuple(
-        f"trained on the {what} {kind}: {note}"
-        for what, report in (("synthetic", first), ("real", second))
-        for note in (report.notes if report else ())
-    )
-    return {**compared, "downstream": first, "ceiling": second, "notes": notes}
+    notes = (first.notes, second.notes if second else ())
+    return _unscored(train, *_told(kind, *notes)) | {"downstream": first, "ceiling": second}
 
 
-def _table(title: str, *headings: str) -> Table:
-    """A page with a title and columns; those that start with ">" are figures."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+def _regressed(
+    sets: tuple[pa.Table, pa.Table | None], test: pa.Table, schema: Schema, seed: int, progress: Progress | None
+) -> dict[str, Any]:
+    """Scores of regressors trained on the synthetic and on the real records; none where the test has no label."""
+    made, train = sets
+    if reason := unexplainable(test, schema):
+        return _unscored(train, f"no downstream scores, because {reason}")
+    first = regression_scores(made, test, schema, seed=seed, progress=progress)
+    second = None if train is None else regression_scores(train, test, schema, seed=seed, progress=progress)
+    notes = _told("table", first.remarks, second.remarks if second else ())
+    return _unscored(train, *notes) | {"regression": first, "regression_ceiling": second}
 
-    page = Table(title=Text(title, style="italic"), title_justify="left", box=box.SIMPLE_HEAD)
-    for heading in headings:
-        page.add_column(
-            heading.removeprefix(">"),
-            justify="right" if heading.startswith(">") else "left",
-            no_wrap=heading in ("trained on", "model"),
-        )
-    return page
+
+def _unscored(train: Any, *notes: str) -> dict[str, Any]:
+    """What a report says of models where there are none yet."""
+    return {
+        "compared_with": "test" if train is None else "train",
+        "downstream": None,
+        "ceiling": None,
+        "notes": notes,
+    }
+
+
+def _told(kind: str, synthetic: Sequence[str], real: Sequence[str]) -> list[str]:
+    """Notes with the records that models were trained on."""
+    told = {"synthetic": synthetic, "real": real}
+    return [f"trained on the {what} {kind}: {note}" for what, notes in told.items() for note in notes]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from noisegate.errors import FitWarning, OptionError
 from noisegate.features.error_bounds import ErrorBound
+from noisegate.methods.verdicts import planned, reached
 from noisegate.models.image_network import read_shape
 from noisegate.privacy.plan import Budget, PricedPlan
 from noisegate.privacy.release import Release
@@ -18,11 +19,13 @@ from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Settings
 from noisegate.training.checkpoint import FinishedFit, Fit, FitState
+from noisegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.models.record_model import RecordModel
     from noisegate.models.synthesizer import Synthesizer
+    from noisegate.training.forecast import Forecast
 
 
 class Method(Settings, ABC):
@@ -114,11 +117,33 @@ class Method(Settings, ABC):
         """Returns the synthesizer that a fit, made by `fitting`, has reached."""
         from noisegate.models.synthesizer import FitSummary, Synthesizer
 
-        model = self.model(release, fitting)
+        model, verdict = self.model(release, fitting), reached(self, release, fitting)
         warning = getattr(fitting, "warning", None)
         notes = {"warning": warning} if warning else {}
-        summary = FitSummary(step=fitting.step, steps=fitting.steps, discrepancy=fitting.discrepancy, notes=notes)
+        ended = {"step": fitting.step, "steps": fitting.steps, "discrepancy": fitting.discrepancy}
+        summary = FitSummary(**ended, notes=notes, verdict=verdict)
         return Synthesizer(release=release, model=model, summary=summary)
+
+    def forecast(self, plan: Any, records: float) -> Forecast | None:
+        """Returns how far the records of a plan are expected to be from so many real ones; None if nobody knows."""
+        return None
+
+    def verdict(self, schema: Schema, budget: Budget, records: int | None = None) -> Verdict | None:
+        """Returns in words what to expect, before anything is spent; None where the method has no forecast.
+
+        Args:
+            schema: Public knowledge about the records.
+            budget: That is asked for.
+            records: Their number, as far as the public knows; None for how many each word takes.
+
+        Examples:
+            >>> from noisegate import Budget, Pairwise, Schema
+            >>> from noisegate.schema import Boolean
+            >>> schema = Schema([Boolean(name="ill"), Boolean(name="old")])
+            >>> Pairwise().verdict(schema, Budget(epsilon=1.0), records=100_000).word
+            'good'
+        """
+        return planned(self, schema, budget, records)
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns what is taken as public, for the certificate."""

@@ -27,6 +27,7 @@ from noisegate.schema import Schema
 from noisegate.settings import Count, Options, Relative, Seed, TwoOrMore, settings
 from noisegate.training import pairwise as rounds
 from noisegate.training.fit import MixtureSettings
+from noisegate.training.forecast import Forecast, forecast
 from noisegate.training.histograms import COARSE, HISTOGRAMS
 from noisegate.training.pairwise import Design, cells_for, columns_named
 
@@ -126,6 +127,10 @@ class Pairwise(Method):
         shares |= {rounds.SINGLES: self.one_way_share, rounds.PAIRS: self.pairs_share}
         design = self.design(schema, budget.epsilon)
         return Plan(queries=design.queries(shares), design=design).calibrate(budget)
+
+    def forecast(self, plan: CalibratedPlan, records: float) -> Forecast:
+        """Returns how far the records of a plan are expected to be from so many real ones."""
+        return forecast(plan, records)
 
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
         """Returns the release: two or three passes over the records, the only times that they are used."""

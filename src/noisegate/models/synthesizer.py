@@ -6,10 +6,10 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable, Region, Schema, decode
 from noisegate.seeds import check_seed, public_random
+from noisegate.verdict import Verdict
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,12 +57,28 @@ class FitSummary:
         steps: Most steps that there would have been.
         discrepancy: The distance over what the noise alone would leave: 1 is as good as it gets.
         notes: What else the method says of it, by name, as JSON values; a "warning" is shown to whoever fits.
+        verdict: What it came to, in words; None where nothing is known, or the model was saved before there were any.
     """
 
     step: int
     steps: int
     discrepancy: float
     notes: Mapping[str, Any] = field(default_factory=dict)
+    verdict: Verdict | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as JSON values; a distance that was not measured is None."""
+        told: dict[str, Any] = {"step": self.step, "steps": self.steps, "notes": dict(self.notes)}
+        told["discrepancy"] = self.discrepancy if math.isfinite(self.discrepancy) else None
+        return told | {"verdict": None if self.verdict is None else self.verdict.to_json()}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Self:
+        """Returns the summary that `to_json` wrote, in any version."""
+        verdict = told.get("verdict")
+        known = {"verdict": None if verdict is None else Verdict.from_json(verdict)}
+        known["discrepancy"] = math.inf if told["discrepancy"] is None else told["discrepancy"]
+        return cls(**{**told, **known})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +113,11 @@ class Synthesizer:
     def certificate(self) -> Certificate:
         """The statement to hand out with the synthetic table."""
         return self.release.certificate
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What the fit came to, in words: a good, usable or rough copy, or noise; why, and what would help."""
+        return self.summary.verdict
 
     @cached_property
     def schema(self) -> Schema:
@@ -201,10 +223,7 @@ class Synthesizer:
         Raises:
             ModelError: if the folder exists or cannot be written.
         """
-        fit = asdict(self.summary)
-        if not math.isfinite(self.summary.discrepancy):
-            fit["discrepancy"] = None
-        model = {"kind": self.model.kind, **self.model.to_json(), "fit": fit}
+        model = {"kind": self.model.kind, **self.model.to_json(), "fit": self.summary.to_json()}
         return write_model(_folder(folder), release=self.release, tensors=self.model.tensors(), model=model)
 
     @staticmethod
@@ -222,8 +241,7 @@ class Synthesizer:
             )
         try:
             model = model_class(description["kind"]).from_saved(release.schema, tensors, description)
-            fit = dict(description["fit"])
-            summary = FitSummary(**fit | ({"discrepancy": math.inf} if fit["discrepancy"] is None else {}))
+            summary = FitSummary.from_json(description["fit"])
         except (*_UNFIT, AttributeError, RuntimeError, MemoryError) as error:
             raise ModelError(f"{folder}: the model cannot be rebuilt: {error}") from None
         return Synthesizer(release=release, model=model, summary=summary)

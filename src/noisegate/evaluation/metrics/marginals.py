@@ -155,9 +155,10 @@ def total_variation(left: np.ndarray, right: np.ndarray) -> float:
 def expected_distance(left: np.ndarray, right: np.ndarray) -> float:
     """The mean total variation of two tables with as many records, dealt at random from the records of both.
 
-    Of c records in a cell a share q = a/(a + b) is dealt to the left, so X of them with the hypergeometric mean c·q, and
-    the relative frequencies differ by |X − c·q|·(1/a + 1/b). The mean absolute deviation is de Moivre's for the binomial,
-    2·(m + 1)·C(c, m + 1)·q^(m+1)·(1 − q)^(c−m) with m = ⌊c·q⌋, times the root of the correction for a finite population.
+    Of c records in a cell a share q = a/(a + b) is dealt to the left, X of them with the hypergeometric mean c·q, and
+    the relative frequencies differ by |X − c·q|·(1/a + 1/b). Its mean absolute deviation is about de Moivre's of the
+    binomial, 2·(m + 1)·C(c, m + 1)·q^(m+1)·(1 − q)^(c−m) with m = ⌊c·q⌋, times the root of the correction for a finite
+    population.
 
     Examples:
         >>> import numpy as np

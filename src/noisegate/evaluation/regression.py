@@ -1,0 +1,165 @@
+"""A numeric label: how much of its variance models explain on real records, after training on synthetic ones.
+
+Two regressors of scikit-learn, a ridge regression and histogram gradient boosting, on the features of classifiers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from noisegate.errors import DataError
+from noisegate.evaluation.metrics.result import CAVEAT
+from noisegate.evaluation.reading import read_numbers
+from noisegate.evaluation.tables import Preparation
+from noisegate.schema import NumericColumn, Schema
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
+
+REGRESSORS_VERSION = "2026.1"
+"""Of the list of regressors; figures of two versions are not comparable."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionScores:
+    """How well a regressor predicts the label of real records.
+
+    Attributes:
+        r2: share of the label's variance that it explains: 1 is best, 0 what the mean of the test records would do;
+            below 0 it is worse than that.
+        absolute_error: mean absolute error, as a share of the range between the bounds of the label.
+    """
+
+    r2: float
+    absolute_error: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionReport:
+    """Scores on real records of regressors that were trained on other records.
+
+    Attributes:
+        label: the column that was predicted.
+        models: scores per regressor.
+        seed: of the regressors.
+        remarks: what was unusual, in words.
+    """
+
+    label: str
+    models: Mapping[str, RegressionScores]
+    seed: int
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def mean(self) -> RegressionScores:
+        """The mean over the regressors."""
+        several = [asdict(scores) for scores in self.models.values()]
+        return RegressionScores(**{name: float(np.mean([one[name] for one in several])) for name in several[0]})
+
+    def to_json(self) -> dict[str, object]:
+        """The figures as JSON values, with the sentence about the guarantee."""
+        return {
+            "caveat": CAVEAT,
+            "label": self.label,
+            "version": REGRESSORS_VERSION,
+            "seed": self.seed,
+            "mean": asdict(self.mean),
+            "models": {name: asdict(scores) for name, scores in self.models.items()},
+            "notes": list(self.remarks),
+        }
+
+
+def regression_scores(
+    synthetic: pa.Table,
+    test: pa.Table,
+    schema: Schema,
+    *,
+    seed: int = 0,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> RegressionReport:
+    """Train regressors on one table and score them on another; rows whose label is missing are left out, with a remark.
+
+    Args:
+        synthetic: the table to train on.
+        test: the real table to score on.
+        schema: columns and a numeric or date label.
+        seed: of the regressors; the same seed gives the same scores.
+        progress: told after each regressor: its name, how many are done, and how many there will be.
+
+    Returns:
+        Scores per regressor. Where the training table has fewer than two values of the label, those of a constant, and
+        a remark.
+
+    Raises:
+        DataError: the label is not numeric, takes fewer than two values in the test table, or a column is lacking.
+
+    Examples:
+        >>> import numpy as np, pyarrow as pa
+        >>> from noisegate import Schema
+        >>> from noisegate.schema import Continuous
+        >>> schema = Schema([Continuous(name=name, lower=0.0, upper=1.0) for name in "xy"], label="y")
+        >>> x = np.linspace(0, 1, 200)
+        >>> table = pa.table({"x": x, "y": 1 - x})
+        >>> round(regression_scores(table, table, schema).models["ridge regression"].r2, 2)
+        1.0
+    """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
+    if reason := unexplainable(test, schema):
+        raise DataError(f"no regression scores: {reason}")
+    column = schema.label_column
+    assert isinstance(column, NumericColumn)  # unexplainable() said so
+    kept, targets, remarks = {}, {}, []
+    for what, table in (("training", synthetic), ("test", test)):
+        values = read_numbers(table, column, schema).unit
+        known = ~np.isnan(values)
+        kept[what], targets[what] = table.filter(pa.array(known)), values[known]
+        if gone := int((~known).sum()):
+            remarks.append(f"{gone} rows of the {what} table have no known {column.name!r} and were left out")
+    train, real = targets["training"], targets["test"]
+    models = {}
+    if len(np.unique(train)) > 1:
+        preparation = Preparation(kept["training"], schema, column.name)
+        features = {what: preparation.matrix(table) for what, table in kept.items()}
+        for name, regressor in _regressors(seed).items():
+            regressor.fit(features["training"], train)
+            models[name] = _scores(real, np.clip(regressor.predict(features["test"]), 0.0, 1.0))
+            if progress is not None:
+                progress(name, len(models), len(_regressors(seed)))
+    else:
+        constant = np.full(len(real), train[0] if len(train) else 0.5)
+        models = dict.fromkeys(_regressors(seed), _scores(real, constant))
+        found = len(np.unique(train))
+        remarks.append(f"the training table has {found} value(s) of {column.name!r}: every row gets the same answer")
+    return RegressionReport(label=column.name, models=models, seed=seed, remarks=tuple(remarks))
+
+
+def unexplainable(test: pa.Table, schema: Schema) -> str:
+    """Say why no regressor can be scored on a test table; empty when :func:`regression_scores` will work.
+
+    Raises:
+        DataError: the table lacks the label column.
+    """
+    column = schema.label_column
+    if not isinstance(column, NumericColumn):
+        return "the schema names no label column" if column is None else f"the label {column.name!r} is {column.kind}"
+    values = read_numbers(test, column, schema).unit
+    if len(np.unique(values[~np.isnan(values)])) < 2:
+        return f"the label {column.name!r} has fewer than 2 values in the test table"
+    return ""
+
+
+def _regressors(seed: int) -> dict[str, Any]:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from sklearn.linear_model import Ridge
+
+    boosting = HistGradientBoostingRegressor(max_iter=100, early_stopping=False, random_state=seed)
+    return {"ridge regression": Ridge(alpha=1.0), "gradient boosting": boosting}
+
+
+def _scores(real: np.ndarray, predicted: np.ndarray) -> RegressionScores:
+    off = real - predicted
+    r2 = 1 - float(np.square(off).sum() / np.square(real - real.mean()).sum())
+    return RegressionScores(r2=r2, absolute_error=float(np.abs(off).mean()))
