@@ -88,7 +88,7 @@ class Verdict:
         from rich.table import Table
         from rich.text import Text
 
-        page = Table.grid(padding=(0, 1, 0, 1))
+        page = Table.grid(padding=(0, 0, 0, 1), pad_edge=True)
         for what, told in (("because", self.reasons), ("helps", self.cures)):
             for place, text in enumerate(told):
                 page.add_row("" if place else what, Text(text))

@@ -41,7 +41,7 @@ NOISE_SEAM = "noisegate.privacy.noise.add_noise"
 RENAMED: dict[str, str] = {}
 """Keys of settings and plans by the name that they had, to the one that they have now."""
 
-ADDED: frozenset[str] = frozenset()
+ADDED = frozenset({"regression", "regression_ceiling", "sampling_total_variation", "verdict"})
 """Keys of settings and plans that there were none of when the golden files were written."""
 
 HERE = Path(__file__).parent

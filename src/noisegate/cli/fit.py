@@ -83,7 +83,7 @@ def plan_command(epsilon: Epsilon, options: RunOptions, as_json: Json = False) -
     warn_about_constraints(schema)
     why = method.why(schema, epsilon) if options.method == AUTO else None
     bounds = method.error_bounds(schema, budget, records) if records else ()
-    verdict = planned(method, schema, budget, records, plan)
+    verdict = planned(method, schema, budget, records)
     if as_json:
         data = {"method": method.name, "reason": why, **plan.describe(records)}
         told = {"verdict": None if verdict is None else verdict.to_json()}

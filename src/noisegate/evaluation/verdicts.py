@@ -14,7 +14,7 @@ _ALLOWANCE = 0.02
 # Real records whose own models do hardly better than guessing say nothing about synthetic ones.
 _LEAST_SKILL = 0.05
 _MARGINAL_CURE = "more records, a larger epsilon or fewer columns, as `noisegate plan` says for each"
-_MODEL_CURE = "a larger epsilon or more records; a label that the schema names, so that its classes are told apart"
+_MODEL_CURE = "a larger epsilon or more records, for what models learn"
 
 
 def of_marginals(marginals: MarginalReport) -> Verdict:
@@ -23,6 +23,8 @@ def of_marginals(marginals: MarginalReport) -> Verdict:
     share = entry.beyond_sampling
     word, what = word_of_misplaced(share), "a pair of columns" if entry.order == 2 else "a single column"
     reason = f"{in_hundred(share)} out of place in {what}, beyond what sampling alone does"
+    if word != "good":
+        reason += f"; most in {' × '.join(entry.largest_columns)}"
     return Verdict(
         word=word,
         source="evaluate",

@@ -124,8 +124,8 @@ class Method(Settings, ABC):
         summary = FitSummary(**ended, notes=notes, verdict=verdict)
         return Synthesizer(release=release, model=model, summary=summary)
 
-    def forecast(self, plan: Any, records: float) -> Forecast | None:
-        """Returns how far the records of a plan are expected to be from so many real ones; None if nobody knows."""
+    def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast | None:
+        """Returns how far records are expected to be from so many real ones; None where nobody knows."""
         return None
 
     def verdict(self, schema: Schema, budget: Budget, records: int | None = None) -> Verdict | None:

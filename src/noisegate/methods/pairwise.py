@@ -107,8 +107,7 @@ class Pairwise(Method):
             named = [columns_named(layout, names, "pairs") for names in self.pairs]
             return replace(bare, pairs=tuple(dict.fromkeys(pair for pair in named if bare.label not in pair)))
         check_groups(len(bare.columns), f"pairs={self.pairs!r}", "pairs='none', or a list of those that matter")
-        chosen = self.pairs == "chosen" or (self.pairs == "auto" and len(bare.columns) > WIDE)
-        if chosen and len(bare.columns) > 1:
+        if len(bare.columns) > 1 and (self.pairs == "chosen" or (self.pairs == "auto" and len(bare.columns) > WIDE)):
             return replace(bare, screened=True, pairs=None)
         return replace(bare, pairs=tuple(combinations(bare.columns, 2)))
 
@@ -128,9 +127,9 @@ class Pairwise(Method):
         design = self.design(schema, budget.epsilon)
         return Plan(queries=design.queries(shares), design=design).calibrate(budget)
 
-    def forecast(self, plan: CalibratedPlan, records: float) -> Forecast:
-        """Returns how far the records of a plan are expected to be from so many real ones."""
-        return forecast(plan, records)
+    def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast:
+        """Returns how far records are expected to be from so many real ones."""
+        return forecast(self.plan(schema, budget), records)
 
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
         """Returns the release: two or three passes over the records, the only times that they are used."""

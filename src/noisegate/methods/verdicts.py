@@ -28,18 +28,13 @@ _SEEN = 3.0
 
 
 class Forecasting(Protocol):
-    """What a verdict asks a method: its plan, and what the noise of a plan does; see `noisegate.methods.method`."""
+    """What a verdict asks a method; see `noisegate.methods.method.Method`."""
 
-    def plan(self, schema: Schema, budget: Budget) -> Any:
-        """Returns the calibrated plan. Reads no data."""
-
-    def forecast(self, plan: Any, records: float) -> Forecast | None:
-        """Returns how far the records of a plan are expected to be from so many real ones."""
+    def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast | None:
+        """Returns how far records are expected to be from so many real ones; None where nobody knows."""
 
 
-def planned(
-    method: Forecasting, schema: Schema, budget: Budget, records: int | None, plan: Any = None
-) -> Verdict | None:
+def planned(method: Forecasting, schema: Schema, budget: Budget, records: int | None) -> Verdict | None:
     """Returns what to expect before anything is spent; None where the method has no forecast.
 
     Args:
@@ -47,9 +42,8 @@ def planned(
         schema: Public knowledge about the records.
         budget: That is asked for.
         records: Their number, as far as the public knows; None for how many each word takes.
-        plan: That the method made of these; None to make it.
     """
-    expected = method.forecast(plan or method.plan(schema, budget), records or 1)
+    expected = method.forecast(schema, budget, records or 1)
     if expected is None:
         return None
     needed = {word: _rounded_up(least) for word, least in expected.takes().items()}
@@ -95,7 +89,7 @@ def _of_records(method: Forecasting, release: Release, records: float) -> Iterat
         unit=certificate.unit,
         contributions=certificate.contributions,
     )
-    expected = method.forecast(method.plan(release.schema, budget), records)
+    expected = method.forecast(release.schema, budget, records)
     if expected is not None:
         yield _forecast(method, release.schema, budget, expected)
 
@@ -140,10 +134,13 @@ def _forecast(method: Forecasting, schema: Schema, budget: Budget, expected: For
 def _cures(method: Forecasting, schema: Schema, budget: Budget, now: Forecast) -> Iterator[str]:
     """Yields what would lead to "usable", or from there to "good", each change alone."""
     goal: Word = "good" if now.word == "usable" else "usable"
+    if not now.paired and now.columns > 1:
+        yield "pairs='auto', which measures pairs of columns"
+        return
 
     def reaches(schema: Schema = schema, method: Forecasting = method, epsilon: float = budget.epsilon) -> bool:
         try:
-            there = method.forecast(method.plan(schema, replace(budget, epsilon=epsilon)), now.records)
+            there = method.forecast(schema, replace(budget, epsilon=epsilon), now.records)
         except OptionError:
             return False  # a setting names a column that would be gone
         return there is not None and WORDS.index(there.word) >= WORDS.index(goal)
@@ -151,21 +148,21 @@ def _cures(method: Forecasting, schema: Schema, budget: Budget, now: Forecast) -
     higher = [epsilon for epsilon in _EPSILONS if epsilon > budget.epsilon]
     enough = next((epsilon for epsilon in higher if reaches(epsilon=epsilon)), None)
     if enough is not None:
-        yield f"epsilon={enough:g} or more: {goal}"
+        yield f"{goal} with epsilon={enough:g} or more"
     if goal in (takes := now.takes()):
-        yield f"{_rounded_up(takes[goal]):,} records or more: {goal}"
+        yield f"{goal} with {_rounded_up(takes[goal]):,} records or more"
     # The noise falls with every column that is left out, so that halving the interval finds the most.
-    least, most = 1, len(schema.columns)
+    least, most = 1, 1 if schema.images else len(schema.columns)
     while most - least > 1:
         middle = (least + most) // 2
         least, most = (middle, most) if reaches(_part(schema, middle)) else (least, middle)
-    if least > 1:
-        yield f"{least} of the {len(schema.columns)} columns or fewer: {goal}"
+    if least > 2:
+        yield f"{goal} with {least} of the {len(schema.columns)} columns or fewer"
     cells = getattr(method, "cells", 0)
     coarser = (fewer for fewer in _CELLS if fewer < (cells or math.inf)) if cells != 0 and schema.layout.numeric else ()
     coarse = next((fewer for fewer in coarser if reaches(method=_with_cells(method, fewer))), None)
     if coarse is not None:
-        yield f"cells={coarse} or fewer, which blurs numeric columns: {goal}"
+        yield f"{goal} with cells={coarse} or fewer, which blurs numeric columns"
 
 
 def _with_cells(method: Any, cells: int) -> Any:

@@ -1,0 +1,67 @@
+"""The scale of verdicts, and how several make one."""
+
+import json
+
+import pytest
+from rich.console import Console
+
+from noisegate import Verdict
+from noisegate.verdict import KEPT, MEANINGS, MISPLACED, WORDS, in_hundred, word_of_kept, word_of_misplaced
+
+
+def verdict(word, **more):
+    return Verdict(word=word, source="fit", reasons=(f"reason of {word}",), **more)
+
+
+def test_every_word_has_a_meaning_and_a_place_on_both_scales():
+    assert set(MEANINGS) == set(WORDS)
+    assert [*MISPLACED] == [*KEPT] == ["good", "usable", "rough"]
+    assert sorted(MISPLACED.values()) == [*MISPLACED.values()]
+    assert sorted(KEPT.values(), reverse=True) == [*KEPT.values()]
+
+
+def test_a_limit_belongs_to_the_better_word():
+    for word in MISPLACED:
+        assert word_of_misplaced(MISPLACED[word]) == word_of_kept(KEPT[word]) == word
+        assert WORDS.index(word_of_misplaced(MISPLACED[word] + 1e-9)) == WORDS.index(word) - 1
+        assert WORDS.index(word_of_kept(KEPT[word] - 1e-9)) == WORDS.index(word) - 1
+
+
+@pytest.mark.parametrize("nothing", [float("nan"), float("inf")])
+def test_what_is_no_share_is_noise(nothing):
+    assert word_of_misplaced(nothing) == word_of_kept(-nothing) == "noise"
+
+
+def test_the_worst_word_counts_and_all_reasons_and_cures_stay():
+    parts = [verdict("good", cures=("a", "b")), verdict(None, figures={"x": 1}), verdict("rough", cures=("b", "c"))]
+    both = Verdict.together(parts)
+    assert both.word == "rough"
+    assert both.reasons == ("reason of good", "reason of None", "reason of rough")
+    assert (both.cures, both.figures) == (("a", "b", "c"), {"x": 1})
+    assert Verdict.together([]) is None
+    assert Verdict.together([verdict(None)]).word is None
+
+
+@pytest.mark.parametrize("word", [*WORDS, None])
+def test_a_verdict_is_read_back_from_its_json(word):
+    told = verdict(word, cures=("more",), figures={"share": 0.1, "needed": {"good": 10}})
+    assert Verdict.from_json(json.loads(json.dumps(told.to_json()))) == told
+
+
+@pytest.mark.parametrize("edit", [{"word": "excellent"}, {"source": "hearsay"}, {"reasons": None}, {"figures": 3}])
+def test_what_is_no_verdict_is_refused(edit):
+    with pytest.raises((ValueError, TypeError, LookupError)):
+        Verdict.from_json(verdict("good").to_json() | edit)
+
+
+def test_the_page_says_what_the_text_says_and_takes_brackets_for_text():
+    told = Verdict(word="noise", source="plan", reasons=("first", "the [class] 'x'"), cures=("more",))
+    console = Console(width=200)
+    with console.capture() as shown:
+        console.print(told.render())
+    assert [line.rstrip() for line in shown.get().splitlines()] == str(told).splitlines()
+
+
+def test_shares_are_told_as_records():
+    assert in_hundred(0.0) == "less than 1 of 100 records"
+    assert in_hundred(0.01) == "1 of 100 records"
