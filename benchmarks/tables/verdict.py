@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +26,7 @@ from documented import documented
 from noisegate import Budget, Gate, Pairwise, Schema
 from noisegate.data.frames import read_table
 from noisegate.evaluation import Report, evaluate, three
-from noisegate.verdict import WORDS
+from noisegate.verdict import WORDS, word_of_misplaced
 
 HERE = Path(__file__).parent
 REAL = ("adult", "diamonds", "fair", "loans", "nlswork", "randhie")
@@ -97,6 +96,7 @@ def judged(of: Case, epsilon: float, records: int) -> dict[str, Any]:
         "records": records,
         "plan": planned.word,
         "fit": made.verdict.word,
+        "counted": made.verdict.figures["records"],
         "found": found.verdict.word,
         "noise": expected.noise,
         "expected": [expected.singles, expected.pairs],
@@ -113,14 +113,24 @@ def halves(names: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def law(rows: Sequence[dict[str, Any]], place: int) -> tuple[float, float]:
-    """Returns the noise at which half the records are out of place and the power of the odds, by least squares.
+    """Returns the noise at which half the records are out of place, and the power of the odds.
 
-    Shares of less than one record in fifty are left out: there, sampling decides.
+    Of pairs (place 1) those with which words are the fewest steps off, then those that are nearest in the mean, as of
+    single columns (place 0).
     """
-    chosen = [(row["noise"], row["out_of_place"][place]) for row in rows if 0.02 < row["out_of_place"][place] < 0.98]
-    noise, share = np.log(np.array(chosen)[:, 0]), np.array(chosen)[:, 1]
-    power, level = np.polyfit(noise, np.log(share / (1 - share)), 1)
-    return math.exp(-level / power), float(power)
+    noise = np.array([row["noise"] for row in rows])
+    share = np.array([row["out_of_place"][place] for row in rows])
+    found = [WORDS.index(row["found"]) for row in rows]
+
+    def cost(half: float, power: float) -> tuple[float, float]:
+        odds = (noise / half) ** power
+        told = odds / (1 + odds)
+        steps = [abs(WORDS.index(word_of_misplaced(one)) - word) for one, word in zip(told, found, strict=True)]
+        return (float(np.mean(steps)) if place else 0.0), float(np.abs(told - share).mean())
+
+    choices = [(half, power) for half in np.arange(0.4, 4, 0.05) for power in np.arange(0.5, 1.1, 0.025)]
+    half, power = min(choices, key=lambda choice: cost(*choice))
+    return round(float(half), 3), round(float(power), 3)
 
 
 def agreement(rows: Sequence[dict[str, Any]], source: str) -> dict[str, float]:

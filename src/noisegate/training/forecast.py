@@ -16,7 +16,7 @@ from noisegate.training.pairwise import PAIRS, SINGLES
 from noisegate.verdict import MISPLACED, Word, word_of_misplaced
 
 # The noise at which half the records are out of place, and the power.
-_PAIRS, _SINGLES = (0.7, 0.75), (1.2, 0.8)
+_PAIRS, _SINGLES = (0.75, 0.775), (3.0, 0.725)
 
 
 @dataclass(frozen=True, kw_only=True)
