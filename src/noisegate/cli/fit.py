@@ -61,8 +61,8 @@ def plan_command(epsilon: Epsilon, options: RunOptions, as_json: Json = False) -
     Images: `noisegate plan --size 28 --channels 1 --classes 10 --epsilon 1 --records 60000`
     """
     from noisegate.methods.registry import AUTO, make_for
-    from noisegate.methods.verdicts import planned
     from noisegate.privacy.plan import Budget
+    from noisegate.training.verdicts import planned
 
     records, contributions = options.records, options.contributions
     if records is not None and records < 1:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from noisegate.errors import FitWarning, OptionError
 from noisegate.features.error_bounds import ErrorBound
-from noisegate.methods.verdicts import planned, reached
 from noisegate.models.image_network import read_shape
 from noisegate.privacy.plan import Budget, PricedPlan
 from noisegate.privacy.release import Release
@@ -19,6 +18,7 @@ from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Settings
 from noisegate.training.checkpoint import FinishedFit, Fit, FitState
+from noisegate.training.verdicts import planned, reached
 from noisegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -126,6 +126,10 @@ class Method(Settings, ABC):
 
     def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast | None:
         """Returns how far records are expected to be from so many real ones; None where nobody knows."""
+        return None
+
+    def forecast_of(self, release: Release, records: float) -> Forecast | None:
+        """Returns the same of what has left the gate; None where nobody knows."""
         return None
 
     def verdict(self, schema: Schema, budget: Budget, records: int | None = None) -> Verdict | None:

@@ -27,7 +27,7 @@ from noisegate.schema import Schema
 from noisegate.settings import Count, Options, Relative, Seed, TwoOrMore, settings
 from noisegate.training import pairwise as rounds
 from noisegate.training.fit import MixtureSettings
-from noisegate.training.forecast import Forecast, forecast
+from noisegate.training.forecast import Forecast, forecast, forecast_of
 from noisegate.training.histograms import COARSE, HISTOGRAMS
 from noisegate.training.pairwise import Design, cells_for, columns_named
 
@@ -131,6 +131,10 @@ class Pairwise(Method):
         """Returns how far records are expected to be from so many real ones."""
         return forecast(self.plan(schema, budget), records)
 
+    def forecast_of(self, release: Release, records: float) -> Forecast:
+        """Returns the same of a release; nothing is calibrated again."""
+        return forecast_of(self._designed(release), release, records)
+
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
         """Returns the release: two or three passes over the records, the only times that they are used."""
         plan = plan or self.plan(gate.schema, gate.budget)
@@ -155,10 +159,12 @@ class Pairwise(Method):
         from noisegate.training.mixture_fit import PairwiseFit
 
         check_device(device, f"the fit of {self.name}")
-        certificate = release.certificate
-        version = certificate.public.get("design", 1)
-        design = plan.design if plan else self.design(release.schema, certificate.epsilon, version=version)
+        design = plan.design if plan else self._designed(release)
         return PairwiseFit(design, release, self.fit_settings(), seed=self.seed)
+
+    def _designed(self, release: Release) -> Design:
+        certificate = release.certificate
+        return self.design(release.schema, certificate.epsilon, version=certificate.public.get("design", 1))
 
     def model(self, release: Release, fitting: PairwiseFit) -> Mixture | LabelledMixture:
         """Returns the mixture that a fit has reached."""

@@ -76,9 +76,9 @@ class FitSummary:
     def from_json(cls, told: Mapping[str, Any]) -> Self:
         """Returns the summary that `to_json` wrote, in any version."""
         verdict = told.get("verdict")
-        known = {"verdict": None if verdict is None else Verdict.from_json(verdict)}
-        known["discrepancy"] = math.inf if told["discrepancy"] is None else told["discrepancy"]
-        return cls(**{**told, **known})
+        known = None if verdict is None else Verdict.from_json(verdict)
+        distance = math.inf if told["discrepancy"] is None else told["discrepancy"]
+        return cls(**{**told, "discrepancy": distance, "verdict": known})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from noisegate.privacy.plan import CalibratedPlan
@@ -43,18 +44,27 @@ def expected_error(plan: CalibratedPlan, records: int) -> dict[str, TableError]:
         >>> {name: (error.tables, round(error.half, 3)) for name, error in expected_error(plan, 1000).items()}
         {'one-way': (4, 0.016), 'pairs': (6, 0.015)}
     """
-    design: Design = plan.design
-    asked = {release.query.name: release for release in plan.releases}
+    noise = {release.query.name: (release.noise_std_natural, release.query.tables) for release in plan.releases}
+    return table_errors(plan.design, noise, records)
+
+
+def table_errors(
+    design: Design, noise: Mapping[str, tuple[float, int | None]], records: float
+) -> dict[str, TableError]:
+    """Returns the same for a design whose queries have this noise, by their names.
+
+    Each has a standard deviation, and how many tables share it; None for as many as the design has.
+    """
     label = () if design.label is None else (design.label,)
     kinds: dict[str, tuple[Columns, ...]] = {SINGLES: tuple((column,) for column in design.columns)}
-    if PAIRS in asked:
+    if PAIRS in noise:
         # While pairs are not chosen yet, any of them may be.
         kinds[PAIRS] = design.screened_pairs if design.pairs is None else (*design.pairs, *design.triples)
     return {
         name: _error(
             [_cells(design, (*table, *label)) for table in tables],
-            asked[name].query.tables or len(tables),
-            asked[name].noise_std_natural,
+            noise[name][1] or len(tables),
+            noise[name][0],
             records,
         )
         for name, tables in kinds.items()
@@ -65,7 +75,7 @@ def _cells(design: Design, table: Columns) -> int:
     return math.prod(design.about_sizes[column] for column in table)
 
 
-def _error(cells: list[int], tables: int, noise_std: float, records: int) -> TableError:
+def _error(cells: list[int], tables: int, noise_std: float, records: float) -> TableError:
     # A query's norm of 1 is shared by its tables, each record being in one cell of each.
     cell = noise_std * math.sqrt(tables) / records
     return TableError(

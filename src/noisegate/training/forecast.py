@@ -8,11 +8,13 @@ that they were not chosen on.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from noisegate.privacy.plan import CalibratedPlan
-from noisegate.training.expected_error import expected_error
-from noisegate.training.pairwise import PAIRS, SINGLES
+from noisegate.privacy.release import Release
+from noisegate.training.expected_error import TableError, expected_error, table_errors
+from noisegate.training.pairwise import PAIRS, SINGLES, Design
 from noisegate.verdict import MISPLACED, Word, word_of_misplaced
 
 # The noise at which half the records are out of place, and the power.
@@ -55,12 +57,13 @@ class Forecast:
     def takes(self) -> dict[Word, float]:
         """Returns how many records each word takes that can be had."""
         law = _PAIRS if self.paired else _SINGLES
-        words = MISPLACED if self.paired or self.columns == 1 else {"rough": MISPLACED["rough"]}
-        return {word: self.records * self.noise / _noise_for(most, *law) for word, most in words.items()}
+        possible = MISPLACED if self.paired or self.columns == 1 else ("rough",)
+        needed = {word: self.records * self.noise / _noise_for(most, *law) for word, most in MISPLACED.items()}
+        return {word: records for word, records in needed.items() if word in possible}
 
 
 def forecast(plan: CalibratedPlan, records: float) -> Forecast:
-    """Returns what to expect of a plan of the pairwise method for a number of records, at least 1.
+    """Returns what to expect of a plan of the pairwise method for a number of records.
 
     Examples:
         >>> from noisegate import Budget, Pairwise, Schema
@@ -72,15 +75,25 @@ def forecast(plan: CalibratedPlan, records: float) -> Forecast:
         >>> round(forecast(plan, few.takes()["good"]).pairs, 6)
         0.04
     """
-    expected, columns = expected_error(plan, 1), len(plan.design.columns)
-    noise = expected[SINGLES].half / records
-    return Forecast(records=records, noise=noise, columns=columns, paired=PAIRS in expected)
+    return _forecast(expected_error(plan, 1), plan.design, records)
+
+
+def forecast_of(design: Design, release: Release, records: float) -> Forecast:
+    """Returns what to expect of a release of a design, for a number of records that the release says or is public."""
+    noise = {name: (std, None) for name, std in release.noise_std.items()}
+    return _forecast(table_errors(design, noise, 1), design, records)
+
+
+def _forecast(errors: Mapping[str, TableError], design: Design, records: float) -> Forecast:
+    noise = errors[SINGLES].half / records
+    return Forecast(records=records, noise=noise, columns=len(design.columns), paired=PAIRS in errors)
 
 
 def _misplaced(noise: float, half: float, power: float) -> float:
-    grown = (noise / half) ** power
+    grown: float = (noise / half) ** power
     return grown / (1 + grown)
 
 
 def _noise_for(misplaced: float, half: float, power: float) -> float:
-    return half * (misplaced / (1 - misplaced)) ** (1 / power)
+    noise: float = half * (misplaced / (1 - misplaced)) ** (1 / power)
+    return noise

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from noisegate.errors import OptionError
@@ -12,7 +13,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.training.pairwise import COUNTS
-from noisegate.verdict import WORDS, Verdict, Word, in_hundred
+from noisegate.verdict import WORDS, Source, Verdict, Word, in_hundred
 
 if TYPE_CHECKING:
     from noisegate.training.checkpoint import Fit
@@ -33,6 +34,9 @@ class Forecasting(Protocol):
     def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast | None:
         """Returns how far records are expected to be from so many real ones; None where nobody knows."""
 
+    def forecast_of(self, release: Release, records: float) -> Forecast | None:
+        """Returns the same of what has left the gate."""
+
 
 def planned(method: Forecasting, schema: Schema, budget: Budget, records: int | None) -> Verdict | None:
     """Returns what to expect before anything is spent; None where the method has no forecast.
@@ -51,16 +55,18 @@ def planned(method: Forecasting, schema: Schema, budget: Budget, records: int | 
         takes = ", ".join(f"{word} from {least:,}" for word, least in needed.items())
         reason = f"at epsilon={budget.epsilon:g} it depends on the number of records: {takes}; noise with fewer"
         return Verdict(word=None, source="plan", reasons=(reason,), figures={"records_for": needed})
-    verdict = _forecast(method, schema, budget, expected)
-    return replace(verdict, source="plan", figures={**verdict.figures, "records_for": needed})
+    verdict = _expected(expected, budget.epsilon, "plan", _cures(method, schema, budget, expected))
+    return replace(verdict, figures={**verdict.figures, "records_for": needed})
 
 
 def reached(method: Forecasting, release: Release, fitting: Fit) -> Verdict | None:
     """Returns what a fit came to, from its release alone and how near it is to it; None where these say nothing."""
-    counts, parts = release.values.get(COUNTS), []
+    parts: list[Verdict] = []
+    counts = release.values.get(COUNTS)
     records = release.certificate.public.get("records") or (None if counts is None else float(counts.sum()))
-    if records is not None:
-        parts += _of_records(method, release, max(float(records), 1.0))
+    expected = None if records is None else method.forecast_of(release, max(float(records), 1.0))
+    if expected is not None:
+        parts.append(_expected(expected, release.certificate.epsilon, "fit", _more_records(expected)))
     if counts is not None:
         parts += _drowned(release.schema, counts.ravel(), release.noise_std[COUNTS])
     distance = fitting.discrepancy
@@ -79,21 +85,6 @@ def reached(method: Forecasting, release: Release, fitting: Fit) -> Verdict | No
     return Verdict.together(parts)
 
 
-def _of_records(method: Forecasting, release: Release, records: float) -> Iterator[Verdict]:
-    """Yields what is forecast for a number of records that has left the gate, or is public."""
-    certificate = release.certificate
-    budget = Budget(
-        epsilon=certificate.epsilon,
-        delta=certificate.delta,
-        adjacency=certificate.adjacency,
-        unit=certificate.unit,
-        contributions=certificate.contributions,
-    )
-    expected = method.forecast(release.schema, budget, records)
-    if expected is not None:
-        yield _forecast(method, release.schema, budget, expected)
-
-
 def _drowned(schema: Schema, counts: Any, noise_std: float) -> Iterator[Verdict]:
     """Yields what noisy counts of classes say, where some cannot be told from none."""
     if counts.sum() < _SEEN * noise_std * math.sqrt(counts.size):
@@ -108,21 +99,18 @@ def _drowned(schema: Schema, counts: Any, noise_std: float) -> Iterator[Verdict]
         yield Verdict(word=None, source="fit", reasons=(reason,), figures={"drowned_classes": names})
 
 
-def _forecast(method: Forecasting, schema: Schema, budget: Budget, expected: Forecast) -> Verdict:
-    """Returns the verdict of a forecast, with what would lead to a better one."""
+def _expected(expected: Forecast, epsilon: float, source: Source, cures: Iterable[str]) -> Verdict:
+    """Returns the verdict of a forecast; what would lead to a better one is only looked for where there is one."""
     single, pair = in_hundred(expected.singles), in_hundred(expected.pairs)
-    reason = (
-        f"of about {round(expected.records):,} records at epsilon={budget.epsilon:g}, expect {single} out of place in "
-    )
+    reason = f"of about {round(expected.records):,} records at epsilon={epsilon:g}, expect {single} out of place in "
     reasons = [reason + "a single column" + f", {pair} in a pair of columns" * expected.paired]
     if not expected.paired and expected.columns > 1:
         reasons.append("no pairs of columns are measured: columns come out independent of each other")
-    word = expected.word
     return Verdict(
-        word=word,
-        source="fit",
+        word=expected.word,
+        source=source,
         reasons=tuple(reasons),
-        cures=() if word == "good" else tuple(_cures(method, schema, budget, expected)),
+        cures=() if expected.word == "good" else tuple(cures),
         figures={
             "records": expected.records,
             "expected_out_of_place_in_singles": expected.singles,
@@ -131,9 +119,21 @@ def _forecast(method: Forecasting, schema: Schema, budget: Budget, expected: For
     )
 
 
+def _goal(now: Forecast) -> Word:
+    return "good" if now.word == "usable" else "usable"
+
+
+def _more_records(now: Forecast) -> Iterator[str]:
+    """Yields how many records would do, where any number does."""
+    goal = _goal(now)
+    if goal in (takes := now.takes()):
+        yield f"{goal} with {_rounded_up(takes[goal]):,} records or more"
+        yield "`noisegate plan` says which epsilon, columns or cells would do, before anything is spent again"
+
+
 def _cures(method: Forecasting, schema: Schema, budget: Budget, now: Forecast) -> Iterator[str]:
     """Yields what would lead to "usable", or from there to "good", each change alone."""
-    goal: Word = "good" if now.word == "usable" else "usable"
+    goal = _goal(now)
     if not now.paired and now.columns > 1:
         yield "pairs='auto', which measures pairs of columns"
         return
@@ -149,8 +149,7 @@ def _cures(method: Forecasting, schema: Schema, budget: Budget, now: Forecast) -
     enough = next((epsilon for epsilon in higher if reaches(epsilon=epsilon)), None)
     if enough is not None:
         yield f"{goal} with epsilon={enough:g} or more"
-    if goal in (takes := now.takes()):
-        yield f"{goal} with {_rounded_up(takes[goal]):,} records or more"
+    yield from islice(_more_records(now), 1)
     # The noise falls with every column that is left out, so that halving the interval finds the most.
     least, most = 1, 1 if schema.images else len(schema.columns)
     while most - least > 1:
@@ -179,5 +178,5 @@ def _part(schema: Schema, columns: int) -> Schema:
 
 def _rounded_up(records: float) -> int:
     """Returns a number of records with two digits, no smaller."""
-    unit = 10 ** max(math.ceil(math.log10(max(records, 1.0))) - 2, 0)
+    unit: int = 10 ** max(math.ceil(math.log10(max(records, 1.0))) - 2, 0)
     return math.ceil(records / unit) * unit

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from noisegate import DPMERF, Budget, Gate, Pairwise, Schema, Synthesizer
-from noisegate.methods.verdicts import FAR, planned, reached
 from noisegate.schema import Boolean, Categorical, Continuous, Integer
+from noisegate.training.verdicts import FAR, planned, reached
 from noisegate.verdict import WORDS
 
 SCHEMA = Schema(
