@@ -35,6 +35,7 @@ PUBLIC = [
     "Synthesizer",
     "TabPE",
     "UserError",
+    "Verdict",
     "audit",
     "discover_schema",
     "fit",
