@@ -9,7 +9,8 @@ import pytest
 
 from noisegate import DPMERF, Budget, Gate, Pairwise, Schema, Synthesizer
 from noisegate.schema import Boolean, Categorical, Continuous, Integer
-from noisegate.training.verdicts import FAR, planned, reached
+from noisegate.training.mixture_fit import FAR
+from noisegate.training.verdicts import planned, reached
 from noisegate.verdict import WORDS
 
 SCHEMA = Schema(

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from noisegate.training.checkpoint import Fit
     from noisegate.training.forecast import Forecast
 
-FAR = 2.0
-"""A fit that ends more than this many times as far from its release as the noise explains has missed it."""
 # ε that are worth asking for, and cells of numeric columns.
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 10.0)
 _CELLS = (16, 12, 8, 6, 4)
@@ -61,6 +59,8 @@ def planned(method: Forecasting, schema: Schema, budget: Budget, records: int | 
 
 def reached(method: Forecasting, release: Release, fitting: Fit) -> Verdict | None:
     """Returns what a fit came to, from its release alone and how near it is to it; None where these say nothing."""
+    from noisegate.training.mixture_fit import FAR
+
     parts: list[Verdict] = []
     counts = release.values.get(COUNTS)
     records = release.certificate.public.get("records") or (None if counts is None else float(counts.sum()))
