@@ -56,23 +56,20 @@ def table_errors(
     Each has a standard deviation, and how many tables share it; None for as many as the design has.
     """
     label = () if design.label is None else (design.label,)
+    sizes = design.about_sizes
     kinds: dict[str, tuple[Columns, ...]] = {SINGLES: tuple((column,) for column in design.columns)}
     if PAIRS in noise:
         # While pairs are not chosen yet, any of them may be.
         kinds[PAIRS] = design.screened_pairs if design.pairs is None else (*design.pairs, *design.triples)
     return {
         name: _error(
-            [_cells(design, (*table, *label)) for table in tables],
+            [math.prod(sizes[column] for column in (*table, *label)) for table in tables],
             noise[name][1] or len(tables),
             noise[name][0],
             records,
         )
         for name, tables in kinds.items()
     }
-
-
-def _cells(design: Design, table: Columns) -> int:
-    return math.prod(design.about_sizes[column] for column in table)
 
 
 def _error(cells: list[int], tables: int, noise_std: float, records: float) -> TableError:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # ε that are worth asking for, and cells of numeric columns.
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 10.0)
 _CELLS = (16, 12, 8, 6, 4)
+# With more columns only a number of records is looked for: every other cure takes plans, and they take time.
+_WIDE = 100
 # Fewer records than this many noise standard deviations cannot be told from none.
 _SEEN = 3.0
 
@@ -145,13 +147,15 @@ def _cures(method: Forecasting, schema: Schema, budget: Budget, now: Forecast) -
             return False  # a setting names a column that would be gone
         return there is not None and WORDS.index(there.word) >= WORDS.index(goal)
 
+    yield from islice(_more_records(now), 1)
+    if now.columns > _WIDE:
+        return
     higher = [epsilon for epsilon in _EPSILONS if epsilon > budget.epsilon]
     enough = next((epsilon for epsilon in higher if reaches(epsilon=epsilon)), None)
     if enough is not None:
         yield f"{goal} with epsilon={enough:g} or more"
-    yield from islice(_more_records(now), 1)
     # The noise falls with every column that is left out, so that halving the interval finds the most.
-    least, most = 1, 1 if schema.images else len(schema.columns)
+    least, most = 1, len(schema.columns)
     while most - least > 1:
         middle = (least + most) // 2
         least, most = (middle, most) if reaches(_part(schema, middle)) else (least, middle)
