@@ -70,9 +70,10 @@ def sample_command(
     if synthesizer.often_broken is not None:
         warn(synthesizer.often_broken)
     if as_json:
-        pictured = {} if grid is None else {"grid": str(grid)}
-        kept = synthesizer.kept_share
-        print_json({"records": n, "out": str(out), "seed": seed, "where": where or [], "kept_share": kept, **pictured})
+        more: dict[str, Any] = {} if grid is None else {"grid": str(grid)}
+        if synthesizer.schema.constraints:
+            more["kept_share"] = synthesizer.kept_share
+        print_json({"records": n, "out": str(out), "seed": seed, "where": where or [], **more})
     else:
         say(f"Wrote {n:,} synthetic records to {out}. Hand {model / 'certificate.md'} over with them.")
 
