@@ -40,6 +40,7 @@ MODULES = (
     "gate.gate",
     "gate.per_example.clipping",
     "training.moment_matching",
+    "__main__",
 )
 CORE = {
     "privacy.noise": "import opendp.mod\nimport randomgen\n",
