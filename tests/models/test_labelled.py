@@ -107,7 +107,7 @@ def test_records_of_a_stratum_agree_in_the_column_that_says_most():
     [
         ({"mixture_weight": 1.5}, "mixture_weight=1.5"),
         ({"bias": np.array([np.nan, 0])}, "finite"),
-        ({"column": 1}, "column 1 is no label"),
+        ({"column": 4}, "column 4 is none"),
         ({"effects": (np.zeros((2, 3)),) * 3}, "do not fit columns"),
     ],
 )
@@ -115,3 +115,21 @@ def test_parts_that_do_not_fit_are_refused(change, named):
     good = vars(labelled().label)
     with pytest.raises(ValueError, match=named):
         LabelledMixture(mixture=mixture(), label=LabelModel(**{**good, **change}))
+
+
+def test_a_numeric_label_is_drawn_as_a_cell_and_a_value_in_it():
+    numbers = np.random.default_rng(3)
+    effects = tuple(numbers.normal(size=(4, size)) for size in (2, 4, 2))
+    label = LabelModel(column=0, bias=np.zeros(4), effects=effects, mixture_weight=0.0)
+    model = LabelledMixture(mixture=mixture(), label=label)
+    records = drawn(model)
+    every = np.array(list(itertools.product(*map(range, model.mixture.sizes))))
+    expected = np.exp(model.log_probability(every)).reshape(model.mixture.sizes)
+    assert_close_to(shares(model.mixture, records), expected, len(records))
+    region = SCHEMA.region({"age": (0, 1), "job": "b"})
+    inside = region.contains(records)
+    assert model.probability(region) == pytest.approx(inside.mean(), abs=0.01)
+    assert np.isnan(records.numeric[:, 0]).mean() == pytest.approx(model.marginal([0])[-1], abs=0.01)
+    given = drawn(model.given(region), seed=1)
+    assert (given.codes[:, 0] == 1).all()
+    assert region.contains(given).mean() == pytest.approx(inside.sum() / (records.codes[:, 0] == 1).sum(), abs=0.03)

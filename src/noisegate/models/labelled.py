@@ -39,7 +39,7 @@ class LabelModel:
     """The distribution of a label given the other columns.
 
     Attributes:
-        column: Number of the label's column, numeric ones first.
+        column: Number of the label's column, numeric ones first; the classes of a numeric one are its cells.
         bias: (classes,).
         effects: For each other column, in their order, (classes, cells).
         mixture_weight: κ.
@@ -134,8 +134,8 @@ class LabelledMixture:
 
     def __post_init__(self) -> None:
         sizes, column = list(self.mixture.sizes), self.label.column
-        if not len(self.mixture.within) <= column < len(sizes):
-            raise ValueError(f"column {column} is no label of {len(sizes)} columns")
+        if not 0 <= column < len(sizes):
+            raise ValueError(f"column {column} is none of {len(sizes)} columns")
         classes = sizes.pop(column)
         if [(classes, size) for size in sizes] != [np.shape(effects) for effects in self.label.effects]:
             raise ValueError(f"effects on {classes} classes do not fit columns of {sizes} cells")
@@ -148,9 +148,14 @@ class LabelledMixture:
         records = self.mixture.draw(rows, random)
         cells = self.cells(records)
         probabilities = self.label.probabilities(cells, self.mixture)
-        codes = records.codes.copy()
-        codes[:, self._place] = systematic(probabilities, self.label.order(cells, random), random)
-        return EncodedTable(records.numeric, codes)
+        drawn = systematic(probabilities, self.label.order(cells, random), random)
+        numeric, codes = records.numeric.copy(), records.codes.copy()
+        numbers = len(self.mixture.within)
+        if self.label.column < numbers:
+            numeric[:, self.label.column] = self.mixture.within[self.label.column].draw(drawn, random)
+        else:
+            codes[:, self.label.column - numbers] = drawn
+        return EncodedTable(numeric, codes)
 
     def cells(self, records: EncodedTable) -> npt.NDArray[np.int32]:
         """Returns the cell of each record in each column, (rows, columns)."""
@@ -184,15 +189,15 @@ class LabelledMixture:
 
     def probability(self, region: Region) -> float:
         """Returns the probability that a record lies in `region`; if it names the label, over 32,768 fixed records."""
-        rest, code = self._apart(region)
+        rest, inside = self._apart(region), self.mixture.factors(region).get(self.label.column)
         probability = self.mixture.probability(rest)
-        if code is None or not probability:
+        if inside is None or not probability:
             return probability
-        return probability * float(self._integral(self.mixture.given(rest))[1][:, code].mean())
+        return probability * float((self._integral(self.mixture.given(rest))[1] @ inside).mean())
 
     def given(self, region: Region) -> LabelledMixture:
         """Returns the model of records as in `region` but of any label; the caller rejects those of another one."""
-        return replace(self, mixture=self.mixture.given(self._apart(region)[0]))
+        return replace(self, mixture=self.mixture.given(self._apart(region)))
 
     def tensors(self) -> dict[str, Array]:
         """Returns those of the mixture, the bias and the effects."""
@@ -219,15 +224,11 @@ class LabelledMixture:
             ),
         )
 
-    @property
-    def _place(self) -> int:
-        """Where the label stands among the codes."""
-        return self.label.column - len(self.mixture.within)
-
-    def _apart(self, region: Region) -> tuple[Region, int | None]:
-        """Returns a region without what it says of the label, and that."""
-        codes = {place: code for place, code in region.codes.items() if place != self._place}
-        return replace(region, codes=codes), region.codes.get(self._place)
+    def _apart(self, region: Region) -> Region:
+        """Returns a region without what it says of the label."""
+        place = self.label.column - len(self.mixture.within)
+        spans = {column: span for column, span in region.spans.items() if column != self.label.column}
+        return replace(region, spans=spans, codes={at: code for at, code in region.codes.items() if at != place})
 
     def _integral(self, mixture: Mixture) -> tuple[npt.NDArray[np.int32], Floats]:
         """Returns the cells of fixed records of a mixture, and the probability of each class for them."""

@@ -236,14 +236,14 @@ class Mixture:
 
     def probability(self, region: Region) -> float:
         """Returns the probability that a record lies in `region`."""
-        return float(self._shares(self._factors(region)).sum())
+        return float(self._shares(self.factors(region)).sum())
 
     def given(self, region: Region) -> Mixture:
         """Returns the mixture of the records in `region`, or a ValueError where its probability is zero.
 
         Components are reweighed, and the columns that it names are cut down to it.
         """
-        factors = self._factors(region)
+        factors = self.factors(region)
         shares = self._shares(factors)
         live = shares > 0
         if not live.any():
@@ -322,7 +322,7 @@ class Mixture:
         groups = np.arange(len(self.weights))
         return tuple(Choice(table.ravel(), np.repeat(groups, table.shape[1])) for table in self._tables)
 
-    def _factors(self, region: Region) -> dict[int, Floats]:
+    def factors(self, region: Region) -> dict[int, Floats]:
         """Returns, for each column that the region names, the share of each cell that lies in it, (cells,)."""
         factors = {}
         for place, span in region.spans.items():

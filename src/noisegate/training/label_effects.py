@@ -45,6 +45,8 @@ _SHY = 0.5
 _REACH, _OWN = 0.25, 0.15
 # The curvature may be rough: so many records are enough, and it is computed anew at these steps.
 _CURVATURE_ROWS, _CURVATURE_ROUNDS = 6000, (0, 1, 3, 6)
+# Of more classes half of that is enough.
+_FEW_CLASSES = 6
 _TINY, _HUGE = 1e-9, 1e30
 _RAREST = 1e-6  # share of a class
 
@@ -106,34 +108,32 @@ class EffectsFit:
         self._taus = np.full((classes, len(tables.sizes)), _USUAL)
         self._curvatures: dict[int, Array] = {}
         self._bias, self._effects = np.log(self._prior), np.zeros((classes, width))
-        self._scores = drawn.offset + self._bias
+        # Odds of the classes, of any sum in a row.
+        self._odds = np.exp(drawn.offset - drawn.offset.max(axis=1, keepdims=True) + self._bias)
 
     def run(self) -> Effects:
         """Returns the effects."""
         self._recalibrate()
-        probabilities = softmax(self._scores)
         for place in self._free:
-            self._moments(place, probabilities[:, place])
+            self._moments(place, self._probability(place))
         for done in range(_ROUNDS):
             # One class after the other: steps of all at once go twice as far as they should, and swing.
             for place in self._free:
-                probability = softmax(self._scores)[:, place]
+                probability = self._probability(place)
                 if done in _CURVATURE_ROUNDS:
                     self._curvatures[place] = self._curvature(probability)
                 self._newton(place, probability)
-                self._scores[:, place] = self._score(place)
             self._recalibrate()
         return Effects(bias=self._bias, cells=self._effects)
 
     def strength(self) -> Float64[Array, " columns"]:
         """Returns how far what each column says of the label stands out of its noise, in standard errors."""
-        probabilities = softmax(self._scores)
-        found = [self._estimate(place, self._means(probabilities[:, place])) for place in self._free]
+        found = [self._estimate(place, self._means(self._probability(place))) for place in self._free]
         return np.asarray(np.max([estimate / np.maximum(error, _TINY) for estimate, error in found], axis=0))
 
-    def _score(self, place: int) -> Array:
-        effects = self._effects[place].astype(np.float32)
-        return np.asarray(self._drawn.onehot @ effects + self._bias[place] + self._drawn.offset[:, place])
+    def _probability(self, place: int) -> Array:
+        """Returns the probability of a class for each record, (rows,)."""
+        return np.asarray(self._odds[:, place] / self._odds.sum(axis=1))
 
     def _scaled(self, tables: ClassTables) -> tuple[Array, Array, Array]:
         """Returns counts, their noise and totals, where these are known well, scaled to the cells' expected records."""
@@ -174,7 +174,8 @@ class EffectsFit:
 
     def _curvature(self, probability: Array) -> Array:
         """Returns H of a class."""
-        onehot, weight = self._drawn.onehot[:_CURVATURE_ROWS], (probability * (1 - probability))[:_CURVATURE_ROWS]
+        rows = _CURVATURE_ROWS // (1 if len(self._free) <= _FEW_CLASSES else 2)
+        onehot, weight = self._drawn.onehot[:rows], (probability * (1 - probability))[:rows]
         curvature = np.asarray((onehot * weight.astype(np.float32)[:, None]).T @ onehot, dtype=np.float64)
         return np.asarray(curvature * (self._scale * len(self._drawn.onehot) / len(onehot)))
 
@@ -190,7 +191,9 @@ class EffectsFit:
             matrix[span, span] += inverse / tau
             pull[span] -= inverse @ effects[span] / tau
         change = np.linalg.solve(matrix, pull)
-        effects += change * min(1.0, _LONGEST / (np.abs(change).max() + _TINY))
+        change *= min(1.0, _LONGEST / (np.abs(change).max() + _TINY))
+        effects += change
+        self._odds[:, place] *= np.exp(self._drawn.onehot @ change.astype(np.float32))
         for column, (span, inverse) in enumerate(zip(self._spans, self._inverse, strict=True)):
             self._taus[place, column] = self._expectation(
                 effects[span], inverse, self._taus[place, column], (kept * diagonal)[span], self._expected[span]
@@ -206,9 +209,10 @@ class EffectsFit:
     def _recalibrate(self) -> None:
         """Moves the bias until the classes have their shares."""
         for _ in range(2):
-            shift = np.log(self._prior) - np.log(np.maximum(softmax(self._scores).mean(axis=0), _TINY))
-            self._bias += shift
-            self._scores += shift
+            shares = (self._odds / self._odds.sum(axis=1, keepdims=True)).mean(axis=0)
+            factor = self._prior / np.maximum(shares, _TINY)
+            self._bias += np.log(factor)
+            self._odds *= factor
 
 
 def gap_variance(means: Array, classes: int) -> Array:

@@ -31,7 +31,8 @@ MIXTURE_WEIGHTS = (0.0, 0.1, 0.2, 0.4, 1.0)
 """The κ that are tried, ascending."""
 MOST_LABELS = 64
 """A label with more values than this is drawn from the mixture: its effects would drown."""
-# Records that effects are fitted to, and judged by.
+# Records that effects are fitted to, half of them for more than a few classes, and judged by.
+_FEW_CLASSES = 6
 _ROWS, _JUDGED_ROWS = 16_384, 8_192
 # Of a wide table the columns that say most of the label take part, up to so many cells in all.
 _MOST_CELLS = 600
@@ -74,7 +75,7 @@ class LabelFit:
 
     def model(self, mixture: Mixture, weight: float) -> LabelModel:
         """Returns the label model on top of `mixture`, which was fitted to all that was released, with κ = `weight`."""
-        cells, odds = self._draw(mixture, _ROWS)
+        cells, odds = self._draw(mixture, _ROWS if len(self._tables.counts) <= _FEW_CLASSES else _ROWS // 2)
         onehot, kept = self._onehot(self._tables, cells)
         drawn = Drawn(onehot=onehot, offset=weight * odds)
         tables = chosen(self._tables, kept)

@@ -24,7 +24,7 @@ from noisegate.features.binning import Histogram, NumericBins, single_cells
 from noisegate.models.labelled import LabelledMixture
 from noisegate.models.mixture import Mixture, WithinCell
 from noisegate.privacy.release import Release
-from noisegate.schema import NumericColumn
+from noisegate.schema import NumericColumn, Schema
 from noisegate.training.checkpoint import FitState, under
 from noisegate.training.descent import Descent
 from noisegate.training.expected_counts import Components
@@ -180,7 +180,7 @@ class PairwiseFit(MixtureFit):
     """The fit of a mixture to a release of a design: components of all classes side by side, values inside cells."""
 
     def __init__(self, design: Design, release: Release, settings: MixtureSettings, *, seed: int) -> None:
-        self._design = design
+        self._design, self._label = design, label_column(release.schema)
         self._bins, self._released = design.read(release)
         sizes = [*(bins.size for bins in self._bins), *(column.size for column in design.layout.coded)]
         self._histograms = design.read_histograms(release)
@@ -190,11 +190,11 @@ class PairwiseFit(MixtureFit):
     def model(self) -> Mixture | LabelledMixture:
         """Returns the model that the fit has reached, with a model of the label where there is one."""
         mixture = self._mixture(self.reached, self.tables)
-        layout, place = self._design.layout, self._design.layout.label
-        column = None if place is None else len(layout.numeric) + place
+        column = self._label
         if column is None or not 1 < mixture.sizes[column] <= MOST_LABELS or len(mixture.sizes) == 1:
             return mixture
-        ordered = [bins.size - bins.nullable for bins in self._bins] + [0] * (len(layout.coded) - 1)
+        ordered = [bins.size - bins.nullable for bins in self._bins] + [0] * len(self._design.layout.coded)
+        del ordered[column]
         told_apart = self._design.label is not None
         tables = self.tables if told_apart else class_tables(self._released, mixture.sizes, column)
         fit = LabelFit(column, tables, ordered, seed=self._seed)
@@ -217,6 +217,12 @@ class PairwiseFit(MixtureFit):
             weights=weights / weights.sum(),
             probabilities=tuple(probabilities),
         )
+
+
+def label_column(schema: Schema) -> int | None:
+    """Returns the number of the label's column, numeric ones first; None without a label."""
+    names = [column.name for column in (*schema.layout.numeric, *schema.layout.coded)]
+    return None if schema.label is None else names.index(schema.label)
 
 
 def _within(column: NumericColumn, fine: NumericBins, bins: NumericBins, histogram: Histogram | None) -> WithinCell:
