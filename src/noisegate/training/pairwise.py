@@ -80,6 +80,7 @@ class Design:
     scaled: bool = True
     yielding: bool = False
     _denoised: tuple[Any, dict[int, Histogram]] = field(default=(None, {}), init=False, compare=False, repr=False)
+    _picked: tuple[Any, tuple[Columns, ...]] = field(default=(None, ()), init=False, compare=False, repr=False)
 
     @cached_property
     def fine(self) -> tuple[NumericBins, ...]:
@@ -295,8 +296,11 @@ class Design:
         return tuple(combinations(self.columns, 2))
 
     def _chosen(self, values: Values, stds: Mapping[str, float]) -> tuple[Columns, ...]:
-        screen = self.screen(values, stds)
-        return choose_pairs(read_tables(screen, values[SCREEN], stds[SCREEN]), most=self.most_pairs)
+        released, (last, chosen) = values[SCREEN], self._picked
+        if last is not released:
+            chosen = choose_pairs(read_tables(self.screen(values, stds), released, stds[SCREEN]), most=self.most_pairs)
+            object.__setattr__(self, "_picked", (released, chosen))
+        return chosen
 
     def _pairs_at_most(self) -> tuple[Columns, ...]:
         """Returns the pairs to be measured, or while these are not known, as many of the largest as there may be."""
@@ -305,8 +309,7 @@ class Design:
         sizes = self.most_sizes
         # A pair that `triples` names too, with the label as its third, is measured in any case.
         free = (pair for pair in self.screened_pairs if pair not in self.triples)
-        ranked = sorted(free, key=lambda pair: -sizes[pair[0]] * sizes[pair[1]])
-        return tuple(ranked[: self.most_pairs])
+        return tuple(sorted(free, key=lambda pair: -sizes[pair[0]] * sizes[pair[1]])[: self.most_pairs])
 
     def _tables(self, pairs: Sequence[Columns]) -> dict[str, tuple[Columns, ...]]:
         """Returns the tables of each question of the last round, with the label in each."""
@@ -347,5 +350,4 @@ def cells_for(columns: int, epsilon: float) -> int:
 
     Chosen on public tables and simulated ones; see docs/choosing.md.
     """
-    full = 24 if epsilon < 3 else 36
-    return max(round(full * min(1.0, math.sqrt(_NARROW / columns))), 4)
+    return max(round((24 if epsilon < 3 else 36) * min(1.0, math.sqrt(_NARROW / columns))), 4)

@@ -43,8 +43,10 @@ def _forest(ranked: Sequence[Columns]) -> list[Columns]:
     parent: dict[int, int] = {}
 
     def root(column: int) -> int:
-        while parent.setdefault(column, column) != column:
-            column = parent[column]
+        while (above := parent.setdefault(column, column)) != column:
+            # The way is halved for the next one (Tarjan and van Leeuwen, 1984).
+            parent[column] = parent[above]
+            column = above
         return column
 
     chosen: list[Columns] = []
