@@ -131,3 +131,30 @@ def test_the_figures_carry_the_caveat():
     form = marginal_distances(table(["xu"]), table(["yv"]), AB).to_json()
     assert form["caveat"] == CAVEAT
     assert [entry["mean_total_variation"] for entry in form["orders"]] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(("cells", "left", "right"), [(5, 40, 1000), (300, 500, 2000), (50, 20_000, 3000)])
+def test_what_sampling_does_is_what_two_samples_of_one_table_are_apart(cells, left, right):
+    random = np.random.default_rng(cells)
+    shares = random.dirichlet(np.ones(cells) / 2)
+    pairs = [(random.multinomial(left, shares), random.multinomial(right, shares)) for _ in range(100)]
+    apart = [marginals.total_variation(*pair) for pair in pairs]
+    expected = [marginals.expected_distance(*pair) for pair in pairs]
+    # The mean of 100 distances, whose spread is known.
+    assert abs(np.mean(expected) - np.mean(apart)) < 5 * np.std(apart) / 10
+
+
+def test_what_is_beyond_sampling_is_nothing_for_samples_and_the_rest_for_others():
+    schema = Schema([Categorical(name=name, levels=tuple("abcd")) for name in "xy"])
+    random = np.random.default_rng(0)
+
+    def drawn(rows, ends):
+        return pa.table({name: random.choice(list("abcd"), rows, p=ends) for name in "xy"})
+
+    even, uneven = [0.25] * 4, [0.4, 0.2, 0.2, 0.2]
+    same = marginal_distances(drawn(4_000, even), drawn(2_000, even), schema).order(2)
+    other = marginal_distances(drawn(4_000, even), drawn(2_000, uneven), schema).order(2)
+    assert same.mean == pytest.approx(same.sampling, rel=0.4)
+    assert same.beyond_sampling < 0.03
+    assert other.beyond_sampling == pytest.approx(0.2025, abs=0.03)
+    assert other.to_json()["sampling_total_variation"] == other.sampling
