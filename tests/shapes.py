@@ -89,8 +89,8 @@ def checked(function: FunctionType, module: Any) -> Any:
 
 @functools.cache
 def _for_type_checkers(module: Any) -> dict[str, Any]:
-    """Returns what a module imports for type checkers."""
-    names: dict[str, Any] = {"__name__": module.__name__, "__package__": module.__package__}
+    """Returns what a module imports and names for type checkers, beside what it has otherwise."""
+    names: dict[str, Any] = dict(vars(module))
     for node in ast.parse(inspect.getsource(module)).body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             exec(compile(ast.Module(node.body, []), module.__file__, "exec"), names)
