@@ -32,6 +32,7 @@ _PSG = {"samples_per_class": 3, "steps": 4, "rate": 0.5, "batches": 1, "outer": 
 FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
     # tables
     "pairwise": ("pairwise", "mixed", {"cells": 4, **_MIXTURE}),
+    "pairwise-labelled": ("pairwise", "mixed", {"cells": 4, **_MIXTURE}),
     "pairwise-triples": ("pairwise", "plain", {"cells": 3, "triples": [["x", "n", "k"]], **_MIXTURE}),
     "merf-table": ("dp-merf", "mixed", {"frequencies": 20, **_SMALL}),
     "merf-mixture": ("dp-merf", "plain", {"generator": "mixture", "frequencies": 20, "components": 6, **_SMALL}),

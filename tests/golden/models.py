@@ -19,6 +19,7 @@ MODELS = HERE / "models"
 ROWS, SEED = 5, 7
 WHERE: dict[str, dict[str, Any]] = {
     "pairwise": {"job": "teacher", "age": (20, 40)},
+    "pairwise-labelled": {"answer": "yes"},
     "mst": {"stage": "II"},
     "privbayes": {"stage": "II"},
     "tab-pe": {"stage": "II"},

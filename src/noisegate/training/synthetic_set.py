@@ -50,6 +50,9 @@ _TINY = 1e-12
 class SyntheticSet(Resumable, Protocol):
     """A set of records that can be moved."""
 
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns everything that `load_state_dict` needs."""
+
     def inputs(self) -> Float[Tensor, "records inputs"]:
         """Returns the set as a network sees it, (records, inputs), with the graph back to what is moved."""
 
