@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MIXTURE_WEIGHTS = (0.0, 0.1, 0.2, 0.4, 1.0)
 """The κ that are tried, ascending."""
+UNCLEAR = 0.1
+"""The least κ where nothing that is told of the label stands out of the judge's noise."""
 MOST_LABELS = 64
 """A label with more values than this is drawn from the mixture: its effects would drown."""
 # Records that effects are fitted to, half of them for more than a few classes, and judged by.
@@ -67,11 +69,16 @@ class LabelFit:
             drawn = Drawn(onehot=onehot, offset=weight * odds)
             effects = EffectsFit(chosen(trial, kept), drawn, [self._ordered[place] for place in kept]).run()
             found.append(effects.probabilities(drawn))
-        excess = np.array([pair_excess(judge, onehot, probabilities) for probabilities in found])
         share = np.tile(trial.counts / trial.counts.sum(), (len(onehot), 1))
-        least = excess.min()
-        most = least + _LEFT * max(pair_excess(judge, onehot, share) - least, 0.0) + math.sqrt(_CHANCE * judge.larger)
-        return MIXTURE_WEIGHTS[int(np.argmax(excess <= most))]
+        (constant, *excess), (apart, *nearer) = np.transpose(
+            [pair_excess(judge, onehot, probabilities) for probabilities in (share, *found)]
+        )
+        least = min(excess)
+        most = least + _LEFT * max(constant - least, 0.0) + math.sqrt(_CHANCE * judge.larger)
+        place = next(place for place, one in enumerate(excess) if one <= most)
+        # Effects of which the judge sees nothing may drown: what the mixture says steadies them.
+        clear = apart - nearer[place] > math.sqrt(2 * judge.larger)
+        return MIXTURE_WEIGHTS[place] if clear else max(MIXTURE_WEIGHTS[place], UNCLEAR)
 
     def model(self, mixture: Mixture, weight: float) -> LabelModel:
         """Returns the label model on top of `mixture`, which was fitted to all that was released, with κ = `weight`."""
@@ -128,12 +135,15 @@ def chosen(tables: ClassTables, columns: Sequence[int]) -> ClassTables:
     )
 
 
-def pair_excess(judge: ClassTables, onehot: Array, probabilities: Float64[Array, "rows classes"]) -> float:
+def pair_excess(
+    judge: ClassTables, onehot: Array, probabilities: Float64[Array, "rows classes"]
+) -> tuple[float, float]:
     """Returns how far probabilities of the classes are from released pairs, beyond what sampling and noise explain.
 
     The gap of a pair's cell is S_k − p̄ T, as that of a single cell in `label_effects`. The mean of its square is the
     variance of its noise, that of sampling, p̄ (1 − p̄) T, and what is wrong with p̄. The last is summed over the cells of
-    each pair of columns, in units of both variances; what exceeds zero by two standard deviations counts.
+    each pair of columns, in units of both variances; what exceeds zero by two standard deviations counts. The second
+    number is the sum of all.
     """
     released = judge.precision > 0
     variance = np.where(released, np.maximum(judge.precision, _TINY) ** -2.0, 1.0)
@@ -141,7 +151,7 @@ def pair_excess(judge: ClassTables, onehot: Array, probabilities: Float64[Array,
     live = released & (drawn > 0)
     expected = drawn * (judge.counts.sum() / len(onehot))
     total, classes, starts = judge.pairs.sum(axis=0), len(judge.counts), [span.start for span in judge.spans]
-    excess = 0.0
+    excess = distance = 0.0
     for place in range(1 if classes == 2 else 0, classes):
         weighted = onehot * probabilities[:, place, None].astype(np.float32)
         means = (weighted.T @ onehot) / np.maximum(drawn, _TINY)
@@ -153,4 +163,5 @@ def pair_excess(judge: ClassTables, onehot: Array, probabilities: Float64[Array,
             np.add.reduceat(np.add.reduceat(of, starts, axis=0), starts, axis=1) for of in (beyond, live.astype(float))
         )
         excess += float(np.maximum(blocks - _DEVIATIONS * np.sqrt(2 * cells), 0).sum())
-    return excess
+        distance += float(blocks.sum())
+    return excess, distance
