@@ -60,7 +60,7 @@ class LabelFit:
     def weight(self, trial: ClassTables, judge: ClassTables, mixture: Mixture) -> float:
         """Returns κ: by tables to which `mixture` was fitted as a trial, and by others whose noise is independent."""
         if not (judge.precision > 0).any():
-            return 0.0
+            return UNCLEAR
         cells, odds = self._draw(mixture, _JUDGED_ROWS)
         onehot, kept = self._onehot(trial, cells)
         judge = chosen(judge, kept)
@@ -77,7 +77,7 @@ class LabelFit:
         most = least + _LEFT * max(constant - least, 0.0) + math.sqrt(_CHANCE * judge.larger)
         place = next(place for place, one in enumerate(excess) if one <= most)
         # Effects of which the judge sees nothing may drown: what the mixture says steadies them.
-        clear = apart - nearer[place] > math.sqrt(2 * judge.larger)
+        clear = apart - nearer[place] > _DEVIATIONS * math.sqrt(2 * judge.larger)
         return MIXTURE_WEIGHTS[place] if clear else max(MIXTURE_WEIGHTS[place], UNCLEAR)
 
     def model(self, mixture: Mixture, weight: float) -> LabelModel:
