@@ -142,9 +142,15 @@ UNSEEN = frozenset({"aim", "mst"})
 """Methods whose noise is drawn by OpenDP together with the choice of what is asked: there are no sums without it."""
 
 
+_ALL_PAIRS = frozenset({"pairwise", "pairwise-units", "discovered"})
+"""Fits whose sums are those of pairs that 48 records cannot say: asked by default then, and on demand since."""
+
+
 def summed_settings(fit: str) -> dict[str, Any]:
     """Returns the settings of a fit, with `ONE_STEP` where it has such a setting."""
     settings = FITS[fit][2]
+    if fit in _ALL_PAIRS:
+        settings = {"pairs": "all", **settings}
     shortened = {name: value for name, value in ONE_STEP.items() if name in settings and name != "fit_options"}
     if "fit_options" in settings:
         shortened["fit_options"] = {**settings["fit_options"], **ONE_STEP["fit_options"]}

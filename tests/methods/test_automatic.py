@@ -24,7 +24,6 @@ def test_the_reason_names_the_pairs_the_label_and_the_cells():
     assert "the 3 pairs of 3 columns" in said
     assert "in each class of 'ill'" in said
     assert f"about {cells_for(4, 1.0)} cells at epsilon=1" in said
-    assert "single columns have the budget of pairs as far as noise drowns these" in said
     assert "drowns" not in Pairwise(pairs="all").why(schema, 1.0)
 
 

@@ -136,7 +136,6 @@ class Design:
             which += f", in each class of {self.layout.coded[self.layout.label].name!r}"
         if self.bought:
             which += f"; numeric columns become about {self.cells} cells at epsilon={epsilon:g}"
-            which += ", and single columns have the budget of pairs as far as noise drowns these" * self.yielding
         return which
 
     def queries(self, shares: Mapping[str, float]) -> tuple[Query, ...]:
