@@ -1,5 +1,6 @@
 """Files that `sample` writes can be read with the schema they were made with."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import numpy as np
@@ -62,7 +63,7 @@ def test_missing_cells_are_read_again_as_missing(missing_values, ending, tmp_pat
 
 
 def test_a_table_without_missing_cells_is_written_the_same_whatever_stands_for_missing(tmp_path):
-    columns = tuple(type(column)(**{**vars(column), "missing": False}) for column in COLUMNS)
+    columns = tuple(replace(column, missing=False) for column in COLUMNS)
     texts = []
     for name, missing_values in (("a", ("?",)), ("b", ("",))):
         schema = Schema(columns, missing_values=missing_values)

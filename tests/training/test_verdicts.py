@@ -109,11 +109,16 @@ def fitted():
     return Pairwise(**QUICK).fit(Gate(table(2_000), schema=SCHEMA, epsilon=1.0), device="cpu")
 
 
+def ended(release, distance):
+    """A fit of a release that ended at a distance."""
+    return SimpleNamespace(discrepancy=distance, design=Pairwise(**QUICK).fitting(release).design)
+
+
 def test_a_verdict_of_a_fit_follows_from_its_release_alone(fitted, tmp_path):
     """What a folder holds has left the gate: the verdict is made of it again, to the last digit."""
     read = Synthesizer.load(fitted.save(tmp_path / "model"))
     assert read.verdict == fitted.verdict
-    fitting = SimpleNamespace(discrepancy=read.summary.discrepancy)
+    fitting = ended(read.release, read.summary.discrepancy)
     assert reached(Pairwise(**QUICK), read.release, fitting) == fitted.verdict
 
 
@@ -126,7 +131,7 @@ def test_a_fit_speaks_of_as_many_records_as_the_release_says(fitted):
 
 def test_a_fit_that_ends_far_from_its_release_is_rough_at_best(fitted):
     rich = replace(fitted.release, values={**fitted.release.values, "counts": np.array([1e7, 1e7])})
-    near, far = (reached(Pairwise(**QUICK), rich, SimpleNamespace(discrepancy=FAR + off)) for off in (0.0, 0.1))
+    near, far = (reached(Pairwise(**QUICK), rich, ended(rich, FAR + off)) for off in (0.0, 0.1))
     assert (near.word, far.word) == ("good", "rough")
     assert "2.1 times as far from its release" in far.reasons[-1]
 
@@ -134,11 +139,11 @@ def test_a_fit_that_ends_far_from_its_release_is_rough_at_best(fitted):
 def test_classes_that_drown_are_named(fitted):
     counts = fitted.release.values["counts"]
     some = replace(fitted.release, values={**fitted.release.values, "counts": np.array([2_000.0, 1.0])})
-    verdict = reached(Pairwise(**QUICK), some, SimpleNamespace(discrepancy=1.0))
+    verdict = reached(Pairwise(**QUICK), some, ended(some, 1.0))
     assert verdict.figures["drowned_classes"] == ["True"]
     assert "of the classes of 'ill' the noise drowns True" in verdict.reasons[-1]
     none = replace(fitted.release, values={**fitted.release.values, "counts": np.zeros_like(counts)})
-    assert reached(Pairwise(**QUICK), none, SimpleNamespace(discrepancy=1.0)).word == "noise"
+    assert reached(Pairwise(**QUICK), none, ended(none, 1.0)).word == "noise"
 
 
 def test_methods_without_a_forecast_still_say_what_drowns():

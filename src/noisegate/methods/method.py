@@ -128,7 +128,7 @@ class Method(Settings, ABC):
         """Returns how far records are expected to be from so many real ones; None where nobody knows."""
         return None
 
-    def forecast_of(self, release: Release, records: float) -> Forecast | None:
+    def forecast_of(self, release: Release, fitting: Any, records: float) -> Forecast | None:
         """Returns the same of what has left the gate; None where nobody knows."""
         return None
 

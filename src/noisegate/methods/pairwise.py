@@ -131,9 +131,9 @@ class Pairwise(Method):
         """Returns how far records are expected to be from so many real ones."""
         return forecast(self.plan(schema, budget), records)
 
-    def forecast_of(self, release: Release, records: float) -> Forecast:
-        """Returns the same of a release; nothing is calibrated again."""
-        return forecast_of(self._designed(release), release, records)
+    def forecast_of(self, release: Release, fitting: PairwiseFit, records: float) -> Forecast:
+        """Returns the same of a release and its fit; nothing is calibrated or designed again."""
+        return forecast_of(fitting.design, release, records)
 
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
         """Returns the release: two or three passes over the records, the only times that they are used."""
@@ -159,12 +159,10 @@ class Pairwise(Method):
         from noisegate.training.mixture_fit import PairwiseFit
 
         check_device(device, f"the fit of {self.name}")
-        design = plan.design if plan else self._designed(release)
-        return PairwiseFit(design, release, self.fit_settings(), seed=self.seed)
-
-    def _designed(self, release: Release) -> Design:
         certificate = release.certificate
-        return self.design(release.schema, certificate.epsilon, version=certificate.public.get("design", 1))
+        version = certificate.public.get("design", 1)
+        design = plan.design if plan else self.design(release.schema, certificate.epsilon, version=version)
+        return PairwiseFit(design, release, self.fit_settings(), seed=self.seed)
 
     def model(self, release: Release, fitting: PairwiseFit) -> Mixture | LabelledMixture:
         """Returns the mixture that a fit has reached."""

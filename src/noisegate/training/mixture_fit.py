@@ -180,7 +180,7 @@ class PairwiseFit(MixtureFit):
     """The fit of a mixture to a release of a design: components of all classes side by side, values inside cells."""
 
     def __init__(self, design: Design, release: Release, settings: MixtureSettings, *, seed: int) -> None:
-        self._design, self._label = design, label_column(release.schema)
+        self.design, self._label = design, label_column(release.schema)
         self._bins, self._released = design.read(release)
         sizes = [*(bins.size for bins in self._bins), *(column.size for column in design.layout.coded)]
         self._histograms = design.read_histograms(release)
@@ -193,9 +193,9 @@ class PairwiseFit(MixtureFit):
         column = self._label
         if column is None or not 1 < mixture.sizes[column] <= MOST_LABELS or len(mixture.sizes) == 1:
             return mixture
-        ordered = [bins.size - bins.nullable for bins in self._bins] + [0] * len(self._design.layout.coded)
+        ordered = [bins.size - bins.nullable for bins in self._bins] + [0] * len(self.design.layout.coded)
         del ordered[column]
-        told_apart = self._design.label is not None
+        told_apart = self.design.label is not None
         tables = self.tables if told_apart else class_tables(self._released, mixture.sizes, column)
         fit = LabelFit(column, tables, ordered, seed=self._seed)
         with one_thread():
@@ -209,11 +209,11 @@ class PairwiseFit(MixtureFit):
         classes, each, _ = cells.shape
         weights = (tables.counts[:, None] * components.weights).ravel()
         probabilities = [np.ascontiguousarray(cells[:, :, span]).reshape(classes * each, -1) for span in tables.spans]
-        if self._design.label is not None:
-            probabilities.insert(self._design.label, np.repeat(np.eye(classes, dtype=np.float32), each, axis=0))
+        if self.design.label is not None:
+            probabilities.insert(self.design.label, np.repeat(np.eye(classes, dtype=np.float32), each, axis=0))
         return Mixture(
-            layout=self._design.layout,
-            within=within_cells(self._design, self._bins, self._histograms),
+            layout=self.design.layout,
+            within=within_cells(self.design, self._bins, self._histograms),
             weights=weights / weights.sum(),
             probabilities=tuple(probabilities),
         )

@@ -47,6 +47,7 @@ def posterior_shares(
         total: Number of records in all cells, as well as it is known; positive.
 
     Examples:
+        >>> import numpy as np
         >>> uniform = np.full(4, 0.25)
         >>> posterior_shares(np.array([900.0, 60.0, 40.0, 0.0]), 5.0, uniform, 1000.0).round(2).tolist()
         [0.9, 0.06, 0.04, 0.0]

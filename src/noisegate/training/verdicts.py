@@ -34,8 +34,8 @@ class Forecasting(Protocol):
     def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast | None:
         """Returns how far records are expected to be from so many real ones; None where nobody knows."""
 
-    def forecast_of(self, release: Release, records: float) -> Forecast | None:
-        """Returns the same of what has left the gate."""
+    def forecast_of(self, release: Release, fitting: Any, records: float) -> Forecast | None:
+        """Returns the same of what has left the gate, and of its fit."""
 
 
 def planned(method: Forecasting, schema: Schema, budget: Budget, records: int | None) -> Verdict | None:
@@ -66,7 +66,7 @@ def reached(method: Forecasting, release: Release, fitting: Fit) -> Verdict | No
     parts: list[Verdict] = []
     counts = release.values.get(COUNTS)
     records = release.certificate.public.get("records") or (None if counts is None else float(counts.sum()))
-    expected = None if records is None else method.forecast_of(release, max(float(records), 1.0))
+    expected = None if records is None else method.forecast_of(release, fitting, max(float(records), 1.0))
     if expected is not None:
         parts.append(_expected(expected, release.certificate.epsilon, "fit", _more_records(expected)))
     if counts is not None:
