@@ -16,7 +16,7 @@ from noisegate.features.binning import (
     merge,
     single_cells,
 )
-from noisegate.models.mixture import WithinCell
+from noisegate.models.within_cell import WithinCell
 from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer
 from noisegate.schema.columns import numbers_at, positions_of
 

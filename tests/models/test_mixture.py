@@ -7,7 +7,8 @@ import torch
 from scipy.stats import chi2
 
 from noisegate.features.binning import NumericBins
-from noisegate.models.mixture import Mixture, WithinCell
+from noisegate.models.mixture import Mixture
+from noisegate.models.within_cell import WithinCell
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema
 
 SCHEMA = Schema(

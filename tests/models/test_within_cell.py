@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from noisegate.features.binning import NumericBins
-from noisegate.models.mixture import WithinCell
+from noisegate.models.within_cell import WithinCell
 from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer
 from noisegate.schema.columns import numbers_at, positions_of
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from noisegate.models.choice import Choice, stratified_uniforms
 from noisegate.models.graphical import GraphicalModel
-from noisegate.models.mixture import WithinCell
 from noisegate.models.record_model import Array
+from noisegate.models.within_cell import WithinCell
 from noisegate.schema import EncodedTable, Schema
 
 if TYPE_CHECKING:

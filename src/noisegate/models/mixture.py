@@ -19,133 +19,17 @@ import numpy.typing as npt
 from noisegate.features.binning import NumericBins
 from noisegate.models.choice import MOST_GROUPS, Choice, stratified_uniforms
 from noisegate.models.record_model import Array
-from noisegate.schema import Continuous, EncodedTable, Layout, NumericColumn, Region, Schema
-from noisegate.schema.columns import numbers_at, positions_of
-from noisegate.schema.positions import Span, positions_of_ranks, ranks_at, ranks_within
+from noisegate.models.within_cell import WithinCell
+from noisegate.schema import EncodedTable, Layout, Region, Schema
 
 if TYPE_CHECKING:
     import torch
 
-    from noisegate.schema.columns import SteppedColumn
 
 _BLOCK = 2**21  # numbers of a block of rows x components
 _MOST_COLUMNS = 4
 
 Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class WithinCell:
-    """Fine cells of one numeric column, in ascending order.
-
-    Attributes:
-        column: Says the bounds and whether values are whole steps.
-        bins: The cells that a model knows.
-        low: Lower ends in encoded units, (fine,). In a column of steps, both ends are steps.
-        high: Upper ends, (fine,); a fine cell with equal ends is a single value.
-        shares: Of the bin that a fine cell lies in, (fine,); 1 in all over each bin that holds any.
-    """
-
-    column: NumericColumn
-    bins: NumericBins
-    low: Floats
-    high: Floats
-    shares: Floats
-
-    @classmethod
-    def from_edges(
-        cls,
-        column: NumericColumn,
-        bins: NumericBins,
-        *,
-        edges: Floats,
-        masses: Floats,
-        spikes: npt.NDArray[np.bool_] | None = None,
-    ) -> Self:
-        """Returns the fine cells that a histogram says. A bin in which all masses are zero is filled evenly.
-
-        Args:
-            column: The column.
-            bins: Its bins.
-            edges: Ends of the fine cells from 0 to 1, (fine + 1,), ascending; every cut of the bins is one of them. As
-                in `NumericBins`, a value on an edge belongs to the cell above it.
-            masses: Non-negative, (fine,), for instance noisy counts after clipping.
-            spikes: Which fine cells are single values, (fine,): the value at the lower edge, in the last cell the
-                upper bound. None for none; cells that hold one step need no flag.
-        """
-        spikes = np.zeros(len(masses), dtype=np.bool_) if spikes is None else spikes
-        if not (len(edges) == len(masses) + 1 == len(spikes) + 1) or not np.isin(bins.cuts, edges).all():
-            raise ValueError(f"column {column.name!r}: edges, masses, spikes and cuts do not fit together")
-        if edges[0] != 0 or edges[-1] != 1 or not (np.diff(edges) > 0).all():
-            raise ValueError(f"column {column.name!r}: fine edges must ascend from 0 to 1")
-        if not (np.isfinite(masses).all() and (masses >= 0).all()):
-            raise ValueError(f"column {column.name!r}: masses must be finite and not negative")
-        low, high, size = _ends(column, edges)
-        at = np.where(np.arange(len(masses)) < len(masses) - 1, low, 1.0)
-        low, high = np.where(spikes, at, low), np.where(spikes, at, high)
-        held = size > 0
-        low, high, masses = low[held], high[held], masses[held]
-        size = np.where(spikes, 0.0, size)[held]
-        bin_of = bins.codes(low)
-        intervals = len(bins.cuts) + 1
-        if len(np.unique(bin_of)) < intervals:
-            raise ValueError(f"column {column.name!r}: a bin holds no value that the column can have")
-        for fallback in (size, np.ones(len(masses))):
-            empty = np.bincount(bin_of, masses, intervals)[bin_of] == 0
-            masses = np.where(empty, fallback, masses)
-        return cls(
-            column=column, bins=bins, low=low, high=high, shares=masses / np.bincount(bin_of, masses, intervals)[bin_of]
-        )
-
-    @cached_property
-    def bin_of(self) -> npt.NDArray[np.int32]:
-        """The bin of each fine cell, (fine,)."""
-        return self.bins.codes(self.low)
-
-    def draw(self, cells: npt.NDArray[np.integer], random: torch.Generator) -> Floats:
-        """Returns a value in each of `cells`, in encoded units, (rows,); NaN for the cell of missing values.
-
-        Each value alone has the distribution of its cell; those of one cell are spread out, see `Mixture.draw`.
-        """
-        values = np.full(len(cells), np.nan)
-        present = np.flatnonzero(cells <= len(self.bins.cuts))
-        held = cells[present]
-        chosen = self._choice.pick(held, stratified_uniforms(held, random))
-        low, high = self.low[chosen], self.high[chosen]
-        uniform = stratified_uniforms(chosen, random)
-        if isinstance(self.column, Continuous):
-            values[present] = low + uniform * (high - low)
-        else:
-            start, stop = ranks_at(self.column, low), ranks_at(self.column, high)
-            ranks = start + np.minimum(uniform * (stop - start + 1), stop - start).astype(np.int64)
-            values[present] = positions_of_ranks(self.column, ranks)
-        return values
-
-    def restricted(self, span: Span) -> tuple[Self, Floats]:
-        """Returns what lies in a closed interval of numbers, and the share of each cell that this is, (bins.size,)."""
-        column = self.column
-        if isinstance(column, Continuous):
-            start, stop = positions_of(column, np.asarray(span))
-            low, high = np.maximum(self.low, start), np.minimum(self.high, stop)
-            width = self.high - self.low
-            part = np.divide(np.maximum(high - low, 0), width, out=np.zeros_like(width), where=width > 0)
-            numbers = numbers_at(column, self.low)
-            single = (width == 0) & (numbers >= span[0]) & (numbers <= span[1])
-            low, high, part = np.where(single, self.low, low), np.where(single, self.high, high), part + single
-        else:
-            first, last = ranks_at(column, self.low), ranks_at(column, self.high)
-            lowest, highest = ranks_within(column, span)
-            start, stop = np.maximum(first, lowest), np.minimum(last, highest)
-            part = np.maximum(stop - start + 1, 0) / (last - first + 1)
-            low, high = positions_of_ranks(column, start), positions_of_ranks(column, stop)
-        held = self.shares * part > 0
-        bin_of, shares = self.bin_of[held], (self.shares * part)[held]
-        kept = np.bincount(bin_of, shares, self.bins.size)
-        return replace(self, low=low[held], high=high[held], shares=shares / kept[bin_of]), np.minimum(kept, 1.0)
-
-    @cached_property
-    def _choice(self) -> Choice:
-        return Choice(self.shares, self.bin_of)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -344,23 +228,6 @@ class Mixture:
 def _columns(columns: Sequence[npt.NDArray[Any]], rows: int, kind: type) -> npt.NDArray[Any]:
     """Returns columns side by side, (rows, columns), of which there may be none."""
     return np.stack(columns, axis=1).astype(kind) if columns else np.empty((rows, 0), dtype=kind)
-
-
-def _ends(column: NumericColumn, edges: Floats) -> tuple[Floats, Floats, Floats]:
-    """Returns lowest and highest value of each cell between edges, and how much it holds: its width, or its steps."""
-    if isinstance(column, Continuous):
-        return edges[:-1], edges[1:], np.diff(edges)
-    start = _first_step(column, edges[:-1])
-    stop = np.append(start[1:], column.last + 1) - 1
-    return positions_of_ranks(column, start), positions_of_ranks(column, stop), (stop - start + 1).astype(np.float64)
-
-
-def _first_step(column: SteppedColumn, edges: Floats) -> npt.NDArray[np.int64]:
-    """Returns the rank of the first step at or above each edge, by the comparison that puts encoded steps into bins."""
-    rank: npt.NDArray[np.int64] = np.maximum(ranks_at(column, edges) - 2, 0)
-    for _ in range(4):
-        rank += positions_of_ranks(column, rank) < edges
-    return rank
 
 
 def _outer(tables: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:

@@ -16,7 +16,8 @@ from noisegate.errors import ModelError
 from noisegate.features.binning import NumericBins
 from noisegate.features.votes import NearestVotes, lattice
 from noisegate.models.choice import Choice, stratified_uniforms
-from noisegate.models.mixture import Mixture, WithinCell
+from noisegate.models.mixture import Mixture
+from noisegate.models.within_cell import WithinCell
 from noisegate.seeds import public_random, uniform
 from noisegate.training.mixture_fit import within_cells
 from noisegate.training.pairwise import Answered, Design

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,20 +62,23 @@ class LabelFit:
         """Returns κ: by tables to which `mixture` was fitted as a trial, and by others whose noise is independent."""
         if not (judge.precision > 0).any():
             return UNCLEAR
-        cells, odds = self._draw(mixture, _JUDGED_ROWS)
+        cells = self._draw(mixture, _JUDGED_ROWS)
         onehot, kept = self._onehot(trial, cells)
         judge = chosen(judge, kept)
-        found = []
-        for weight in MIXTURE_WEIGHTS:
-            drawn = Drawn(onehot=onehot, offset=weight * odds)
-            effects = EffectsFit(chosen(trial, kept), drawn, [self._ordered[place] for place in kept]).run()
-            found.append(effects.probabilities(drawn))
         share = np.tile(trial.counts / trial.counts.sum(), (len(onehot), 1))
-        (constant, *excess), (apart, *nearer) = np.transpose(
-            [pair_excess(judge, onehot, probabilities) for probabilities in (share, *found)]
-        )
-        least = min(excess)
-        most = least + _LEFT * max(constant - least, 0.0) + math.sqrt(_CHANCE * judge.larger)
+        constant, apart = pair_excess(judge, onehot, share)
+        chance, excess, nearer = math.sqrt(_CHANCE * judge.larger), [], []
+        odds = cache(lambda: log_odds(mixture.log_joint(cells, self._column)))
+        for weight in MIXTURE_WEIGHTS:
+            drawn = Drawn(onehot=onehot, offset=weight * odds() if weight else np.zeros_like(share))
+            effects = EffectsFit(chosen(trial, kept), drawn, [self._ordered[place] for place in kept]).run()
+            found = pair_excess(judge, onehot, effects.probabilities(drawn))
+            excess.append(found[0])
+            nearer.append(found[1])
+            # No later one can leave so little that this one is too much.
+            if found[0] <= _LEFT * constant + chance:
+                break
+        most = min(excess) + _LEFT * max(constant - min(excess), 0.0) + chance
         place = next(place for place, one in enumerate(excess) if one <= most)
         # Effects of which the judge sees nothing may drown: what the mixture says steadies them.
         clear = apart - nearer[place] > _DEVIATIONS * math.sqrt(2 * judge.larger)
@@ -82,9 +86,12 @@ class LabelFit:
 
     def model(self, mixture: Mixture, weight: float) -> LabelModel:
         """Returns the label model on top of `mixture`, which was fitted to all that was released, with κ = `weight`."""
-        cells, odds = self._draw(mixture, _ROWS if len(self._tables.counts) <= _FEW_CLASSES else _ROWS // 2)
+        cells = self._draw(mixture, _ROWS if len(self._tables.counts) <= _FEW_CLASSES else _ROWS // 2)
         onehot, kept = self._onehot(self._tables, cells)
-        drawn = Drawn(onehot=onehot, offset=weight * odds)
+        offset = np.zeros((len(cells), len(self._tables.counts)))
+        if weight:
+            offset = weight * log_odds(mixture.log_joint(cells, self._column))
+        drawn = Drawn(onehot=onehot, offset=offset)
         tables = chosen(self._tables, kept)
         effects = EffectsFit(tables, drawn, [self._ordered[place] for place in kept]).run()
         by_column: list[Array] = [np.zeros((len(effects.bias), size)) for size in self._tables.sizes]
@@ -92,13 +99,13 @@ class LabelFit:
             by_column[place] = effects.cells[:, span]
         return LabelModel(column=self._column, bias=effects.bias, effects=tuple(by_column), mixture_weight=weight)
 
-    def _draw(self, mixture: Mixture, rows: int) -> tuple[Array, Array]:
-        """Returns cells of the columns but the label, (rows, columns), and the mixture's log-odds, (rows, classes)."""
-        cells = mixture.cells(mixture.draw(rows, public_random(self._seed)))
-        return np.delete(cells, self._column, axis=1), log_odds(mixture.log_joint(cells, self._column))
+    def _draw(self, mixture: Mixture, rows: int) -> Array:
+        """Returns the cells of records of a mixture, (rows, columns)."""
+        return mixture.cells(mixture.draw(rows, public_random(self._seed)))
 
     def _onehot(self, tables: ClassTables, cells: Array) -> tuple[Array, list[int]]:
         """Returns the one-hot code of records' cells in the columns that take part, and these columns."""
+        cells = np.delete(cells, self._column, axis=1)
         kept = list(range(len(tables.sizes)))
         if sum(tables.sizes) > _MOST_CELLS:
             strength = [self._alone(tables, cells, place) for place in kept]

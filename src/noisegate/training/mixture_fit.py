@@ -22,7 +22,8 @@ import numpy.typing as npt
 from noisegate.devices import one_thread
 from noisegate.features.binning import Histogram, NumericBins, single_cells
 from noisegate.models.labelled import LabelledMixture
-from noisegate.models.mixture import Mixture, WithinCell
+from noisegate.models.mixture import Mixture
+from noisegate.models.within_cell import WithinCell
 from noisegate.privacy.release import Release
 from noisegate.schema import NumericColumn, Schema
 from noisegate.training.checkpoint import FitState, under
