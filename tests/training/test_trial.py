@@ -117,7 +117,7 @@ def test_a_second_trial_taken_up_again_ends_with_the_same_bits():
             stopped._step()
         again.load_state_dict(stopped.state_dict())
         again.run()
-        assert again.components()[0].tobytes() == whole.components()[0].tobytes()
+        assert again.reached.weights.tobytes() == whole.reached.weights.tobytes()
         assert again.trial.components.cells.tobytes() == whole.trial.components.cells.tobytes()
         assert (again.step, again.discrepancy) == (whole.step, whole.discrepancy)
 
@@ -149,7 +149,7 @@ def test_no_step_is_taken_where_columns_are_independent_or_pairs_drown():
     assert one.discrepancy == pytest.approx(1, abs=0.2) and one.warning is None
     # What is kept is the start.
     assert one.trial.components.cells == pytest.approx(
-        module.start(one.trial_tables, SMALL, SMALL.init_std, 0).components.cells
+        module.new_descent(one.trial_tables, SMALL, SMALL.init_std, 0).components.cells
     )
 
 
@@ -159,7 +159,8 @@ def test_steps_are_taken_where_pairs_stand_out():
 
 def test_a_fit_without_steps_is_the_product_of_single_columns():
     one = fitted(independent(500, 30.0))
-    weights, cells = one.components()
+    weights, spans = one.reached.weights, one.tables.spans
+    cells = [one.reached.cells[:, span].transpose(0, 2, 1) for span in spans]
     first, second = (np.einsum("ck,cka->a", weights, part) for part in cells[:2])
     both = np.einsum("ck,cka,ckb->ab", weights, cells[0], cells[1])
     # The spread of its components leaves next to nothing of a dependence.

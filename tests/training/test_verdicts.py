@@ -10,7 +10,7 @@ import pytest
 from noisegate import DPMERF, Budget, Gate, Pairwise, Schema, Synthesizer
 from noisegate.schema import Boolean, Categorical, Continuous, Integer
 from noisegate.training.mixture_fit import FAR
-from noisegate.training.verdicts import planned, reached
+from noisegate.training.verdicts import verdict_of_fit, verdict_of_plan
 from noisegate.verdict import WORDS
 
 SCHEMA = Schema(
@@ -32,7 +32,7 @@ def table(rows, ill=0.5):
 
 
 def rank(method, schema, budget, records):
-    return WORDS.index(planned(method, schema, budget, records).word)
+    return WORDS.index(verdict_of_plan(method, schema, budget, records).word)
 
 
 def test_more_records_a_larger_epsilon_and_fewer_columns_are_never_worse():
@@ -48,7 +48,7 @@ def test_more_records_a_larger_epsilon_and_fewer_columns_are_never_worse():
 
 @pytest.mark.parametrize("records", [200, 2_000])
 def test_what_is_promised_to_help_does(records):
-    verdict = planned(Pairwise(), SCHEMA, BUDGET, records)
+    verdict = verdict_of_plan(Pairwise(), SCHEMA, BUDGET, records)
     assert verdict.word != "good"
     goal, tried = "good" if verdict.word == "usable" else "usable", set()
     for cure in verdict.cures:
@@ -73,18 +73,18 @@ def test_what_is_promised_to_help_does(records):
 
 
 def test_without_a_number_of_records_the_plan_says_what_each_word_takes():
-    verdict = planned(Pairwise(), SCHEMA, BUDGET, None)
+    verdict = verdict_of_plan(Pairwise(), SCHEMA, BUDGET, None)
     needed = verdict.figures["records_for"]
     assert verdict.word is None
     assert list(needed) == ["good", "usable", "rough"]
     for word, records in needed.items():
         assert f"{word} from {records:,}" in verdict.reasons[0]
-        assert planned(Pairwise(), SCHEMA, BUDGET, records).word == word
+        assert verdict_of_plan(Pairwise(), SCHEMA, BUDGET, records).word == word
         assert rank(Pairwise(), SCHEMA, BUDGET, int(0.85 * records)) < WORDS.index(word)
 
 
 def test_columns_that_come_out_independent_are_rough_at_best():
-    verdict = planned(Pairwise(pairs="none"), SCHEMA, BUDGET, 10**7)
+    verdict = verdict_of_plan(Pairwise(pairs="none"), SCHEMA, BUDGET, 10**7)
     assert verdict.word == "rough"
     assert any("independent of each other" in reason for reason in verdict.reasons)
     assert verdict.cures == ("pairs='auto', which measures pairs of columns",)
@@ -92,11 +92,11 @@ def test_columns_that_come_out_independent_are_rough_at_best():
 
 
 def test_one_column_has_no_pairs_to_get_wrong():
-    assert planned(Pairwise(), Schema([Integer(name="age", lower=0, upper=9)]), BUDGET, 10**6).word == "good"
+    assert verdict_of_plan(Pairwise(), Schema([Integer(name="age", lower=0, upper=9)]), BUDGET, 10**6).word == "good"
 
 
 def test_pairs_that_name_columns_stop_no_verdict():
-    verdict = planned(Pairwise(pairs=[("x0", "x1"), ("x2", "job")]), SCHEMA, BUDGET, 300)
+    verdict = verdict_of_plan(Pairwise(pairs=[("x0", "x1"), ("x2", "job")]), SCHEMA, BUDGET, 300)
     assert verdict.word == "rough" or verdict.cures
 
 
@@ -119,7 +119,7 @@ def test_a_verdict_of_a_fit_follows_from_its_release_alone(fitted, tmp_path):
     read = Synthesizer.load(fitted.save(tmp_path / "model"))
     assert read.verdict == fitted.verdict
     fitting = ended(read.release, read.summary.discrepancy)
-    assert reached(Pairwise(**QUICK), read.release, fitting) == fitted.verdict
+    assert verdict_of_fit(Pairwise(**QUICK), read.release, fitting) == fitted.verdict
 
 
 def test_a_fit_speaks_of_as_many_records_as_the_release_says(fitted):
@@ -131,7 +131,7 @@ def test_a_fit_speaks_of_as_many_records_as_the_release_says(fitted):
 
 def test_a_fit_that_ends_far_from_its_release_is_rough_at_best(fitted):
     rich = replace(fitted.release, values={**fitted.release.values, "counts": np.array([1e7, 1e7])})
-    near, far = (reached(Pairwise(**QUICK), rich, ended(rich, FAR + off)) for off in (0.0, 0.1))
+    near, far = (verdict_of_fit(Pairwise(**QUICK), rich, ended(rich, FAR + off)) for off in (0.0, 0.1))
     assert (near.word, far.word) == ("good", "rough")
     assert "2.1 times as far from its release" in far.reasons[-1]
 
@@ -139,11 +139,11 @@ def test_a_fit_that_ends_far_from_its_release_is_rough_at_best(fitted):
 def test_classes_that_drown_are_named(fitted):
     counts = fitted.release.values["counts"]
     some = replace(fitted.release, values={**fitted.release.values, "counts": np.array([2_000.0, 1.0])})
-    verdict = reached(Pairwise(**QUICK), some, ended(some, 1.0))
+    verdict = verdict_of_fit(Pairwise(**QUICK), some, ended(some, 1.0))
     assert verdict.figures["drowned_classes"] == ["True"]
     assert "of the classes of 'ill' the noise drowns True" in verdict.reasons[-1]
     none = replace(fitted.release, values={**fitted.release.values, "counts": np.zeros_like(counts)})
-    assert reached(Pairwise(**QUICK), none, ended(none, 1.0)).word == "noise"
+    assert verdict_of_fit(Pairwise(**QUICK), none, ended(none, 1.0)).word == "noise"
 
 
 def test_methods_without_a_forecast_still_say_what_drowns():

@@ -62,7 +62,7 @@ def plan_command(epsilon: Epsilon, options: RunOptions, as_json: Json = False) -
     """
     from noisegate.methods.registry import AUTO, make_for
     from noisegate.privacy.plan import Budget
-    from noisegate.training.verdicts import planned
+    from noisegate.training.verdicts import verdict_of_plan
 
     records, contributions = options.records, options.contributions
     if records is not None and records < 1:
@@ -83,7 +83,7 @@ def plan_command(epsilon: Epsilon, options: RunOptions, as_json: Json = False) -
     warn_about_constraints(schema)
     why = method.why(schema, epsilon) if options.method == AUTO else None
     bounds = method.error_bounds(schema, budget, records) if records else ()
-    verdict = planned(method, schema, budget, records)
+    verdict = verdict_of_plan(method, schema, budget, records)
     if as_json:
         data = {"method": method.name, "reason": why, **plan.describe(records)}
         told = {"verdict": None if verdict is None else verdict.to_json()}

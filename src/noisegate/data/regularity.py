@@ -27,7 +27,7 @@ Numbers = npt.NDArray[np.float64] | npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grid:
+class SampledGrid:
     """Numbers that are whole steps apart: value = units / scale, and units lie `step` apart."""
 
     step: int
@@ -52,7 +52,7 @@ def sentinels(values: Numbers, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.
     return found
 
 
-def grid(values: Numbers, rows: int) -> Grid | None:
+def grid(values: Numbers, rows: int) -> SampledGrid | None:
     """Returns the coarsest grid on which all values stand, ascending and distinct ones of so many records, if any."""
     if rows < LEAST_ROWS or len(values) < LEAST_DISTINCT:
         return None
@@ -66,7 +66,7 @@ def grid(values: Numbers, rows: int) -> Grid | None:
             units = np.rint(values * float(scale)).astype(np.int64)
             if not (units / float(scale) == values).all():
                 continue
-        return Grid(step=int(np.gcd.reduce(np.diff(units))), scale=scale, units=units)
+        return SampledGrid(step=int(np.gcd.reduce(np.diff(units))), scale=scale, units=units)
     return None
 
 

@@ -56,7 +56,9 @@ def _kept(score: str, made: float, real: float, *, chance: float) -> Verdict:
     if not math.isfinite(real) or real - chance < _LEAST_SKILL:
         reason = f"{compared}, hardly better than guessing: nothing follows from it"
         return Verdict(word=None, source="evaluate", reasons=(reason,), figures=figures)
+    # What is said is the part itself; the word forgives what may be chance.
+    plain = max((made - chance) / (real - chance), 0.0)
     kept = 1 - max(real - made - _ALLOWANCE, 0.0) / (real - chance)
-    word, reason = word_of_kept(kept), f"{compared}: {max(kept, 0):.0%} of what there is to learn"
+    word, reason = word_of_kept(kept), f"{compared}: {plain:.0%} of what there is to learn"
     cures = () if word == "good" else (_MODEL_CURE,)
     return Verdict(word=word, source="evaluate", reasons=(reason,), cures=cures, figures=figures | {"kept": kept})

@@ -18,7 +18,7 @@ from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Settings
 from noisegate.training.checkpoint import FinishedFit, Fit, FitState
-from noisegate.training.verdicts import planned, reached
+from noisegate.training.verdicts import verdict_of_fit, verdict_of_plan
 from noisegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Method(Settings, ABC):
         """Returns the synthesizer that a fit, made by `fitting`, has reached."""
         from noisegate.models.synthesizer import FitSummary, Synthesizer
 
-        model, verdict = self.model(release, fitting), reached(self, release, fitting)
+        model, verdict = self.model(release, fitting), verdict_of_fit(self, release, fitting)
         warning = getattr(fitting, "warning", None)
         notes = {"warning": warning} if warning else {}
         ended = {"step": fitting.step, "steps": fitting.steps, "discrepancy": fitting.discrepancy}
@@ -147,7 +147,7 @@ class Method(Settings, ABC):
             >>> Pairwise().verdict(schema, Budget(epsilon=1.0), records=100_000).word
             'good'
         """
-        return planned(self, schema, budget, records)
+        return verdict_of_plan(self, schema, budget, records)
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns what is taken as public, for the certificate."""

@@ -67,7 +67,7 @@ class LabelModel:
         for effects, codes in zip(self.effects, np.delete(cells, self.column, axis=1).T, strict=True):
             scores += effects.T[codes]
         if self.mixture_weight:
-            scores += self.mixture_weight * log_odds(mixture.log_joint(cells, self.column))
+            scores += self.mixture_weight * log_ratios(mixture.log_joint(cells, self.column))
         return softmax(scores)
 
     def order(self, cells: Cells, random: torch.Generator) -> npt.NDArray[np.intp]:
@@ -92,7 +92,7 @@ def softmax(scores: Floats) -> Floats:
     return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
 
-def log_odds(joint: Floats) -> Floats:
+def log_ratios(joint: Floats) -> Floats:
     """Returns log p(x, k) less its highest over k, at least -50, (rows, classes); 0 for x of probability zero."""
     highest = joint.max(axis=1, keepdims=True)
     possible = np.isfinite(highest)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.models.labelled import LabelModel, log_odds
+from noisegate.models.labelled import LabelModel, log_ratios
 from noisegate.models.mixture import Mixture
 from noisegate.seeds import public_random
 from noisegate.training.label_effects import Drawn, EffectsFit, gap_variance
@@ -68,7 +68,7 @@ class LabelFit:
         share = np.tile(trial.counts / trial.counts.sum(), (len(onehot), 1))
         constant, apart = pair_excess(judge, onehot, share)
         chance, excess, nearer = math.sqrt(_CHANCE * judge.larger), [], []
-        odds = cache(lambda: log_odds(mixture.log_joint(cells, self._column)))
+        odds = cache(lambda: log_ratios(mixture.log_joint(cells, self._column)))
         for weight in MIXTURE_WEIGHTS:
             drawn = Drawn(onehot=onehot, offset=weight * odds() if weight else np.zeros_like(share))
             effects = EffectsFit(chosen(trial, kept), drawn, [self._ordered[place] for place in kept]).run()
@@ -90,7 +90,7 @@ class LabelFit:
         onehot, kept = self._onehot(self._tables, cells)
         offset = np.zeros((len(cells), len(self._tables.counts)))
         if weight:
-            offset = weight * log_odds(mixture.log_joint(cells, self._column))
+            offset = weight * log_ratios(mixture.log_joint(cells, self._column))
         drawn = Drawn(onehot=onehot, offset=offset)
         tables = chosen(self._tables, kept)
         effects = EffectsFit(tables, drawn, [self._ordered[place] for place in kept]).run()

@@ -34,7 +34,7 @@ from noisegate.training.label_fit import MOST_LABELS, LabelFit
 from noisegate.training.pairwise import Design
 from noisegate.training.released import Table
 from noisegate.training.tables import ClassTables, class_tables, split
-from noisegate.training.trial import Trial, start
+from noisegate.training.trial import Trial, new_descent
 
 FAR = 2.0
 """A fit that ends at a larger distance from its release, in units of its noise, says so."""
@@ -90,11 +90,6 @@ class MixtureFit:
         return self.trial.step + max(self.trial.path.length, self._done)
 
     @property
-    def shares(self) -> npt.NDArray[np.float64]:
-        """Estimated share of each class, (classes,)."""
-        return np.asarray(self.tables.counts / self.tables.counts.sum())
-
-    @property
     def warning(self) -> str | None:
         """What is wrong with the fit once it has run, in words; None where nothing is."""
         if not FAR < self.discrepancy < math.inf:
@@ -124,11 +119,6 @@ class MixtureFit:
             while self._step():
                 if report:
                     report(FitState(step=self.step, steps=self.steps, discrepancy=self.discrepancy))
-
-    def components(self) -> tuple[npt.NDArray[np.float32], list[npt.NDArray[np.float32]]]:
-        """Returns the components' shares of their class, (classes, K), and each column's cells, (classes, K, cells)."""
-        by_component = self.reached.cells.transpose(0, 2, 1)
-        return self.reached.weights, [np.ascontiguousarray(by_component[:, :, span]) for span in self.tables.spans]
 
     def state_dict(self) -> dict[str, Array]:
         """Returns everything that `load_state_dict` needs to go on with the same bits, as named arrays."""
@@ -173,7 +163,7 @@ class MixtureFit:
     def _fit(self) -> Descent:
         """Returns the fit itself, at its start at first."""
         if self._descent is None:
-            self._descent = start(self.tables, self.settings, self.trial.path.init_std, self._seed)
+            self._descent = new_descent(self.tables, self.settings, self.trial.path.init_std, self._seed)
         return self._descent
 
 

@@ -207,7 +207,7 @@ class Trial:
         return min(self._attempts, key=lambda attempt: attempt.error)
 
     def _set_out(self) -> None:
-        self._descent = start(self._tables, self._settings, self._attempts[-1].init_std, self._seed)
+        self._descent = new_descent(self._tables, self._settings, self._attempts[-1].init_std, self._seed)
         self._kept = {name: value.copy() for name, value in self._descent.logits.items()}
         now, descent = self._attempts[-1], self._descent
         if self._judge.cells and not now.taken:
@@ -219,6 +219,6 @@ class Trial:
         return 5 * (descent.mean_distance(self._judge) - 1)
 
 
-def start(tables: ClassTables, settings: MixtureSettings, init_std: float, seed: int) -> Descent:
+def new_descent(tables: ClassTables, settings: MixtureSettings, init_std: float, seed: int) -> Descent:
     """Returns a mixture at its start."""
     return Descent(tables, components=settings.components, init_std=init_std, seed=seed)

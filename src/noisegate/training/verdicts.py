@@ -38,7 +38,7 @@ class Forecasting(Protocol):
         """Returns the same of what has left the gate, and of its fit."""
 
 
-def planned(method: Forecasting, schema: Schema, budget: Budget, records: int | None) -> Verdict | None:
+def verdict_of_plan(method: Forecasting, schema: Schema, budget: Budget, records: int | None) -> Verdict | None:
     """Returns what to expect before anything is spent; None where the method has no forecast.
 
     Args:
@@ -59,7 +59,7 @@ def planned(method: Forecasting, schema: Schema, budget: Budget, records: int | 
     return replace(verdict, figures={**verdict.figures, "records_for": needed})
 
 
-def reached(method: Forecasting, release: Release, fitting: Fit) -> Verdict | None:
+def verdict_of_fit(method: Forecasting, release: Release, fitting: Fit) -> Verdict | None:
     """Returns what a fit came to, from its release alone and how near it is to it; None where these say nothing."""
     from noisegate.training.mixture_fit import FAR
 
