@@ -19,6 +19,7 @@ DATASETS: dict[str, tuple[Published, Callable[..., Loaded]]] = {
     "fashion-mnist": (images.FASHION, images.load_fashion),
     "intrusion": (intrusion.INTRUSION, intrusion.load),
     "isolet": (isolet.ISOLET, isolet.load),
+    "isolet-test": (isolet.ISOLET_TEST, isolet.load_test),
     "mnist": (images.MNIST, images.load_mnist),
 }
 TABLES = tuple(name for name in DATASETS if "mnist" not in name)

@@ -15,7 +15,8 @@ from papers.reading import read_headed, read_mapped
 EPILEPTIC = Published(
     name="epileptic",
     page="https://archive.ics.uci.edu/dataset/388/epileptic+seizure+recognition",
-    files=("data.csv", "Epileptic Seizure Recognition.csv"),
+    # The first two are as UCI has published it; copies leave out the first column.
+    files=("data.csv", "Epileptic Seizure Recognition.csv", "epileptic.csv", "epileptic.csv.gz"),
     train_records=8_050,
     train_share=0.7,
 )

@@ -86,6 +86,7 @@ FILES: dict[str, tuple[Callable[[Path, int], str], str, str]] = {
     "credit": (credit, "creditcard.csv", joined('"Time"', *(f'"V{n}"' for n in range(1, 29)), '"Amount"', '"Class"')),
     "epileptic": (epileptic, "data.csv", joined('""', *(f'"X{n}"' for n in range(1, 179)), '"y"')),
     "isolet": (isolet, "isolet1+2+3+4.data", ""),
+    "isolet-test": (isolet, "isolet5.data", ""),
     "covtype": (covtype, "covtype.data", ""),
     "intrusion": (intrusion, "kddcup.data_10_percent", ""),
     "cervical": (cervical, "risk_factors_cervical_cancer.csv", CERVICAL),
@@ -96,6 +97,7 @@ LABELS = {
     "credit": {0, 1},
     "epileptic": {"seizure", "no seizure"},
     "isolet": {"vowel", "consonant"},
+    "isolet-test": {"vowel", "consonant"},
     "covtype": {1, 2, 3, 4, 5, 6, 7},
     "intrusion": {"normal", "dos", "probe", "r2l", "u2r"},
     "cervical": {False, True},
@@ -182,6 +184,22 @@ def test_labels_are_grouped_as_the_papers_say(tmp_path: Path) -> None:
         assert len(labels) == 26
         assert labels.count(positive) == count
         assert loaded.schema.label_column.levels[-1] == positive
+
+
+def test_copies_with_a_header_line_hold_the_same_records(tmp_path: Path) -> None:
+    # Isolet: a header line, and letters as 1.0; epileptic: no first column, states without quotes.
+    path = write("isolet-test", tmp_path)
+    plain = load("isolet-test", tmp_path)
+    header = joined(*(f"f{number}" for number in range(1, 618)), "class")
+    lines = [header, *(f"{line}0" for line in path.read_text().split("\n") if line)]
+    path.unlink()
+    (tmp_path / "isolet_test.csv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    assert load("isolet-test", tmp_path).train.equals(plain.train)
+    published_form = load("epileptic", write("epileptic", tmp_path).parent)
+    cut = [line.split(",", 1)[1].replace('"', "") for line in (tmp_path / "data.csv").read_text().split()]
+    (tmp_path / "data.csv").unlink()
+    (tmp_path / "epileptic.csv").write_text("\n".join(cut))
+    assert load("epileptic", tmp_path).train.equals(published_form.train)
 
 
 def test_covtype_has_the_two_attributes_that_the_flags_code(tmp_path: Path) -> None:
@@ -285,8 +303,9 @@ def test_an_unknown_name_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_the_real_adult_is_read(data_dir: Path) -> None:
-    loaded = load("adult", data_dir / "adult")
-    assert loaded.train.num_rows == published("adult").train_records
+@pytest.mark.parametrize("name", ["adult", "cervical", "epileptic", "intrusion", "isolet-test"])
+def test_the_real_file_is_read(name: str, data_dir: Path) -> None:
+    loaded = load(name, data_dir / ("adult" if name == "adult" else "papers"))
+    assert loaded.train.num_rows == published(name).train_records
     encoded(loaded.train, loaded.schema)
     encoded(loaded.test, loaded.schema)
