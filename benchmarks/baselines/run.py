@@ -1,0 +1,197 @@
+"""One row of a baseline: any method, on MNIST, FashionMNIST or Adult, beside what its paper prints.
+
+    python benchmarks/baselines/run.py --method datalens --data DIR [--data-set mnist] [--epsilon 1 10] [--json FILE]
+
+Fits the method to the training records through the gate, draws synthetic ones, trains classifiers on these alone and
+scores them on the published test records. With --json a row that is in the file already is not made again: stop and
+start as you like. --records, --steps in --settings and --made below their defaults make a reduced run, which the row
+says. Scores are computed on real data, outside the guarantee.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import numpy as np
+import pyarrow as pa
+from papers.catalogue import load
+from papers.published import Loaded
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from noisegate import Gate, Schema, UserError
+from noisegate.atomic import new_file
+from noisegate.data.frames import read_table
+from noisegate.evaluation import LabelledRows, evaluate, read_classifiers, utility_scores
+from noisegate.methods.registry import make_for
+
+HERE = Path(__file__).parent
+IMAGES, TABLES = ("mnist", "fashion-mnist"), ("adult",)
+MADE = {"mnist": 60_000, "fashion-mnist": 60_000, "adult": 32_561}
+ROUNDED = {"mnist": 60_000, "fashion-mnist": 60_000, "adult": 32_500}
+"""The number of records as the public knows it, which methods that train step by step need."""
+
+
+def main() -> int:
+    """Makes the rows that are asked for and prints them beside the published ones; 2 when it cannot run."""
+    options, console = _options(), Console()
+    rows: list[dict[str, Any]] = json.loads(options.json.read_text("utf-8")) if _there(options.json) else []
+    try:
+        loaded = _load(options.data_set, options.data, options.records)
+        for epsilon in options.epsilon:
+            for seed in range(options.first_seed, options.first_seed + options.seeds):
+                asked = _asked(options, epsilon, seed)
+                if not any(all(row.get(name) == value for name, value in asked.items()) for row in rows):
+                    rows.append(asked | _row(options, loaded, epsilon, seed))
+                    if options.json:
+                        with new_file(options.json, "--json", force=True) as file:
+                            file.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    except UserError as error:
+        console.print(f"[red]{error}[/red]")
+        return 2
+    _print(console, options, rows)
+    return 0
+
+
+def _there(path: Path | None) -> bool:
+    return path is not None and path.exists()
+
+
+def _load(name: str, folder: Path, records: int | None) -> Loaded:
+    """Returns private records, the first `records` of them, test records and schema."""
+    if name in IMAGES:
+        loaded = load(name, folder)
+    else:
+        schema = Schema.from_toml(HERE.parent / "adult" / "schema.toml")
+        loaded = Loaded(*(read_table(folder / f"{part}.csv", schema) for part in ("train", "test")), schema)
+    return loaded if records is None else loaded._replace(train=loaded.train.slice(0, records))
+
+
+def _asked(options: argparse.Namespace, epsilon: float, seed: int) -> dict[str, Any]:
+    """Returns what tells one row from another."""
+    names = ("method", "data_set", "settings", "adjacency", "records", "made")
+    return {name: getattr(options, name) for name in names} | {"epsilon": epsilon, "seed": seed}
+
+
+def _row(options: argparse.Namespace, loaded: Loaded, epsilon: float, seed: int) -> dict[str, Any]:
+    """Returns the figures of one run."""
+    began = time.perf_counter(), time.process_time()
+    exact = len(loaded.train) if options.adjacency == "replace-one" else None
+    records = exact or options.records or ROUNDED[options.data_set]
+    gate = Gate(loaded.train, schema=loaded.schema, epsilon=epsilon, adjacency=options.adjacency, records=records)
+    method = make_for(options.method, loaded.schema, {**options.settings, "seed": seed})
+    with Progress(transient=True) as progress:
+        task = progress.add_task(f"{options.method}, epsilon {epsilon:g}, seed {seed}", total=None)
+        model = method.fit(
+            gate,
+            device=options.device,
+            report=lambda state: progress.update(task, total=state.steps, completed=state.step),
+        )
+    seconds = {"wall": time.perf_counter() - began[0], "cpu": time.process_time() - began[1]}
+    certified = {"certified_epsilon": model.certificate.check(), "delta": model.certificate.delta}
+    if options.grid is not None and options.data_set in IMAGES:
+        _draw(model, options.grid / f"{options.method}-{options.data_set}-{epsilon:g}-{seed}.png", seed)
+    made = options.made or MADE[options.data_set]
+    scores = _scores(options, model, loaded, made, seed)
+    reduced = options.records is not None or options.made is not None or bool(options.settings)
+    return {**certified, "seconds": {name: round(value) for name, value in seconds.items()}, **scores} | {
+        "reduced": reduced
+    }
+
+
+def _scores(options: argparse.Namespace, model: Any, loaded: Loaded, made: int, seed: int) -> dict[str, float]:
+    """Returns the scores of classifiers that saw synthetic records only, and of a table its distances."""
+    if options.data_set in IMAGES:
+        batches = list(model.images(made, seed=seed))
+        pixels = np.concatenate([batch.pixels for batch in batches])
+        labels = np.concatenate([np.asarray(batch.labels) for batch in batches]).astype(np.int64)
+        train = LabelledRows(features=pixels, labels=labels)
+        told = {}
+        for name in options.classifiers.split(","):
+            report = utility_scores(read_classifiers(name), train, _rows(loaded.test), classes=10, seed=seed, jobs=1)
+            told[name] = report.mean.accuracy
+        return told
+    report = evaluate(model.sample(made, seed=seed), loaded.test, loaded.schema, train=loaded.train)
+    assert report.downstream is not None
+    mean = report.downstream.mean
+    scores = {"roc_auc": mean.roc_auc, "average_precision": mean.average_precision, "f1": mean.f1}
+    return scores | {f"distance_{order}": report.marginals.order(order).mean for order in (1, 2)}
+
+
+def _rows(table: pa.Table) -> LabelledRows:
+    """Returns a table of pixels as images and labels."""
+    pixels = np.stack([column.to_numpy() for column in table.columns[:-1]], axis=1)
+    labels = table.column(table.num_columns - 1).to_numpy().astype(np.int64)
+    return LabelledRows(features=pixels.astype(np.uint8).reshape(-1, 28, 28, 1), labels=labels)
+
+
+def _draw(model: Any, out: Path, seed: int) -> None:
+    """Writes ten images of each class."""
+    from noisegate.models.output.grid import SampleGrid
+
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.unlink(missing_ok=True)
+    grid = SampleGrid(form=model.schema.images, out=out)
+    for batch in model.images(4000, seed=seed):
+        grid.add(batch)
+    grid.write()
+
+
+def _print(console: Console, options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+    """Prints our rows and, below, what papers print for the method and the data set."""
+    ours = [row for row in rows if (row["method"], row["data_set"]) == (options.method, options.data_set)]
+    fixed = {*_asked(options, 1.0, 0), "certified_epsilon", "delta", "seconds", "reduced"}
+    scores = list(dict.fromkeys(name for row in ours for name in row if name not in fixed))
+    page = Table(title=f"{options.method} on {options.data_set}", title_justify="left")
+    for heading in ("epsilon", "seeds", *scores, "cpu s", "protocol"):
+        page.add_column(heading.replace("_", " "), justify="right")
+    for epsilon, settings, records, made in dict.fromkeys(
+        (row["epsilon"], json.dumps(row["settings"]), row["records"], row["made"]) for row in ours
+    ):
+        key = {"epsilon": epsilon, "settings": json.loads(settings), "records": records, "made": made}
+        same = [row for row in ours if all(row[name] == value for name, value in key.items())]
+        means = [f"{statistics.fmean(row[name] for row in same if name in row):.4f}" for name in scores]
+        cpu = statistics.fmean(row["seconds"]["cpu"] for row in same)
+        protocol = "reduced" if same[0]["reduced"] else "full"
+        page.add_row(f"{epsilon:g}", str(len(same)), *means, f"{cpu:.0f}", protocol)
+    console.print(page)
+    for row in tomllib.loads((HERE / "published.toml").read_text("utf-8"))["row"]:
+        if (row["method"], row["data_set"]) == (options.method, options.data_set):
+            figures = ", ".join(f"{name} {value:g}" for name, value in row["figures"].items())
+            console.print(f"published at epsilon {row['epsilon']:g}: {figures} ({row['source']})")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--method", required=True, help="any registered method")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the data set; see ../papers/README.md")
+    parser.add_argument("--data-set", default="mnist", choices=[*IMAGES, *TABLES])
+    parser.add_argument("--settings", type=json.loads, default={}, help="a JSON object, as for `noisegate fit --set`")
+    parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 10.0])
+    parser.add_argument("--adjacency", default="add-remove", choices=["replace-one", "add-remove"])
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--records", type=int, default=None, help="the first so many training records; reduced")
+    parser.add_argument("--made", type=int, default=None, help="synthetic records; fewer than are private: reduced")
+    parser.add_argument("--classifiers", default="cnn,mlp,logistic", help="of images")
+    parser.add_argument("--grid", type=Path, default=None, help="folder for a picture of ten images of each class")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--json", type=Path, default=None, help="file of rows; what is in it is not made again")
+    options = parser.parse_args()
+    if options.seeds < 1:
+        parser.error(f"--seeds {options.seeds} must be at least 1")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())
