@@ -2,10 +2,11 @@
 
     python benchmarks/dp_merf/table_tabular.py --dataset adult --data DIR [--method dp-merf] [--epsilon 1] [--seeds 5]
 
-DIR holds the files of the data set as its publisher hands them out; benchmarks/papers/README.md lists them. Seed i
-splits the records and drives the public randomness of run i; the private noise takes none. The papers' figures are
-printed beside and not asserted: expected.toml says why they are not comparable. The scores are computed on real data,
-outside the guarantee.
+Any method of tables that noisegate knows can be asked: dp-merf, dp-hp, dp-gan, dp-cgan, pairwise and so on. DIR holds
+the files of the data set as its publisher hands them out; benchmarks/papers/README.md lists them. Seed i splits the
+records and drives the public randomness of run i; the private noise takes none. The papers' figures are printed beside
+and not asserted: expected.toml says why they are not comparable. The scores are computed on real data, outside the
+guarantee.
 """
 
 from __future__ import annotations
@@ -29,9 +30,7 @@ from tabular_page import Asked, Runs, content, print_page
 
 from noisegate import Adjacency, Gate, UserError
 from noisegate.evaluation import UtilityReport, downstream_scores, twelve
-from noisegate.methods.registry import make_method
-
-METHODS = ("dp-merf", "dp-hp", "auto")
+from noisegate.methods.registry import make_method, method_named
 
 
 def main() -> int:
@@ -40,6 +39,7 @@ def main() -> int:
     console = Console()
     asked = Asked(**{name: getattr(options, name) for name in Asked.__dataclass_fields__})
     try:
+        method_named(options.method, makes="records")
         with Progress(console=console, transient=True) as progress:
             runs = _runs(options, progress)
     except UserError as error:
@@ -55,7 +55,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="The tabular benchmark of DP-MERF and DP-HP.")
     parser.add_argument("--dataset", choices=TABLES, required=True)
     parser.add_argument("--data", type=Path, required=True, help="folder with the published files")
-    parser.add_argument("--method", choices=METHODS, default="dp-merf")
+    parser.add_argument("--method", default="dp-merf", help="as `noisegate fit --method` takes it (default: dp-merf)")
     parser.add_argument("--settings", type=_settings, default={}, help="changes to the method's defaults, as JSON")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--delta", type=float, default=1e-5)
@@ -117,7 +117,8 @@ def _synthetic(options: argparse.Namespace, loaded: Loaded, seed: int) -> pa.Tab
         epsilon=options.epsilon,
         delta=options.delta,
         adjacency=options.adjacency,
-        records=loaded.train.num_rows if replace_one else None,
+        # Methods of gradients need a public number; under add/remove-one it is the published one.
+        records=loaded.train.num_rows if replace_one else published(options.dataset).train_records,
     )
     # The seed is of the public randomness: features, weights, fitting. The private noise takes none.
     synthesizer = make_method(options.method, {**options.settings, "seed": seed}).fit(gate, device=options.device)

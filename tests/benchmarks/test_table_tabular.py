@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from noisegate import Adjacency
-from noisegate.evaluation import Scores, Suite, UtilityReport
+from noisegate.evaluation import PrintedScores, Scores, Suite, UtilityReport
 from noisegate.evaluation.utility.runner import Outcome
 from noisegate.evaluation.utility.suites import Estimator
 from noisegate.privacy import accounting
@@ -30,7 +30,10 @@ from tabular_page import EXPECTED, SOURCES, Asked, Runs, content, hp_paper_cost,
 def report(score: float) -> UtilityReport:
     scores = Scores(roc_auc=score, average_precision=score / 2, f1=score / 3, accuracy=score / 4)
     suite = Suite(name="two", version="0", recipes=tuple(Estimator(name=name, maker="none") for name in "ab"))
-    outcomes = {"a": (Outcome(scores=scores, notes=("odd",)),), "b": (Outcome(scores=scores),)}
+    printed = PrintedScores(roc_auc=score / 5, average_precision=score / 6, weighted_f1=score / 7)
+    outcomes = {
+        name: (Outcome(scores=scores, notes=notes, printed=printed),) for name, notes in (("a", ("odd",)), ("b", ()))
+    }
     return UtilityReport(suite=suite, seed=0, outcomes=outcomes, label="y", averaging="positive class 1")
 
 
@@ -55,7 +58,9 @@ def test_the_page_has_mean_and_deviation_over_the_seeds_and_the_papers_figures()
         "0.900",
         "0.650 ± 0.02",
         "0.688",
-        "not comparable",
+        "Hard predictions",
+        "0.120 ± 0.028",
+        "0.180",
         "seed 1: a: odd",
     ):
         assert part in text
@@ -152,7 +157,7 @@ def test_it_samples_the_published_number_and_spends_what_was_asked(
     # Ten records, of which nine are for training: their number is private and must not show.
     assert stub.rows == [published("adult").train_records] * 2
     assert settings == [("dp-hp", {"order": 3, "seed": seed}) for seed in (0, 1)]
-    assert {(gate.budget.epsilon, gate.records) for gate in stub.gates} == {(0.5, None)}
+    assert {(gate.budget.epsilon, gate.records) for gate in stub.gates} == {(0.5, published("adult").train_records)}
     assert json.loads((tmp_path / "out.json").read_text())["records"] == [9, 9]
     stub.gates.clear()
     assert run(monkeypatch, *arguments, "--adjacency", "replace-one") == 0
@@ -180,3 +185,11 @@ def test_the_split_of_dp_hp_costs_less_than_it_claims():
     assert 1 / first**0.5 == pytest.approx(4.77, abs=0.02)  # REFERENCE 2.1: sum 4.77, product 54.2
     assert 1 / second**0.5 == pytest.approx(54.2, abs=0.3)
     assert 0.5 < epsilon < 0.85
+
+
+@pytest.mark.parametrize(("method", "said"), [("dp-merv", "is not known"), ("dp-llm", "makes no records")])
+def test_a_method_that_makes_no_records_is_refused(
+    method: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "--dataset", "adult", "--data", str(tmp_path), "--method", method) == 2
+    assert said in " ".join(capsys.readouterr().out.split())

@@ -22,6 +22,7 @@ def test_the_twelve_of_the_papers(evaluate):
     assert len(scored["models"]) == 12
     assert 0 <= scored["mean"]["accuracy"] <= 1
     assert set(scored["standard_deviation"]) == set(scored["mean"])
+    assert set(scored["as_printed"]["mean"]) == {"roc_auc", "average_precision", "weighted_f1"}
 
 
 def test_three_by_default(evaluate):

@@ -136,6 +136,7 @@ def test_three_are_the_default_and_say_so():
     assert report == downstream_scores(people(1), people(0), SCHEMA, classifiers="three")
     form = report.to_json()
     assert form["classifiers"] == three().to_json()
+    assert "as_printed" not in form
     spread = np.std([scores.f1 for scores in report.models.values()], ddof=1)
     assert form["standard_deviation"]["f1"] == pytest.approx(spread)
 
@@ -149,6 +150,11 @@ def test_the_twelve_of_the_papers_score_the_same_features():
     assert min(scores.roc_auc for scores in report.models.values()) > 0.7
     assert report.to_json()["classifiers"] == twelve("tables").to_json()
     assert [done for _, done, _ in told] == list(range(1, 13))
+    # Those of the papers stand beside; one point of a curve has no more area than the curve.
+    assert set(report.printed) == set(report.models)
+    mean = np.mean([one.weighted_f1 for one in report.printed.values()])
+    assert report.to_json()["as_printed"]["mean"]["weighted_f1"] == pytest.approx(mean)
+    assert all(one.roc_auc <= report.models[name].roc_auc + 0.02 for name, one in report.printed.items())
 
 
 def test_the_twelve_survive_a_training_table_with_one_class():

@@ -23,6 +23,7 @@ from noisegate.evaluation.report import evaluate, evaluate_images
 from noisegate.evaluation.tables import downstream_scores
 from noisegate.evaluation.utility.network_settings import NetworkOptions, SelectionRecipe, Training
 from noisegate.evaluation.utility.networks import NETWORKS, NETWORKS_VERSION, build_network
+from noisegate.evaluation.utility.printed_scores import PrintedScores
 from noisegate.evaluation.utility.recipe import LabelledRows, Recipe, Suite
 from noisegate.evaluation.utility.runner import UtilityReport, utility_scores
 from noisegate.evaluation.utility.scores import Scores
@@ -54,6 +55,7 @@ __all__ = [
     "NetworkOptions",
     "OrderDistance",
     "Pixels",
+    "PrintedScores",
     "Recipe",
     "RegressionReport",
     "RegressionScores",

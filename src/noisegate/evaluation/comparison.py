@@ -115,6 +115,15 @@ class Report(Comparison):
         told = self._json("marginals", self.marginals, self.floor, UtilityReport.to_json)
         return told | {name: report.to_json() if report else None for name, report in both.items()}
 
+    def _printed_page(self) -> Table:
+        title = "As DP-MERF and DP-HP print them: areas under curves of hard predictions, F1 weighted by class"
+        page = _table(title, "trained on", "model", ">ROC-AUC", ">avg. prec.", ">weighted F1")
+        for what, scored in self._scored(page):
+            if (mean := scored.printed_mean) is not None:
+                values = mean.roc_auc, mean.average_precision, mean.weighted_f1
+                page.add_row(what, "mean of the models", *("" if value is None else f"{value:.3f}" for value in values))
+        return page
+
     def _judged(self) -> Iterator[Verdict | None]:
         yield of_marginals(self.marginals)
         if self.downstream is not None:
@@ -154,6 +163,8 @@ class Report(Comparison):
         return page
 
     def _more_pages(self) -> Iterator[Table]:
+        if self.downstream is not None and self.downstream.printed:
+            yield self._printed_page()
         if self.regression is None:
             return
         title = f"Regressors that predict {self.regression.label!r} on the test table"

@@ -132,6 +132,7 @@ class Suite:
         repeats: fresh starts of those that are restarted.
         details: what else there is to say of the list, as JSON values.
         alone: whether they run one after the other in this process, as one of them takes every core by itself.
+        printed: whether scores of hard predictions stand beside ours, as papers print them for this list.
     """
 
     name: str
@@ -140,6 +141,7 @@ class Suite:
     repeats: int = 1
     details: Mapping[str, object] = field(default_factory=dict)
     alone: bool = False
+    printed: bool = False
 
     @property
     def count(self) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from noisegate.devices import usable_cores
 from noisegate.errors import DataError, OptionError
 from noisegate.evaluation.metrics.result import CAVEAT
+from noisegate.evaluation.utility.printed_scores import PrintedScores, printed_scores
 from noisegate.evaluation.utility.recipe import (
     Answer,
     EpochDone,
@@ -44,12 +45,14 @@ class Outcome:
         notes: what was unusual, in words: iterations that did not converge, or why it could not be trained.
         choice: how a network was chosen; None where nothing was.
         seconds: wall-clock time of training and scoring; differs from run to run and so is no part of equality.
+        printed: the scores as papers print them; None where the list is not one of theirs.
     """
 
     scores: Scores
     notes: tuple[str, ...] = ()
     choice: NetworkChoice | None = None
     seconds: float = field(default=0.0, compare=False)
+    printed: PrintedScores | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +120,17 @@ class UtilityReport:
         return Scores.deviation(list(self.models.values())) if len(self.models) > 1 else None
 
     @property
+    def printed(self) -> Mapping[str, PrintedScores]:
+        """Scores of hard predictions per classifier, as the papers print them; empty but for the twelve of tables."""
+        every = {name: [one.printed for one in each if one.printed] for name, each in self.outcomes.items()}
+        return {name: PrintedScores.mean(each) for name, each in every.items() if each}
+
+    @property
+    def printed_mean(self) -> PrintedScores | None:
+        """Their mean over the classifiers; None where there are none."""
+        return PrintedScores.mean(list(self.printed.values())) if self.printed else None
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What was unusual, in words: about the rows, then about classifiers, each starting with its name."""
         return self.remarks + tuple(
@@ -137,10 +151,15 @@ class UtilityReport:
             "mean": self.mean.to_json(),
             "standard_deviation": self.deviation.to_json() if self.deviation else None,
             "models": {name: scores.to_json() for name, scores in self.models.items()},
+            **({"as_printed": self._as_printed(self.printed_mean)} if self.printed_mean else {}),
             "standard_deviation_over_starts": {name: scores.to_json() for name, scores in self.spread.items()},
             "runs": {name: [one.to_json() for one in self.runs[name]] for name in self.spread},
             "notes": list(self.notes),
         }
+
+    def _as_printed(self, mean: PrintedScores) -> dict[str, object]:
+        """Scores of hard predictions as JSON values."""
+        return {"mean": mean.to_json(), "models": {name: one.to_json() for name, one in self.printed.items()}}
 
     def to_image_json(self) -> dict[str, object]:
         """The figures of a suite of images as JSON values: networks with their choices, and those trained once."""
@@ -213,7 +232,7 @@ def utility_scores(
     starts = range(seed, seed + suite.repeats)
     tasks = [(recipe, start) for recipe in suite.recipes for start in (starts if recipe.restarted else starts[:1])]
     one_by_one = jobs == 1 or len(tasks) == 1 or device not in ("", "cpu") or suite.alone
-    run = partial(_outcome, train=train, test=test, classes=classes)
+    run = partial(_outcome, train=train, test=test, classes=classes, printed=suite.printed)
     done: dict[tuple[str, int], Outcome] = {}
 
     def told(what: str) -> None:
@@ -283,6 +302,7 @@ def _outcome(
     train: LabelledRows,
     test: LabelledRows,
     classes: int,
+    printed: bool,
     progress: EpochDone | None = None,
 ) -> tuple[Recipe, int, Outcome]:
     """Train and score; what cannot be trained is scored as a constant predictor."""
@@ -298,4 +318,6 @@ def _outcome(
             note = f"could not be trained and is scored as a constant predictor ({error})"
             answer = replace(answer, notes=(note,))
     scores, seconds = score(test.labels, answer.scores), time.perf_counter() - start
-    return recipe, seed, Outcome(scores=scores, notes=answer.notes, choice=answer.choice, seconds=seconds)
+    hard = printed_scores(test.labels, answer.scores.argmax(axis=1), classes=classes) if printed else None
+    outcome = Outcome(scores=scores, notes=answer.notes, choice=answer.choice, seconds=seconds, printed=hard)
+    return recipe, seed, outcome
