@@ -38,11 +38,11 @@ _ROUNDS = 12
 _LONGEST = 3.0  # largest change of an effect in one step
 # Bounds of τ², and a prior of it that counts like so many cells.
 _LEAST, _MOST = 0.003, 9.0
-_USUAL, _PRIOR_CELLS = 0.2, 8
+_USUAL, _PRIOR_CELLS = 0.1, 8
 # Standard errors by which the first estimate of τ² is lowered.
 _SHY = 0.5
 # Ordered cells are alike over this part of the column; so much of the prior is each cell's own.
-_REACH, _OWN = 0.25, 0.15
+_REACH, _OWN = 0.5, 0.05
 # The curvature may be rough: so many records are enough, and it is computed anew at these steps.
 _CURVATURE_ROWS, _CURVATURE_ROUNDS = 6000, (0, 1, 3, 6)
 # Of more classes half of that is enough.
