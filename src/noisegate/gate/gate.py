@@ -21,6 +21,7 @@ from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
 from noisegate.gate.queries.batches import BatchSession, SampleVector
 from noisegate.gate.queries.gradients import GradientSession
+from noisegate.gate.queries.shards import ShardSession, Teacher
 from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.session import Access, Reservation, check_public_records, ledger_of
 from noisegate.gate.sums import Engine, LocalEngine, Progress
@@ -31,6 +32,7 @@ from noisegate.privacy.gradient_plan import BatchPlan, CalibratedStepPlan, Gradi
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget, CalibratedPlan
 from noisegate.privacy.release import Release
+from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import Schema
 from noisegate.schema_certificate import KEY, check_fits, stated
 
@@ -250,6 +252,32 @@ class Gate:
         """
         access = self._access(plan, CalibratedStepPlan, method, public, of=BatchPlan)
         return BatchSession(access, vector, journal=journal)
+
+    def shards(
+        self,
+        plan: CalibratedStepPlan,
+        teacher: Teacher,
+        *,
+        method: str,
+        public: Mapping[str, Any],
+        device: str = "cpu",
+    ) -> ShardSession:
+        """Returns a session that hands out noisy sums of one vector of each disjoint shard, from a state of its own.
+
+        It cannot be resumed: who is in which shard, and what the shards have learnt, is private and kept in memory.
+
+        Args:
+            plan: A calibrated `ShardPlan`, within this gate's budget.
+            teacher: What a shard learns and answers: arrays of the planned shapes.
+            method: As for `gradients`.
+            public: As for `gradients`.
+            device: Where torch computes.
+
+        Raises:
+            OptionError: if the plan does not fit.
+        """
+        access = self._access(plan, CalibratedStepPlan, method, public, of=ShardPlan)
+        return ShardSession(access, teacher, device=device)
 
     def marginals(
         self, plan: MarginalPlan, bins: Sequence[NumericBins], *, method: str, public: Mapping[str, Any]

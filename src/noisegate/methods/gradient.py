@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from noisegate.errors import OptionError
 from noisegate.methods.method import Method
@@ -55,6 +55,9 @@ class GradientMethod(Method):
         >>> [(event.name, event.steps, event.rate) for event in plan.events], plan.epsilon <= 1.0
         ([('generator', 100, 0.125)], True)
     """
+
+    resumable: ClassVar[bool] = True
+    """Whether an interrupted run can go on: not where the gate keeps something private between steps."""
 
     @abstractmethod
     def gradient_plan(self, schema: Schema, budget: Budget) -> StepPlan:
@@ -114,7 +117,7 @@ class GradientMethod(Method):
             device: Where torch computes.
             folder: Where to keep the state of an interrupted run, and to resume it. Steps that were begun and whose
                 outcome was lost in a crash stay spent; the run is shorter by them. A run with queries after its steps
-                cannot be resumed, as their answers are kept in memory.
+                cannot be resumed, as their answers are kept in memory; nor one on shards.
             microbatch: Records whose gradients are computed at once; None for what fits into memory.
 
         Raises:
@@ -128,7 +131,7 @@ class GradientMethod(Method):
         training = self.training(gate.schema, plan, plan.plan.sampling_probability * gate.records, device)
         # Found now and not when all is spent.
         plan.plan.check({name: tuple(value.shape) for name, value in training.result().items()})
-        folder = None if plan.releases else folder
+        folder = None if plan.releases or not self.resumable else folder
         journal, state = (None, None) if folder is None else (folder / JOURNAL_FILE, folder / STATE_FILE)
         session = self.session(gate, plan, journal=journal, device=device, microbatch=microbatch)
         checkpoint = Checkpoint(state, training, journal=journal, cure=_CURE)

@@ -36,6 +36,7 @@ from noisegate.privacy.events import (
     BatchGaussianEvent,
     GaussianEvent,
     SampledGaussianEvent,
+    ShardGaussianEvent,
     ZeroConcentratedEvent,
 )
 from noisegate.privacy.grid import UNITS, GridBound
@@ -183,6 +184,9 @@ def _check_events(release: Release, folder: Path) -> None:
         below = least.sensitivity(certificate.adjacency)
         if isinstance(event, BatchGaussianEvent):
             below = 2 * UNITS
+        elif isinstance(event, ShardGaussianEvent):
+            # Of vectors without negative coordinates, where no shard may be left out.
+            below = least.sensitivity(Adjacency.REPLACE_ONE) if event.rate == 1 else 2 * UNITS
         elif isinstance(event, SampledGaussianEvent):
             below = UNITS  # a step states the norm of one record, whatever the adjacency
         if isinstance(event, GaussianEvent | SampledGaussianEvent) and event.sensitivity < below:

@@ -9,6 +9,8 @@ Guarantee G-03 (accounting). `epsilon(events, delta)` is an upper bound: the com
   Poisson-sampled events they are refused.
 * Vectors of whole Poisson samples are accounted as sums over them are, with their diameter for the norm of a record;
   those of disjoint shards compose in parallel, a record being in one shard (G-24).
+* Sums over shards that are asked by themselves are accounted as replace-one steps, under both relations: a record that
+  comes, goes or is replaced replaces the vector of its shard by another one (G-26).
 * Each sampler's distance from the ideal Gaussian is charged, as proved in docs/guarantees.md:
   a *discrete* Gaussian of standard deviation s (grid units) is charged as a continuous one of √(s² − 4), and a factor
   e^κ on probabilities with κ = coordinates·ln((1+η)/(1−η)), η = 2·exp(−8π²)/(1−exp(−8π²)) (G-04);
@@ -46,6 +48,7 @@ from noisegate.privacy.events import (
     GaussianEvent,
     SampledGaussianEvent,
     Sampler,
+    ShardGaussianEvent,
     ThresholdedGaussianEvent,
     ZeroConcentratedEvent,
 )
@@ -183,9 +186,10 @@ def total_mu(events: Sequence[_Gaussian], adjacency: Adjacency = Adjacency.ADD_R
 def _square_of_mu(event: _Gaussian, adjacency: Adjacency) -> float:
     if not isinstance(event, SampledGaussianEvent):
         return effective_multiplier(event) ** -2
-    # A replaced record moves a sum by twice its norm. The vector of a whole sample moves by its diameter at most,
-    # whatever becomes of a record (G-24).
-    twice = adjacency is Adjacency.REPLACE_ONE and not isinstance(event, BatchGaussianEvent)
+    # A replaced record moves a sum by twice its norm. The vector of a whole sample or of a shard moves by its diameter
+    # at most, whatever becomes of a record (G-24, G-26).
+    whole = isinstance(event, BatchGaussianEvent | ShardGaussianEvent)
+    twice = adjacency is Adjacency.REPLACE_ONE and not whole
     return event.uses * ((2 if twice else 1) / effective_multiplier(event)) ** 2
 
 
@@ -202,15 +206,22 @@ def _sampled_epsilon(mu: float, events: tuple[SampledGaussianEvent, ...], delta:
         )
     if sum(event.steps for event in events) > _MOST_STEPS:
         raise CalibrationError(f"event {events[0].name!r}: above {_MOST_STEPS:g} steps no bound is computed.")
-    steps = [
-        Steps(rate=event.rate, shift=(1 + 1e-14) / effective_multiplier(event), count=event.steps) for event in events
-    ]
+    steps = [Steps(rate=event.rate, shift=_shift(event), count=event.steps) for event in events]
     if mu > 0:
         steps.append(Steps(rate=1.0, shift=mu, count=1))
     # What a record may do to a sample: be in it or not, in one of the neighbours; or be another one in the other.
     present, absent, replaced = (Pair(upper=u, lower=v) for u, v in ((True, False), (False, True), (True, True)))
-    pairs = (replaced,) if adjacency is Adjacency.REPLACE_ONE else (present, absent)
+    # The pair of a replaced record dominates both others (G-26), so it does for all steps beside those of shards.
+    of_shards = any(isinstance(event, ShardGaussianEvent) for event in events)
+    pairs = (replaced,) if of_shards or adjacency is Adjacency.REPLACE_ONE else (present, absent)
     return composition.composed_epsilon(steps, pairs, delta)
+
+
+def _shift(event: SampledGaussianEvent) -> float:
+    """Returns how far the vector of a record, or of a shard that was asked, is from none, over the noise."""
+    # A shard's event states the distance of two vectors, which have half of it as norm.
+    parts = 2 if isinstance(event, ShardGaussianEvent) else 1
+    return (1 + 1e-14) / effective_multiplier(event) / parts
 
 
 def _log_normal_cdf(x: float) -> float:

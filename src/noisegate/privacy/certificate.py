@@ -18,6 +18,7 @@ from noisegate.privacy.events import (
     Event,
     SampledGaussianEvent,
     Sampler,
+    ShardGaussianEvent,
     ThresholdedGaussianEvent,
     ZeroConcentratedEvent,
     check_unit,
@@ -266,6 +267,9 @@ def _row(event: Event) -> str:
     if isinstance(event, BatchGaussianEvent):
         samples = f"on {event.shards} disjoint shards in turn" if event.shards > 1 else f"at rate {event.rate:g}"
         times = f" x {event.steps} steps {samples}, each of a sample as a whole"
+    if isinstance(event, ShardGaussianEvent):
+        asked = "all" if event.rate == 1 else f"each by itself at rate {event.rate:g}"
+        times = f" x {event.steps} steps, each a sum over {event.shards} disjoint shards, of which {asked} are asked"
     released = f"{event.coordinates}{times}"
     if isinstance(event, ThresholdedGaussianEvent):
         released = f"those of at least {event.threshold}"

@@ -250,6 +250,26 @@ class BatchGaussianEvent(SampledGaussianEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ShardGaussianEvent(SampledGaussianEvent):
+    """`steps` sums of one vector of each disjoint shard that is asked, with Gaussian noise (G-26).
+
+    Attributes:
+        rate: Probability with which each shard, by itself, is asked in a step; 1 if all are.
+        sensitivity: Largest L2 distance between two vectors of a shard, in grid units, whatever the adjacency.
+        shards: Number of disjoint shards.
+
+    Examples:
+        >>> from noisegate.privacy.accounting import epsilon
+        >>> from noisegate.privacy.events import Sampler, ShardGaussianEvent
+        >>> noise = {"sensitivity": 32, "noise_std": 640.0, "coordinates": 4, "sampler": Sampler.CONVOLVED_GAUSSIAN}
+        >>> round(epsilon([ShardGaussianEvent(name="votes", rate=1.0, steps=10, shards=50, **noise)], 1e-5), 3)
+        0.557
+    """
+
+    shards: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ZeroConcentratedEvent(_NamedEvent):
     """An adaptive mechanism that as a whole is ρ-zCDP under the adjacency of the run.
 
@@ -322,6 +342,7 @@ _KINDS: dict[str, type[Event]] = {
     "gaussian": GaussianEvent,
     "batch-gaussian": BatchGaussianEvent,
     "sampled-gaussian": SampledGaussianEvent,
+    "shard-gaussian": ShardGaussianEvent,
     "zero-concentrated": ZeroConcentratedEvent,
     "thresholded-gaussian": ThresholdedGaussianEvent,
 }

@@ -17,7 +17,14 @@ from pydantic import Field
 
 from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting
-from noisegate.privacy.events import Adjacency, BatchGaussianEvent, Event, SampledGaussianEvent, Sampler
+from noisegate.privacy.events import (
+    Adjacency,
+    BatchGaussianEvent,
+    Event,
+    SampledGaussianEvent,
+    Sampler,
+    ShardGaussianEvent,
+)
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.privacy.noise import CONVOLVED_UP_TO, NARROWEST, reached
 from noisegate.privacy.plan import Budget, Plan, PlannedRelease, PricedPlan, Query
@@ -175,12 +182,16 @@ class CalibratedStepPlan(PricedPlan):
     def describe(self, records: int | None) -> dict[str, Any]:
         """Returns the plan as a JSON object; `records` is a public guess of their number."""
         plan, batch = self.plan, None if records is None else self.plan.sampling_probability * records
-        shards = {"shards": self.event.shards} if isinstance(self.event, BatchGaussianEvent) else {}
-        # The norm of the whole noise beside the norm that no mean gradient, or no vector of a whole sample, exceeds.
+        event = self.event
+        shards = {"shards": event.shards} if isinstance(event, BatchGaussianEvent | ShardGaussianEvent) else {}
+        # The norm of the whole noise beside the norm that no mean gradient, no vector of a whole sample, or no mean
+        # vector of the shards that are asked, exceeds.
         parts = 0.5 if shards else batch
+        if isinstance(event, ShardGaussianEvent):
+            parts = plan.units / event.sensitivity * event.rate * event.shards
         loss = None if parts is None else self.noise_multiplier * math.sqrt(plan.count) / parts
-        if batch is not None and shards:
-            batch /= shards["shards"]
+        if batch is not None and isinstance(event, BatchGaussianEvent):
+            batch /= event.shards
         return {
             **super().describe(records),
             "steps": plan.steps,

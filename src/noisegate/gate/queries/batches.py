@@ -77,7 +77,7 @@ class BatchSession(StepSession):
     ) -> Integers:
         """Returns the vector of a sample as one row of integers of norm at most `UNITS`."""
         plan = self.plan.plan
-        found = {key: _array(value) for key, value in self._vector(_copied(parameters), numeric, codes).items()}
+        found = {key: _array(value) for key, value in self._vector(copied(parameters), numeric, codes).items()}
         if {key: value.shape for key, value in found.items()} != plan.parameters:
             raise OptionError(
                 f"the function of {plan.name!r} returned other shapes than {dict(plan.parameters)} for {name}; they "
@@ -94,7 +94,7 @@ class BatchSession(StepSession):
         """
         layout, plan = self._access.source.schema.layout, self.plan.plan
         random = np.random.Generator(np.random.Philox(20240229))
-        nearby = {name: _moved(value, random) for name, value in _copied(self._parameters).items()}
+        nearby = {name: moved(value, random) for name, value in copied(self._parameters).items()}
         seen: dict[int, Integers] = {}
         for rows in _TRIED:
             made_up = made_up_records(layout, rows, np.random.Generator(np.random.Philox(rows)))
@@ -112,7 +112,7 @@ def _array(value: Any) -> npt.NDArray[np.float64]:
     return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value, dtype=np.float64)
 
 
-def _copied(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def copied(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Returns copies, so that nothing a function writes into them is there at its next call."""
     return {
         name: value.detach().clone() if hasattr(value, "detach") else np.array(value)
@@ -120,7 +120,8 @@ def _copied(parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _moved(value: Any, random: np.random.Generator) -> Any:
+def moved(value: Any, random: np.random.Generator) -> Any:
+    """Returns numbers near some, for trying a function where it is not at its start; whole numbers as they are."""
     noise = 0.02 * random.standard_normal(tuple(value.shape))
     if hasattr(value, "detach"):
         return value + value.new_tensor(noise) if value.is_floating_point() else value

@@ -1,0 +1,231 @@
+"""Sums over disjoint shards: each trains a state of its own behind the gate and gives a bounded vector when asked.
+
+Guarantee G-26 (shards). Every record is in one shard, by a random word of its own. A shard's state and vector are made
+by functions of one shard, which torch maps over all: they cannot look at another, nor branch on what they see. What a
+state is trained on is a public schedule; which shards are asked is drawn apart from it, and nothing remembers it. So a
+record replaces one vector of the sum by another one, and the plan pays for the diameter of what vectors can be.
+"""
+
+from __future__ import annotations
+
+import secrets
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import OptionError
+from noisegate.gate.execution import made_up_records
+from noisegate.gate.queries.batches import copied, moved
+from noisegate.gate.queries.gradients import Records, StepSession, as_floats
+from noisegate.gate.session import Access, Integers
+from noisegate.privacy.gradient_plan import RATES
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+State: TypeAlias = Mapping[str, "Tensor"]
+"""What a shard keeps, by name. For all shards together each array has one more axis in front."""
+
+# Shards that are computed at once; the last block is smaller. Fixed, so that a shard has always the same place.
+_BLOCK = 64
+# Shards and records of the probe, and how often they learn.
+_TRIED, _TRIED_RECORDS, _ROUNDS = 3, 4, 2
+
+
+class ShardBatch(NamedTuple):
+    """What a shard sees of its records in a step.
+
+    Attributes:
+        numeric: Numeric columns of records drawn with replacement, (records, columns) float32; zeros if it has none.
+        codes: Coded columns of the same, (records, columns) int64.
+        held: 1.0 if the shard has any record, else 0.0.
+    """
+
+    numeric: Tensor
+    codes: Tensor
+    held: Tensor
+
+
+class Teacher(Protocol):
+    """What one shard does, written for a single one; `torch.vmap` makes all do it.
+
+    All three are functions of what they are given and keep nothing. Random operations of torch are allowed in `learn`
+    and `answer`: every shard draws its own numbers.
+
+    Attributes:
+        records: How many records of its own a shard sees in a step, drawn with replacement.
+        learning: How many shards learn in a step, in turn; None for all of them.
+        warm_up: How often every shard learns before the first step.
+    """
+
+    records: int
+    learning: int | None
+    warm_up: int
+
+    def start(self, shards: int) -> State:
+        """Returns the states of so many shards before they saw any record, (shards, …); public."""
+        ...
+
+    def learn(self, state: State, parameters: Mapping[str, Tensor], batch: ShardBatch) -> State:
+        """Returns the state of one shard after it learnt from some of its records, of the same shapes."""
+        ...
+
+    def answer(self, state: State, parameters: Mapping[str, Tensor], batch: ShardBatch) -> Mapping[str, Tensor]:
+        """Returns the vector of one shard, arrays of the planned shapes."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Split:
+    """Who is in which shard: the places of the records shard by shard, and where each shard begins and how long it is.
+
+    `order` is (records,), `first` and `sizes` are (shards,).
+    """
+
+    order: npt.NDArray[np.intp]
+    first: npt.NDArray[np.intp]
+    sizes: npt.NDArray[np.intp]
+
+    @classmethod
+    def of(cls, words: npt.NDArray[np.uint64], shards: int) -> _Split:
+        """Returns the split in which each record's own word decides, whoever else is there."""
+        chosen = (words % np.uint64(shards)).astype(np.intp)
+        sizes = np.bincount(chosen, minlength=shards).astype(np.intp)
+        return cls(order=np.argsort(chosen, kind="stable"), first=np.cumsum(sizes) - sizes, sizes=sizes)
+
+    def drawn(self, uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+        """Returns places of records of each shard, (shards, records), by numbers in [0, 1); of an empty shard any."""
+        within = np.minimum((uniform * self.sizes[:, None]).astype(np.intp), np.maximum(self.sizes - 1, 0)[:, None])
+        places: npt.NDArray[np.intp] = np.minimum(self.first[:, None] + within, len(self.order) - 1)
+        return self.order[places]
+
+
+class ShardSession(StepSession):
+    """The steps of one plan of shards, to be had from `Gate.shards`."""
+
+    def __init__(self, access: Access, teacher: Teacher, *, device: str = "cpu") -> None:
+        plan = access.plan.plan
+        told = {"norm": plan.clip_norm, "shards": plan.shards, "nonnegative": plan.nonnegative}
+        super().__init__(access, told | {"learning": teacher.learning, "warm_up": teacher.warm_up})
+        self._teacher, self._device = teacher, device
+        self._split: _Split | None = None
+        self._states: State = {}
+        self._learnt = 0
+        self._random = np.random.default_rng()
+
+    def _usable(self, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        import torch
+
+        return {name: torch.as_tensor(value).detach().to(self._device) for name, value in copied(parameters).items()}
+
+    def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
+        """Returns which shards are asked: each whose own 32-bit word, fresh in every step, is below rate·2³²."""
+        plan = self.plan.plan
+        words = np.frombuffer(secrets.token_bytes(4 * plan.shards), dtype=np.uint32).astype(np.uint64)
+        return np.flatnonzero(words < int(plan.sampling_probability * RATES))
+
+    def _exact(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
+        plan, teacher = self.plan.plan, self._teacher
+        if self._split is None:
+            # Each record's own word decides, whoever else is there: a record that comes or goes moves no other one.
+            words = np.frombuffer(secrets.token_bytes(8 * len(records[0])), dtype=np.uint64)
+            self._begin(words, secrets.randbits(128))
+            for _ in range(teacher.warm_up):
+                self._learn(records, np.arange(plan.shards))
+        learning = plan.shards if teacher.learning is None else min(teacher.learning, plan.shards)
+        # Who learns is a public schedule, which knows nothing of who is asked.
+        self._learn(records, np.sort((self._learnt + np.arange(learning)) % plan.shards))
+        self._learnt = (self._learnt + learning) % plan.shards
+        return self._answers(records, sample).sum(axis=0, dtype=np.int64)
+
+    def _begin(self, words: npt.NDArray[np.uint64], seed: int) -> None:
+        """Splits the records by their words and starts every shard; `seed` is of the draws within shards."""
+        shards = self.plan.plan.shards
+        self._split, self._random = _Split.of(words, shards), np.random.Generator(np.random.Philox(seed))
+        self._states = {name: value.to(self._device) for name, value in self._teacher.start(shards).items()}
+
+    def _learn(self, records: Records, chosen: npt.NDArray[np.intp]) -> None:
+        """Lets some shards learn."""
+        for places, batch in self._batches(records, chosen):
+            states = {name: value[places] for name, value in self._states.items()}
+            for name, value in self._mapped(self._teacher.learn, states, batch).items():
+                self._states[name][places] = value
+
+    def _answers(self, records: Records, chosen: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
+        """Returns the vectors of some shards as rows of integers of norm at most `UNITS`, (chosen, numbers)."""
+        plan, rows = self.plan.plan, [np.zeros((0, self.plan.plan.count), dtype=np.int32)]
+        for places, batch in self._batches(records, chosen):
+            states = {name: value[places] for name, value in self._states.items()}
+            found = self._mapped(self._teacher.answer, states, batch)
+            shapes = {name: tuple(value.shape[1:]) for name, value in found.items()}
+            if shapes != dict(plan.parameters):
+                raise OptionError(f"the answers of {plan.name!r} have shapes {shapes}, the plan {plan.parameters}.")
+            flat = [found[name].reshape(len(places), -1).float().cpu().numpy() for name in plan.parameters]
+            rows.append(plan.grid.quantise(np.ascontiguousarray(np.concatenate(flat, axis=1))))
+        return np.concatenate(rows)
+
+    def _batches(self, records: Records, chosen: npt.NDArray[np.intp]) -> Any:
+        """Yields blocks of chosen shards, as places, with records of each, drawn for every shard alike."""
+        import torch
+
+        assert self._split is not None
+        shards, of_each = self.plan.plan.shards, self._teacher.records
+        # Numbers for all shards in every call, so that those of one never depend on another.
+        drawn = self._split.drawn(self._random.random((shards, of_each)))
+        for start in range(0, len(chosen), _BLOCK):
+            places = chosen[start : start + _BLOCK]
+            held = (self._split.sizes[places] > 0).astype(np.float32)
+            flat = drawn[places].reshape(-1)
+            numeric, codes = as_floats(records[0][flat]), records[1][flat].astype(np.int64)
+            numeric = np.where(held.repeat(of_each)[:, None] > 0, numeric, np.float32(0))
+            codes = codes * held.repeat(of_each)[:, None].astype(np.int64)
+            arrays = (part.reshape(len(places), of_each, -1) for part in (numeric, codes))
+            tensors = (torch.from_numpy(np.ascontiguousarray(part)).to(self._device) for part in (*arrays, held))
+            yield torch.from_numpy(places), ShardBatch(*tensors)
+
+    def _mapped(self, function: Callable[..., Mapping[str, Tensor]], states: State, batch: ShardBatch) -> State:
+        """Returns what a function of one shard gives for each of a block."""
+        import torch
+
+        # Whether there is a warning must not depend on a record. Draws of the shards come from a stream of their own.
+        with warnings.catch_warnings(action="ignore"), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(self._random.integers(2**63)))
+            each = torch.vmap(function, in_dims=(0, None, 0), randomness="different")
+            found = each(dict(states), dict(self._parameters), batch)
+            return {name: value.detach() for name, value in found.items()}
+
+    def _probe(self) -> None:
+        """Refuses what gives a shard another vector for other records of others, or other shapes, on made-up ones."""
+        plan, layout = self.plan.plan, self._access.source.schema.layout
+        shards = min(plan.shards, _TRIED)
+        given, random = self._parameters, np.random.Generator(np.random.Philox(20240229))
+        self._parameters = {name: moved(value, random) for name, value in given.items()}
+        found = []
+        # The last shard is empty; the first has other records the second time.
+        for seed in (0, 1, 0):
+            made_up = made_up_records(layout, _TRIED_RECORDS * shards, np.random.Generator(np.random.Philox(5)))
+            other = made_up_records(layout, _TRIED_RECORDS * shards, np.random.Generator(np.random.Philox(5 + seed)))
+            words = np.arange(len(made_up), dtype=np.uint64) % np.uint64(max(shards - 1, 1))
+            first = (words == 0)[:, None]
+            numeric = np.where(first, other.numeric, made_up.numeric).astype(np.float32)
+            records = numeric, np.where(first, other.codes, made_up.codes)
+            self._begin(words, 7)
+            self._split = _Split.of(words, plan.shards)
+            for _ in range(_ROUNDS):
+                self._learn(records, np.arange(shards))
+            found.append(self._answers(records, np.arange(shards)))
+        self._parameters, self._split, self._states = given, None, {}
+        if not np.array_equal(found[0], found[2]):
+            raise OptionError(
+                f"the teacher of {plan.name!r} gives a shard another vector each time. What it returns must follow "
+                "from its arguments and torch's random operations: let it keep nothing between calls."
+            )
+        if not np.array_equal(found[0][1:], found[1][1:]):
+            raise OptionError(
+                f"the teacher of {plan.name!r} gives a shard another vector when another shard has other records; "
+                "write it for a single shard, of its arguments alone."
+            )

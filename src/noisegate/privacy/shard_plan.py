@@ -1,0 +1,59 @@
+"""Sums over disjoint shards before data: how many shards, how often each is asked, with how much noise (G-26)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from noisegate.privacy.events import Adjacency, Sampler, ShardGaussianEvent
+from noisegate.privacy.gradient_plan import StepPlan
+from noisegate.privacy.grid import UNITS, Grid
+from noisegate.settings import settings
+
+
+@settings
+class ShardPlan(StepPlan):
+    """Sums of one vector of each disjoint shard, each from a state that the shard alone has trained (G-26).
+
+    The records are split into shards once. In a step each shard is asked with `sampling_probability`, by itself, and
+    what leaves is the noisy sum of the vectors of those that were asked. A record that comes or goes may change the
+    vector of its shard from end to end, however many records the shard has: the sensitivity is the diameter of what
+    vectors can be, 2 · clip_norm.
+
+    Examples:
+        >>> from noisegate import Budget
+        >>> from noisegate.privacy.shard_plan import ShardPlan
+        >>> votes = ShardPlan(name="votes", steps=10, shards=50, clip_norm=1.0, parameters={"votes": (4,)})
+        >>> event = votes.calibrate(Budget(epsilon=1.0)).events[0]
+        >>> event.rate, event.shards, event.sensitivity / votes.units
+        (1.0, 50, 2.0)
+    """
+
+    shards: Annotated[int, Field(ge=1, le=1_000_000), "a whole number from 1 to 1000000"]
+    """Number of disjoint shards."""
+    sampling_probability: Annotated[float, Field(gt=0, le=1), "a number above 0 and at most 1"] = 1.0
+    """Probability with which each shard, by itself, is asked in a step; rounded up to a multiple of 2⁻³²."""
+    nonnegative: bool = False
+    """Whether no coordinate of a vector is negative, which is enforced: two of them are then at most √2 · clip_norm
+    apart."""
+
+    def event(self, noise_std: float, sampler: Sampler) -> ShardGaussianEvent:
+        """Returns the event of all steps."""
+        steps = vars(super().event(noise_std, sampler))
+        return ShardGaussianEvent(**steps | {"sensitivity": self.diameter, "shards": self.shards})
+
+    @property
+    def diameter(self) -> int:
+        """Largest distance between two vectors of a shard in grid units, rounded up.
+
+        Where a shard may be left out, its vectors are compared with none as well, and nothing is gained by their signs.
+        """
+        if self.sampling_probability < 1:
+            return 2 * UNITS
+        return self.grid.bound.sensitivity(Adjacency.REPLACE_ONE)
+
+    @property
+    def grid(self) -> Grid:
+        """Where vectors are clipped and rounded."""
+        return Grid(norm=self.clip_norm, nonnegative=self.nonnegative)

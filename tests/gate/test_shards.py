@@ -1,0 +1,305 @@
+"""`Gate.shards`: noisy sums over disjoint shards, each of which trains a state of its own behind the gate (G-26)."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from noisegate import Gate
+from noisegate.errors import OptionError
+from noisegate.gate.queries import shards
+from noisegate.privacy import accounting, noise
+from noisegate.privacy.certificate import Certificate, render
+from noisegate.privacy.events import Sampler, ShardGaussianEvent
+from noisegate.privacy.grid import UNITS
+from noisegate.privacy.release import Release
+from noisegate.privacy.shard_plan import ShardPlan
+from noisegate.schema import Continuous, Schema
+
+SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0), Continuous(name="b", lower=0.0, upper=1.0)))
+AT = {"w": torch.zeros(2)}
+
+
+def frame(rows=200):
+    return pd.DataFrame({"a": np.linspace(0, 1, rows), "b": np.linspace(1, 0, rows)})
+
+
+class Means:
+    """A shard keeps a running mean of what it has seen, and answers with it."""
+
+    def __init__(self, records=3, learning=None, warm_up=0):
+        self.records, self.learning, self.warm_up = records, learning, warm_up
+
+    def start(self, shards):
+        return {"mean": torch.zeros(shards, 2), "times": torch.zeros(shards)}
+
+    def learn(self, state, parameters, batch):
+        times = state["times"] + 1
+        return {"mean": state["mean"] + (batch.numeric.mean(dim=0) - state["mean"]) / times, "times": times}
+
+    def answer(self, state, parameters, batch):
+        return {"g": state["mean"] + parameters["w"]}
+
+
+def opened(teacher=None, data=None, *, epsilon=2.0, adjacency="add-remove", **plan):
+    data = frame() if data is None else data
+    exact = len(data) if adjacency == "replace-one" else None
+    gate = Gate(data, schema=SCHEMA, epsilon=epsilon, adjacency=adjacency, records=exact)
+    plan = ShardPlan(**{"name": "s", "steps": 4, "shards": 10, "clip_norm": 1.0, "parameters": {"g": (2,)}, **plan})
+    return gate.shards(plan.calibrate(gate.budget), teacher or Means(), method="test", public={})
+
+
+@pytest.fixture
+def exactly(monkeypatch):
+    """Steps hand out their integers, without noise and in grid units."""
+    monkeypatch.setattr(noise, "add_noise", lambda sums, **_: sums)
+    monkeypatch.setattr(shards.ShardSession, "_unpacked", lambda self, noisy: noisy)
+
+
+def fixed(monkeypatch, records, seed=1):
+    """Every session from here on draws the same words, for the first `records` of a data set, and the same numbers."""
+
+    def begin(right):
+        def other(session, words, _):
+            own = np.random.default_rng(seed).integers(2**63, size=records, dtype=np.uint64)
+            right(session, own[: len(words)], seed)
+
+        return other
+
+    monkeypatch.setattr(shards.ShardSession, "_begin", begin(shards.ShardSession._begin))
+    monkeypatch.setattr(
+        shards.ShardSession, "_sample", lambda self, records, number: np.arange(self.plan.plan.shards), raising=True
+    )
+
+
+# Who is in which shard, and what it sees.
+
+
+def test_a_record_is_in_one_shard_and_those_of_others_stay_where_they_are():
+    words = np.random.default_rng(0).integers(2**63, size=500, dtype=np.uint64)
+    with_it, without = shards._Split.of(words, 7), shards._Split.of(np.delete(words, 3), 7)
+    assert sorted(with_it.order) == list(range(500))
+    assert with_it.sizes.sum() == 500 and np.abs(with_it.sizes - without.sizes).sum() == 1
+    changed = int(words[3] % 7)
+    uniform = np.random.default_rng(1).random((7, 4))
+    old = [place for place in range(500) if place != 3]
+    for shard in range(7):
+        if shard != changed:
+            seen = [old[place] for place in without.drawn(uniform)[shard]]
+            assert seen == with_it.drawn(uniform)[shard].tolist()
+
+
+def test_a_shard_sees_its_own_records_only_and_an_empty_one_nothing(exactly):
+    seen = []
+
+    class Looks(Means):
+        def answer(self, state, parameters, batch):
+            return {"g": torch.stack([batch.numeric.sum(), batch.held])}
+
+    with opened(Looks(records=2), frame(3), shards=50, clip_norm=50.0) as session:
+        for _ in range(4):
+            seen.append(session.step(AT))
+    # At most three shards hold anything.
+    assert all(0 < found[1] / UNITS * 50 < 3.1 for found in seen)
+
+
+def test_states_are_kept_from_step_to_step(exactly):
+    with opened(Means(records=20), frame(4000), shards=2, clip_norm=1.0) as session:
+        first = [session.step(AT) for _ in range(4)][-1]
+        assert session._states["times"].tolist() == [4.0, 4.0]
+    assert first / UNITS == pytest.approx([1.0, 1.0], abs=0.25)
+
+
+def test_a_public_schedule_says_who_learns_whoever_is_asked():
+    with opened(Means(learning=3, warm_up=2), shards=10) as session:
+        for _ in range(4):
+            session.step(AT)
+        assert session._states["times"].tolist() == [4.0, 4.0] + [3.0] * 8
+
+
+# Neighbours, and what they cost.
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_a_record_moves_the_sum_by_at_most_the_sensitivity(adjacency, exactly, monkeypatch):
+    fixed(monkeypatch, 200)
+
+    class Turned(Means):
+        """One record turns the vector of its shard round."""
+
+        def answer(self, state, parameters, batch):
+            return {"g": torch.where(state["mean"][1] > 0.9999, -1.0, 1.0) * torch.tensor([0.6, 0.8]) * 5}
+
+    with_it = frame(10).assign(b=0.5)
+    with_it.loc[9, "b"] = 1.0
+    without = with_it.assign(b=0.5) if adjacency == "replace-one" else with_it[:9]
+    sessions = [opened(Turned(), data, shards=40, adjacency=adjacency) for data in (with_it, without)]
+    apart = [session.step(AT) for session in sessions]
+    moved, stated = np.linalg.norm((apart[0] - apart[1]).astype(float)), sessions[0].plan.event.sensitivity
+    assert 0.99 * stated < moved <= stated == 2 * UNITS
+
+
+def test_without_negative_coordinates_the_diameter_is_smaller_and_they_are_enforced(exactly, monkeypatch):
+    fixed(monkeypatch, 200)
+
+    class Other(Means):
+        def answer(self, state, parameters, batch):
+            other = state["mean"][1] > 0.9999
+            return {"g": torch.where(other, torch.tensor([0.0, 9.0]), torch.tensor([9.0, -9.0]))}
+
+    with_it = frame(10).assign(b=0.5)
+    with_it.loc[9, "b"] = 1.0
+    sessions = [opened(Other(), data, shards=40, nonnegative=True) for data in (with_it, with_it[:9])]
+    apart = [session.step(AT) for session in sessions]
+    stated = sessions[0].plan.event.sensitivity
+    assert 0.99 * stated < np.linalg.norm((apart[0] - apart[1]).astype(float)) <= stated
+    assert stated == pytest.approx(np.sqrt(2) * UNITS, rel=1e-6)
+    assert opened(nonnegative=True, sampling_probability=0.5).plan.event.sensitivity == 2 * UNITS
+
+
+def test_only_the_vector_of_the_records_shard_changes(exactly, monkeypatch):
+    fixed(monkeypatch, 200)
+    found = []
+    for data in (frame(), frame()[:-1]):
+        session = opened(data=data, shards=70)
+        session.step(AT)
+        found.append(session._answers(session._records, np.arange(70)))
+    assert (np.abs(found[0] - found[1]).sum(axis=1) > 0).sum() == 1
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_sums_over_all_shards_cost_what_their_diameter_costs(adjacency):
+    session = opened(steps=9, adjacency=adjacency)
+    mu = np.sqrt(9) * 2 * UNITS / session.plan.event.noise_std
+    assert session.plan.epsilon == pytest.approx(accounting.gaussian_epsilon(mu, 1e-5), rel=1e-5)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_shards_that_may_be_left_out_are_accounted_as_replaced_records(adjacency):
+    """`dp_accounting` is the oracle."""
+    dp_accounting = pytest.importorskip("dp_accounting")
+    from dp_accounting.pld import PLDAccountant
+
+    event = opened(steps=50, sampling_probability=0.1, adjacency=adjacency).plan.event
+    accountant = PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)
+    # The norm of a vector is half of the diameter.
+    step = dp_accounting.GaussianDpEvent(2 * accounting.effective_multiplier(event))
+    accountant.compose(dp_accounting.PoissonSampledDpEvent(event.rate, step), event.steps)
+    assert accounting.epsilon([event], 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=2e-3)
+
+
+def test_gs_wgan_pays_for_a_step_and_not_for_each_image():
+    """Its program takes each of a step's 32 images for a draw of its own, and claims 10 for its schedule."""
+    joint = 1.07 / np.sqrt(32)  # of the diameter of the 32 gradients of a step together
+    noise = {"noise_std": 2.0 * UNITS * joint, "coordinates": 1, "sampler": Sampler.DISCRETE_GAUSSIAN}
+    steps = {"name": "s", "rate": 0.001, "steps": 20_000, "shards": 1000, "sensitivity": 2.0 * UNITS}
+    assert accounting.epsilon([ShardGaussianEvent(**steps, **noise)], 1e-5) > 20
+
+
+def test_two_worlds_are_told_apart_by_as_much_as_is_claimed_and_no_more():
+    """An attacker knows all records but one, which turns the vector of its shard round; all shards, 100 steps."""
+
+    class Turned(Means):
+        def answer(self, state, parameters, batch):
+            return {"g": torch.where(state["mean"][1] > 0.9999, -1.0, 1.0) * torch.tensor([1.0, 0.0])}
+
+    means = []
+    for data in (frame(1).assign(b=1.0), frame(1).assign(b=0.0)):
+        with opened(Turned(), data, steps=100, shards=3, epsilon=20.0) as session:
+            means.append(np.mean([session.step(AT)["g"][0] for _ in range(100)]))
+    apart = abs(means[0] - means[1]) / session.plan.noise_std_natural
+    # A mean of 100 is off by 0.1 of its noise; of the difference, five standard deviations.
+    assert apart == pytest.approx(accounting.mu_for(20.0, 1e-5) / np.sqrt(100), abs=5 * np.sqrt(2 / 100))
+
+
+def test_each_shard_is_asked_by_itself(exactly):
+    class One(Means):
+        def answer(self, state, parameters, batch):
+            return {"g": torch.tensor([1.0, 0.0])}
+
+    with opened(One(), steps=60, shards=200, sampling_probability=0.2) as session:
+        asked = np.array([session.step(AT)[0] / UNITS for _ in range(60)])
+    # Binomial: mean 40, standard deviation 5.7.
+    assert np.abs(asked - 40).max() < 34
+    assert asked.std() > 2
+
+
+# Teachers that are none of one shard.
+
+
+class Memory(Means):
+    def __init__(self):
+        super().__init__()
+        self.kept = 0.0
+
+    def answer(self, state, parameters, batch):
+        self.kept += 0.01
+        return {"g": state["mean"] + self.kept}
+
+
+class Branches(Means):
+    def learn(self, state, parameters, batch):
+        return super().learn(state, parameters, batch) if bool(batch.numeric.sum() > 0) else dict(state)
+
+
+def test_a_teacher_with_a_memory_is_refused():
+    with pytest.raises(OptionError, match="another vector each time"):
+        opened(Memory()).step(AT)
+
+
+def test_a_teacher_cannot_branch_on_what_it_sees():
+    with pytest.raises(RuntimeError, match="vmap"):
+        opened(Branches()).step(AT)
+
+
+def test_a_session_that_mixes_shards_is_refused(monkeypatch):
+    right = shards.ShardSession._mapped
+
+    def mixed(session, function, states, batch):
+        return {name: value + value.mean(dim=0) for name, value in right(session, function, states, batch).items()}
+
+    monkeypatch.setattr(shards.ShardSession, "_mapped", mixed)
+    with pytest.raises(OptionError, match="another shard has other records"):
+        opened().step(AT)
+
+
+def test_answers_of_other_shapes_are_refused():
+    with pytest.raises(OptionError, match=r"have shapes .* the plan"):
+        opened(parameters={"g": (3,)}).step(AT)
+
+
+def test_what_is_not_finite_is_a_vector_of_zeros_of_its_shard_alone(exactly):
+    class Broken(Means):
+        def answer(self, state, parameters, batch):
+            return {"g": torch.where(state["mean"][0] > 0.5, float("nan"), 1.0) * torch.tensor([1.0, 0.0])}
+
+    with opened(Broken(records=200), frame(400), shards=1) as session:
+        found = session.step(AT)
+    assert found[0] in (0, int(UNITS * (1 - 2**-10)))
+
+
+# Plans, releases and certificates.
+
+
+def test_a_release_is_certified_and_verified(tmp_path):
+    with opened(steps=3, trained={"g": (5,)}) as session:
+        session.step(AT)
+        release = session.release({"g": np.arange(5.0)})
+    release.save(tmp_path)
+    certificate = Release.load(tmp_path).certificate
+    assert certificate == Certificate.from_json(certificate.to_json())
+    assert certificate.check() <= 2.0
+    assert "3 steps, each a sum over 10 disjoint shards, of which all are asked" in render(certificate)
+    assert certificate.public["gradients"]["s"]["shards"] == 10
+
+
+def test_a_plan_describes_its_shards():
+    told = opened().plan.describe(400)
+    assert (told["shards"], told["records_a_step"], told["rate"]) == (10, 400.0, 1.0)
+    assert told["noise_norm_over_clipping_norm"] == pytest.approx(told["noise_std"] * np.sqrt(2) / 10, rel=1e-2)
+
+
+@pytest.mark.parametrize("plan", [{"shards": 0}, {"shards": True}, {"sampling_probability": 0.0}])
+def test_unusable_plans_are_refused(plan):
+    with pytest.raises(OptionError):
+        opened(**plan)
