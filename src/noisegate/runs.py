@@ -25,11 +25,11 @@ from noisegate.run_folder import CHECKPOINT_FILE, Run, RunFolder
 from noisegate.training.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
-    from noisegate.models.locally_linear import LocallyLinear
+    from noisegate.models.classifiers import Classifier
     from noisegate.models.synthesizer import Synthesizer
     from noisegate.training.checkpoint import FitState
 
-    Model: TypeAlias = Synthesizer | LocallyLinear
+    Model: TypeAlias = Synthesizer | Classifier
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PARTS = 20  # of a training: how often its cost so far is computed for a progress line

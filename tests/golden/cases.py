@@ -48,6 +48,8 @@ FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "psg": ("psg", "mixed", {**_PSG, "hidden": [6]}),
     "llm": ("dp-llm", "mixed", {"maps": 3, "steps": 4, "rate": 0.5}),
     "llm-projected": ("dp-llm", "grey", {"maps": 2, "projection": 5, "steps": 4, "rate": 0.5}),
+    "sgd": ("dp-sgd", "mixed", {"hidden": [4], "steps": 4, "rate": 0.5}),
+    "sgd-images": ("dp-sgd", "grey", {"width": 4, "depth": 1, "steps": 4, "rate": 0.5}),
     "mst": ("mst", "mixed", {"bins": 3, "iterations": 10}),
     "aim": ("aim", "plain", {"bins": 3, "iterations": 10, "rounds": 2, "degree": 2}),
     "privbayes": ("privbayes", "mixed", {"cells": 4}),

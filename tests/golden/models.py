@@ -44,7 +44,7 @@ def write(fit: str) -> None:
 
 def drawn(fit: str) -> dict[str, Any]:
     """Returns what a saved model draws; of a classifier, what it says of records."""
-    if FITS[fit][0] == "dp-llm":
+    if FITS[fit][0] in ("dp-llm", "dp-sgd"):
         return _predicted(fit)
     synthesizer = Synthesizer.load(MODELS / fit)
     if synthesizer.schema.images is not None:
@@ -63,7 +63,10 @@ def _predicted(fit: str) -> dict[str, Any]:
         out = Path(folder) / "predicted.csv"
         code, _, err = program("predict", MODELS / fit, records_of(fit), "--out", out)
         assert code == 0, err
-        return {"predicted": columns(csv.read_csv(out)), "explained": printed("explain", MODELS / fit) | {"model": fit}}
+        found: dict[str, Any] = {"predicted": columns(csv.read_csv(out))}
+        if FITS[fit][0] == "dp-llm":
+            found["explained"] = printed("explain", MODELS / fit) | {"model": fit}
+        return found
 
 
 def columns(table: pa.Table) -> dict[str, list[Any]]:

@@ -261,6 +261,15 @@ def classes_read_off_the_labels(plant: Plant) -> None:
         return fit(estimator, x, y)
 
 
+@bug("test_dp_sgd::test_the_public_number_divides_the_sums_and_not_the_true_one")
+def sums_divided_by_the_true_number(plant: Plant) -> None:
+    """The mean of the gradients is over as many records as there are, whatever the public number says."""
+
+    @plant.wrap("gate.Gate.__init__")
+    def _(init: Any, gate: Any, data: Any, *, records: int | None = None, **options: Any) -> None:
+        init(gate, data, records=records and data.num_rows, **options)
+
+
 # What a user is told, and what a run keeps.
 
 

@@ -45,6 +45,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "tab-pe": {"rounds": 2, "candidates": 50},
     "dp-merf": {"frequencies": 50},
     "dp-llm": {**_STEPS, "maps": 2},
+    "dp-sgd": {**_STEPS, "hidden": (8,)},
     "psg": {**_STEPS, "hidden": (8,), "samples_per_class": 2, "batches": 1, "outer": 1, "epochs": 1},
     "dp-dre": {**_STEPS, "hidden": (4,), "references": 200, "dimensions": 8, "batch": 32},
     "dp-gan": {**_SMALL_GAN, "discriminator_steps": 2},

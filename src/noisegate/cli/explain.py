@@ -15,12 +15,19 @@ from noisegate.cli.options import Json
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from noisegate.models.classifiers import Classifier
     from noisegate.models.locally_linear import LocallyLinear
     from noisegate.records import Rows
     from noisegate.schema.pixels import ImageShape
 
 MOST_RECORDS, MOST_MAPS, MOST_CLASSES = 20, 12, 5
 Model = Annotated[Path, typer.Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote.")]
+Trained = Annotated[
+    Path, typer.Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote, or one of dp-sgd.")
+]
 
 
 def explain_command(
@@ -81,9 +88,13 @@ def explain_command(
 
 
 def predict_command(
-    model: Model,
+    model: Trained,
     data: Annotated[Path, typer.Argument(help="Records of your own, CSV or Parquet; the label may be left out.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .csv or .parquet.")],
+    score: Annotated[
+        bool,
+        typer.Option("--score", help="DATA has the labels: also tell the share that is right, as private as DATA."),
+    ] = False,
     show_values: Annotated[bool, typer.Option("--show-values", help="Let errors quote values of DATA.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -95,33 +106,55 @@ def predict_command(
     """
     import pyarrow as pa
 
-    from noisegate.models.locally_linear import LocallyLinear
+    from noisegate.models.classifiers import load_classifier
     from noisegate.schema import Schema
 
     check_outside(out, data)
-    classifier = LocallyLinear.load(model)
+    classifier = load_classifier(model)
     label = classifier.release.schema.label_column
     assert label is not None
-    done = 0
+    done = right = 0
     with table_writer(out, Schema((label,))) as write, steps("Predicting", None) as progress:
-        for records in _read(data, classifier, show_values=show_values):
+        for records, labels in _labelled(data, classifier, labelled=score, show_values=show_values):
             chances = classifier.probabilities(records)
+            right += int((chances.argmax(axis=1) == labels).sum())
             predicted = [classifier.classes[k] for k in chances.argmax(axis=1)]
             columns = {f"probability of {one}": chances[:, k] for k, one in enumerate(classifier.classes)}
             write(pa.table({label.name: predicted, **columns}))
             done += len(records)
             progress(0, f"{done:,}")
+    accuracy = right / done if score and done else None
     if as_json:
-        print_json({"records": done, "out": str(out)})
+        print_json({"records": done, "out": str(out)} | ({"accuracy": accuracy} if score else {}))
     else:
-        say(f"Wrote {done:,} predictions to {out}.")
+        told = "" if accuracy is None else f" {accuracy:.4f} of them are right."
+        say(f"Wrote {done:,} predictions to {out}.{told}")
 
 
-def _read(path: Path, classifier: LocallyLinear, *, show_values: bool) -> Iterator[Rows]:
+def _read(path: Path, classifier: Classifier, *, show_values: bool) -> Iterator[Rows]:
     """Yields the records in a file, encoded by the schema of the classifier without its label."""
-    from noisegate.data.sources import open_source
+    for records, _ in _labelled(path, classifier, labelled=False, show_values=show_values):
+        yield records
 
-    yield from open_source(path, classifier.release.schema.unlabelled(), show_values=show_values).batches()
+
+def _labelled(
+    path: Path, classifier: Classifier, *, labelled: bool, show_values: bool
+) -> Iterator[tuple[Rows, npt.NDArray[np.integer[Any]]]]:
+    """Yields the records in a file, encoded without their label, beside the codes of that, -1 unless `labelled`."""
+    import numpy as np
+
+    from noisegate.data.sources import open_source
+    from noisegate.records import Rows
+
+    schema = classifier.release.schema
+    source = open_source(path, schema if labelled else schema.unlabelled(), show_values=show_values)
+    for records in source.batches():
+        if labelled:
+            place = schema.layout.label
+            assert place is not None
+            yield Rows(records.numeric, np.delete(records.codes, place, axis=1)), records.codes[:, place]
+        else:
+            yield records, np.full(len(records), -1)
 
 
 def _class_named(classifier: LocallyLinear, text: str) -> Any:

@@ -58,7 +58,7 @@ app = typer.Typer(
     "The order of work: `schema` describes the columns or the images, `plan` shows the price, `fit` spends it once, "
     "`sample` makes records, `evaluate` looks at them, `verify` checks the certificate, `audit` attacks its claim. "
     "`ledger` keeps the books over many runs. After `fit --method dp-llm`, which trains a classifier, `explain` shows "
-    "what it answers to, and `predict` asks it.\n\n"
+    "what it answers to, and `predict` asks it, or one of `dp-sgd`.\n\n"
     "Exit codes: 0 done, 2 the request cannot be met as it stands, 3 the ledger refuses, 4 an audit found more than is "
     "claimed.",
 )

@@ -24,12 +24,12 @@ from noisegate.methods.gradient import Trainer
 from noisegate.methods.registry import register
 from noisegate.models.image_network import check_image_schema
 from noisegate.models.inputs import Inputs, class_label, decode_inputs, inputs_of, scaled_inputs
+from noisegate.models.network_classifier import NetworkDesign
 from noisegate.models.record_sets import PointSet
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Fraction, ImageSize, Positive, Unit, Widths, derived, settings
 from noisegate.training.fit import SetSchedule
 
@@ -118,12 +118,8 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
 
     def network(self, schema: Schema, seed: int) -> nn.Module:
         """Returns the classifier with fresh weights, from rows of inputs to logits, in float32 on the CPU."""
-        from noisegate.networks.classifiers import build_perceptron, build_row_convnet
-
-        inputs, classes = len(self._inputs(schema).names), schema.layout.classes
-        if self.image is not None:
-            return build_row_convnet(self.shape, classes, width=self.width, depth=self.depth, seed=seed)
-        return build_perceptron(ImageShape(height=1, width=inputs), classes, hidden=self.hidden, seed=seed)
+        design = NetworkDesign(image=self.image, width=self.width, depth=self.depth, hidden=self.hidden)
+        return design.build(len(self._inputs(schema).names), schema.layout.classes, seed=seed)
 
     def model(self, release: Release, fitting: Any = None) -> PointSet:
         """Returns the released set, to be drawn from."""

@@ -37,8 +37,8 @@ def method_named(name: Any, schema: Schema | None = None, *, makes: str | None =
     method = METHODS.find(name, AUTO)
     if makes not in (None, method.makes):
         raise OptionError(
-            f"method={name!r} trains a classifier and makes no records; take noisegate.LocallyLinearMaps or "
-            f"`noisegate fit --method {name}` for it, or another method for records."
+            f"method={name!r} trains a classifier and makes no records; take `noisegate fit --method {name}` for it "
+            "(or, of dp-llm, noisegate.LocallyLinearMaps), or another method for records."
         )
     return method
 

@@ -48,8 +48,8 @@ MODEL_FILE, GENERATOR_FILE, PAGE_FILE = "model.json", "generator.safetensors", "
 HASHED = (CERTIFICATE_FILE, PAGE_FILE, VALUES_FILE, GENERATOR_FILE)
 _FIELDS = {"format", "model", "certificate", "files"}
 _TABLE = re.compile(r"\d+:(\d+(,\d+)*)?")  # `marginal_plan.marginal_name`, after the event
-CLASSIFIER = "locally-linear"
-"""What `model.json` calls a classifier, which draws no records."""
+CLASSIFIER, NETWORK_CLASSIFIER = "locally-linear", "network-classifier"
+"""What `model.json` calls classifiers, which draw no records."""
 
 Tensors = Mapping[str, npt.NDArray[Any]]
 

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import ModelError, OptionError
-from noisegate.models.folder import CLASSIFIER, read_model, write_model
+from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, read_model, write_model
 from noisegate.models.inputs import Inputs, inputs_of
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
@@ -136,6 +136,11 @@ class LocallyLinear:
     def load(folder: str | Path) -> LocallyLinear:
         """Returns the classifier that `save` wrote, after checking every hash; a ModelError if there is none."""
         release, tensors, description = read_model(Path(folder))
+        if description.get("kind") == NETWORK_CLASSIFIER:
+            raise ModelError(
+                f"{folder} holds a network, which has no linear maps that explain it: `noisegate predict` asks it for "
+                "labels, and load_classifier(...).module is the network, for what explains networks from outside."
+            )
         if description.get("kind") != CLASSIFIER:
             raise ModelError(
                 f"{folder} holds a model of records, which predicts no label: `noisegate sample` and Synthesizer.load "

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import ModelError, OptionError, SchemaError
-from noisegate.models.folder import CLASSIFIER, read_model, write_model
+from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, read_model, write_model
 from noisegate.models.output.image_batch import ImageBatch, image_batch
 from noisegate.models.record_model import ConditionalModel, RecordModel, model_class
 from noisegate.privacy.certificate import Certificate
@@ -234,10 +234,10 @@ class Synthesizer:
             ModelError: if the folder is missing, broken or was changed, or holds a classifier.
         """
         release, tensors, description = read_model(_folder(folder))
-        if description.get("kind") == CLASSIFIER:
+        if description.get("kind") in (CLASSIFIER, NETWORK_CLASSIFIER):
             raise ModelError(
-                f"{folder} holds a classifier, which draws no records: ask it with `noisegate explain` and `noisegate "
-                "predict`, or with LocallyLinear.load."
+                f"{folder} holds a classifier, which draws no records: ask it with `noisegate predict`, or with "
+                "noisegate.models.classifiers.load_classifier; `noisegate explain` shows what one of dp-llm answers to."
             )
         try:
             model = model_class(description["kind"]).from_saved(release.schema, tensors, description)
