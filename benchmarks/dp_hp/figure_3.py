@@ -49,6 +49,8 @@ def main() -> int:
     except UserError as error:
         Console().print(f"[red]{error}[/red]")
         return 2
+    if options.json:
+        options.json.write_text(json.dumps({"method": options.method, "runs": runs}, indent=2) + "\n", encoding="utf-8")
     return 0 if _print(options, runs) else 1
 
 
@@ -161,6 +163,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=GENERATED)
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--json", type=Path, default=None, help="write the figures of all runs there")
     options = parser.parse_args()
     if options.seeds < 1 or not 100 <= options.rows <= GENERATED:
         parser.error("--seeds must be at least 1, --rows from 100 to 60,000")
