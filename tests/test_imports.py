@@ -21,6 +21,7 @@ PUBLIC = [
     "DPMEPF",
     "DPMERF",
     "DPMGE",
+    "DPNTK",
     "DPSinkhorn",
     "Gate",
     "JointEmbedding",

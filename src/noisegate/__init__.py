@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from noisegate.methods.mepf import DPMEPF as DPMEPF
     from noisegate.methods.merf import DPMERF as DPMERF
     from noisegate.methods.mge import DPMGE as DPMGE
+    from noisegate.methods.ntk import DPNTK as DPNTK
     from noisegate.methods.pairwise import Pairwise as Pairwise
     from noisegate.methods.privbayes import PrivBayes as PrivBayes
     from noisegate.methods.psg import PrivateSetGeneration as PrivateSetGeneration
@@ -55,6 +56,7 @@ _HOMES = {
     "DPMEPF": "noisegate.methods.mepf",
     "DPMERF": "noisegate.methods.merf",
     "DPMGE": "noisegate.methods.mge",
+    "DPNTK": "noisegate.methods.ntk",
     "DPSinkhorn": "noisegate.methods.dp_sinkhorn",
     "Gate": "noisegate.gate.gate",
     "JointEmbedding": "noisegate.methods.joint",

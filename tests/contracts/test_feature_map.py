@@ -21,6 +21,8 @@ from noisegate.features.hermite_products import PooledProducts
 from noisegate.features.orientation import Orientations, OrientedFourier
 from noisegate.features.perceptual import Activations, Perceptual
 from noisegate.features.products import Products
+from noisegate.features.tangent import draw_network
+from noisegate.features.tangent_pairs import draw_pairs
 from noisegate.features.transforms import Compression, OuterProducts, Squares, random_axes, whitened
 from noisegate.networks.layers import ChosenLayers
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Layout, Schema, pixel_schema
@@ -106,6 +108,8 @@ MAPS = {
     "Products": Case(products),
     "Products of pixels": Case(lambda: pixel_products(64), IMAGES),
     "PooledProducts": Case(lambda: PooledProducts(products=pixel_products(16, 255 * 4), image=IMAGE, pool=2), IMAGES),
+    "NeuralTangent": Case(lambda: draw_network(64, width=7, seed=0), IMAGES),
+    "PairTangents": Case(lambda: draw_pairs(TABLE, width=3, cells=5, memory=10, seed=0)),
     "OrientedFourier": Case(oriented, IMAGES, tolerance=4e-3 * 20**-0.5),
     "Perceptual": Case(perceptual, IMAGES, exact=False),
     "Perceptual, squares": Case(lambda: perceptual(2), IMAGES, exact=False),

@@ -291,6 +291,40 @@ def password_of_a_ledger_kept(plant: Plant) -> None:
         file.write_text(json.dumps({**kept, "ledger": run.ledger}), encoding="utf-8")
 
 
+TANGENTS = "test_a_gradient_moves_the_sum_by_the_bound_and_no_more"
+
+
+@bug(TANGENTS)
+def gradients_as_long_as_they_are(plant: Plant) -> None:
+    """Gradients are added up half as long again as the plan says."""
+
+    @plant.wrap("tangent.NeuralTangent.parts")
+    def _(parts: Any, features: Any, values: Any) -> Any:
+        active, inputs, outputs = parts(features, values)
+        return active, inputs * np.float32(1.5), outputs * np.float32(1.5)
+
+
+@bug(TANGENTS)
+def a_cell_counted_twice(plant: Plant) -> None:
+    """A record adds the vectors of its cells in pairs of columns twice."""
+
+    @plant.wrap("tangent_pairs.PairTangents.exact_sum")
+    def _(exact_sum: Any, features: Any, grid: Any) -> Any:
+        found = exact_sum(features, grid)
+        return dataclasses.replace(found, add=lambda *sums: (found.add(*sums), found.add(*sums)))
+
+
+@bug("test_a_gradient_does_not_depend_on_the_other_records")
+def gradients_scaled_by_the_longest_of_a_block(plant: Plant) -> None:
+    """A block's gradients are divided by the longest norm among them: bounded, and no function of one record."""
+
+    @plant.wrap("tangent.NeuralTangent.parts")
+    def _(parts: Any, features: Any, values: Any) -> Any:
+        active, inputs, outputs = parts(features, values)
+        shortest = inputs[:, -1:].min(initial=1.0)
+        return active, inputs * shortest, outputs * shortest
+
+
 @bug("test_what_was_spent_so_far_is_that_of_the_steps_so_far")
 def cost_so_far_told_too_small(plant: Plant) -> None:
     """The steps that will be taken until the next look are left out of what is told."""

@@ -59,6 +59,8 @@ SEAMS = {
     "explain": "noisegate.cli.explain",
     "layers": "noisegate.networks.layers",
     "evolution": "noisegate.training.evolution",
+    "tangent": "noisegate.features.tangent",
+    "tangent_pairs": "noisegate.features.tangent_pairs",
     "votes": "noisegate.features.votes",
     "network_design": "noisegate.training.network_design",
     "perceptual": "noisegate.features.perceptual",

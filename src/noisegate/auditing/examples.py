@@ -44,6 +44,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "mst": {"bins": 4, "iterations": 20},
     "tab-pe": {"rounds": 2, "candidates": 50},
     "dp-merf": {"frequencies": 50},
+    "dp-ntk": {"width": 4, "cells": 8},
     "dp-llm": {**_STEPS, "maps": 2},
     "dp-sgd": {**_STEPS, "hidden": (8,)},
     "psg": {**_STEPS, "hidden": (8,), "samples_per_class": 2, "batches": 1, "outer": 1, "epochs": 1},

@@ -133,7 +133,7 @@ class RunOptions(ImageOptions):
         str,
         typer.Option(
             help="How to make synthetic records: auto (says what it chose), or one by name: aim, dp-cgan, dp-dre, "
-            "dp-gan, dp-hp, dp-merf, dp-sinkhorn, mst, pairwise, privbayes, psg, tab-pe; joint, dp-mepf, "
+            "dp-gan, dp-hp, dp-merf, dp-ntk, dp-sinkhorn, mst, pairwise, privbayes, psg, tab-pe; joint, dp-mepf, "
             "dp-mepf-trained, dp-mge, dp-gan-ft and dp-gan-mi for images. dp-llm trains a classifier that explains "
             "itself, dp-sgd a network that predicts the label."
         ),
