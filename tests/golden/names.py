@@ -41,7 +41,9 @@ NOISE_SEAM = "noisegate.privacy.noise.add_noise"
 RENAMED: dict[str, str] = {}
 """Keys of settings and plans by the name that they had, to the one that they have now."""
 
-ADDED = frozenset({"regression", "regression_ceiling", "sampling_total_variation", "verdict"})
+ADDED = frozenset(
+    {"orders", "matched", "gamma", "regression", "regression_ceiling", "sampling_total_variation", "verdict"}
+)
 """Keys of settings and plans that there were none of when the golden files were written."""
 
 HERE = Path(__file__).parent

@@ -6,7 +6,7 @@ import torch
 from noisegate.models.image import build_image_generator
 from noisegate.models.image_network import ImageNetwork
 from noisegate.schema.pixels import ImageShape
-from noisegate.training.moment_matching import SplitBatchLoss
+from noisegate.training.split_batch import SplitBatchLoss
 
 NETWORK = ImageNetwork(shape=ImageShape(height=8, width=8), kind="sub-pixel", latent=3, hidden=(), channels=(4, 4))
 LABELS = torch.tensor([0, 0, 0, 1, 1, 1])

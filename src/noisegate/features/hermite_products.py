@@ -60,13 +60,14 @@ class Kernel:
     reference: float | None = None
     rank: int | None = None
 
-    def series(self, length_scale: float | None = None) -> Series:
-        """Returns the series, for another length scale if one is given."""
+    def series(self, length_scale: float | None = None, order: int | None = None) -> Series:
+        """Returns the series, for another length scale or order if one is given."""
         scale = self.length_scale if length_scale is None else length_scale
+        order = self.order if order is None else order
         if not self.moved:
-            return Series(length_scale=scale, order=-1 if self.order is None else self.order, origin=0.0)
+            return Series(length_scale=scale, order=-1 if order is None else order, origin=0.0)
         shortest = shortest_series(scale, self.kernel_mass)
-        return shortest if self.order is None else replace(shortest, order=self.order)
+        return shortest if order is None else replace(shortest, order=order)
 
 
 def weighted(tables: Sequence[ColumnTable], groups: Sequence[Group]) -> Products:
@@ -129,9 +130,12 @@ def named_groups(layout: Layout, subsets: Sequence[Sequence[str]]) -> list[Group
     return [tuple(sorted(names.index(name) for name in subset)) for subset in subsets]
 
 
-def tables_of(layout: Layout, kernel: Kernel, length_scales: Sequence[float | None]) -> tuple[ColumnTable, ...]:
-    """Returns the tables of all columns under `kernel`, with length scales of their own where given."""
-    series = [kernel.series(scale) for scale in length_scales]
+def tables_of(
+    layout: Layout, kernel: Kernel, length_scales: Sequence[float | None], orders: Sequence[int | None] | None = None
+) -> tuple[ColumnTable, ...]:
+    """Returns the tables of all columns under `kernel`, with length scales and orders of their own where given."""
+    own = orders or [None] * len(length_scales)
+    series = [kernel.series(scale, order) for scale, order in zip(length_scales, own, strict=True)]
     return column_tables(layout, series, reference=kernel.reference, rank=kernel.rank)
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,7 @@ _MOST_SQUARED = int((UNITS * (1 - 2.0**-11)) ** 2)
 # Records whose hidden layer is computed at once.
 _ROWS = 256
 
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,7 +87,7 @@ class NeuralTangent:
     @property
     def width(self) -> int:
         """Hidden units."""
-        return self.weights.shape[1]
+        return int(self.weights.shape[1])
 
     @property
     def dim(self) -> int:

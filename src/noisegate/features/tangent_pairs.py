@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
+Inputs = npt.NDArray[np.float64]
+
 _BYTES = 4
 # So that rounding to float32 leaves every vector within its norm.
 _MARGIN = 1e-6
@@ -175,10 +177,10 @@ def draw_pairs(layout: Layout, *, width: int, cells: int, memory: int, seed: int
     return PairTangents(bins=bins, groups=groups, vectors=tuple(vectors), sizes=sizes)
 
 
-def _inputs_of(bins: NumericBins) -> npt.NDArray[np.float64]:
+def _inputs_of(bins: NumericBins) -> Inputs:
     """Returns what a numeric column's cells enter a network as: their middle, and whether they are that of missing."""
     edges = np.asarray([0.0, *bins.cuts, 1.0])
-    middles = ((edges[:-1] + edges[1:]) / 2)[:, None]
+    middles: Inputs = ((edges[:-1] + edges[1:]) / 2)[:, None]
     if not bins.nullable:
         return middles
     inputs = np.pad(middles, ((0, 1), (0, 1)))
@@ -186,18 +188,18 @@ def _inputs_of(bins: NumericBins) -> npt.NDArray[np.float64]:
     return inputs
 
 
-def _joint(codes: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+def _joint(codes: Sequence[Inputs]) -> Inputs:
     """Returns the inputs of the joint cells of columns, the last column's fastest, (cells, inputs)."""
     places = np.indices([len(one) for one in codes]).reshape(len(codes), -1)
     return np.concatenate([one[place] for one, place in zip(codes, places, strict=True)], axis=1)
 
 
-def _shares(cells: Cells, bins: NumericBins) -> npt.NDArray[np.float64]:
+def _shares(cells: Cells, bins: NumericBins) -> Inputs:
     """Returns which part of each cell of a generator lies in each bin, (cells, bins)."""
     edges = np.asarray([-np.inf, *bins.cuts, np.inf])
     low, high = cells.low[:, None], cells.high[:, None]
     width = np.where(high > low, high - low, 1.0)
-    parts = np.clip(np.minimum(high, edges[1:]) - np.maximum(low, edges[:-1]), 0, None) / width
+    parts: Inputs = np.clip(np.minimum(high, edges[1:]) - np.maximum(low, edges[:-1]), 0, None) / width
     atoms = cells.low == cells.high
     parts[atoms] = np.eye(parts.shape[1])[bins.codes(cells.low[atoms])[:, None].ravel()]
     if not bins.nullable:

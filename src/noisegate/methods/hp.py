@@ -13,9 +13,10 @@ not 1; all pairs of columns are multiplied, not a few random ones; and the budge
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, fields, replace
-from typing import Annotated, Any, ClassVar
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -34,7 +35,8 @@ from noisegate.models.image_network import check_image_schema
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Layout, Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Count, Names, Relative, settings
+from noisegate.settings import Count, Names, Positive, Relative, settings
+from noisegate.training.checkpoint import Fit
 
 SUM, PRODUCT = "sum", "product"
 LengthScale = Annotated[
@@ -78,6 +80,8 @@ class DPHP(MatchedMethod):
     """The same for single columns, by name; products use them too."""
     order: Order | None = None
     """Of the sum kernel's series; None for the shortest one that keeps `kernel_mass` of the kernel."""
+    orders: Mapping[str, Order] = field(default_factory=dict)
+    """The same for single columns, by name."""
     product_length_scale: LengthScale = by_generator(table=0.1, images=0.5)
     """Of the product kernels."""
     product_order: Order | None = None
@@ -107,6 +111,10 @@ class DPHP(MatchedMethod):
     """Columns of a random product."""
     draws: Count = 1
     """Number of random products."""
+    matched: Literal["together", "in-turn"] = "together"
+    """Whether a generator is matched to all products at once, or to one after another; the paper: one an epoch."""
+    gamma: Positive | None = None
+    """γ of equation 16: weight of the products' squared distance beside the sum kernel's; None weighs by noise."""
     most_coordinates: Count = by_generator(table=200_000, images=20_000)
     """How many coordinates all pairs may have, for each label value."""
     memory: Count = 4000
@@ -146,12 +154,8 @@ class DPHP(MatchedMethod):
             check_image_schema(schema, self.shape)
         elif not self.subsets and self.products == "pairs":
             check_groups(len(schema.columns), "products='pairs'", "products='random', 'none' or subsets=[...]")
-        names = [column.name for column in layout.numeric] if self.length_scales else []
-        for name in self.length_scales:
-            if name not in names:
-                raise OptionError(f"length_scales names {name!r}, which is no numeric column of the schema.")
-        scales = [self.length_scales.get(name) for name in names] or [None] * len(layout.numeric)
-        sums = design.weighted(design.tables_of(layout, self._kernel(), scales), design.sum_groups(layout))
+        scales, orders = (self._by_column(layout, setting) for setting in ("length_scales", "orders"))
+        sums = design.weighted(design.tables_of(layout, self._kernel(), scales, orders), design.sum_groups(layout))
         maps: dict[str, FeatureMap] = {SUM: sums, **self._products(layout, scales)}
         for name, one in maps.items():
             design.check_memory(name, one, columns=layout.classes or 1, memory=self.memory)
@@ -184,11 +188,28 @@ class DPHP(MatchedMethod):
         )
         return (bound,)
 
+    def matching(self) -> Callable[..., Fit]:
+        """Returns what makes the fit of a generator to a target: with γ, and products in turn, where asked for."""
+        if self.gamma is None and self.matched == "together":
+            return super().matching()
+        from noisegate.training.sum_product import SumProductMatching
+
+        return partial(SumProductMatching, sum_block=SUM, gamma=self.gamma, in_turn=self.matched == "in-turn")
+
+    def _by_column(self, layout: Layout, setting: str) -> list[Any]:
+        """Returns what `length_scales` or `orders` says of each numeric column, None where nothing."""
+        given: Mapping[str, Any] = getattr(self, setting)
+        names = [column.name for column in layout.numeric] if given else []
+        for name in given:
+            if name not in names:
+                raise OptionError(f"{setting} names {name!r}, which is no numeric column of the schema.")
+        return [given.get(name) for name in names] or [None] * len(layout.numeric)
+
     def _kernel(self) -> design.Kernel:
         names = [item.name for item in fields(design.Kernel) if item.name != "rank"]
         return design.Kernel(**{name: getattr(self, name) for name in names})
 
-    def _products(self, layout: Layout, scales: list[float | None]) -> dict[str, FeatureMap]:
+    def _products(self, layout: Layout, scales: list[Any]) -> dict[str, FeatureMap]:
         kernel = replace(
             self._kernel(), length_scale=self.product_length_scale, order=self.product_order, rank=self.product_rank
         )

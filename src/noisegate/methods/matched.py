@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import astuple, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
@@ -113,14 +113,20 @@ class MatchedMethod(MeanEmbeddingMethod):
         """Returns the fit of a release, ready to run, to save and to restore."""
         from noisegate.devices import choose_device
         from noisegate.features.feature_map import torch_forms
-        from noisegate.training.moment_matching import HalvesMatching, read_target
+        from noisegate.training.moment_matching import read_target
 
         target, maps = read_target(release, counts=COUNTS), plan.maps if plan else self.maps(release.schema)
         forms = torch_forms(maps, release.schema.layout if self.generator in TABLES else None)
         generator = self.initial_generator(release, len(target.weights))
-        return HalvesMatching(
+        return self.matching()(
             generator, target, forms, self.fit_settings(), seed=self.seed, device=choose_device(device)
         )
+
+    def matching(self) -> Callable[..., Fit]:
+        """Returns what makes the fit of a generator to a target."""
+        from noisegate.training.moment_matching import HalvesMatching
+
+        return HalvesMatching
 
     def model(self, release: Release, fitting: Any) -> RecordModel:
         """Returns the generator, averaged over steps, with the released shares of the labels."""

@@ -12,8 +12,6 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from noisegate.devices import one_thread
 from noisegate.features.feature_map import Made, TorchForm
@@ -31,6 +28,7 @@ from noisegate.privacy.release import Release
 from noisegate.training.adam import Adam, one_cycle
 from noisegate.training.checkpoint import FitState, joined, under
 from noisegate.training.fit import FitSettings, MomentSettings
+from noisegate.training.split_batch import SplitBatchLoss
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64, Shaped
@@ -265,9 +263,13 @@ class HalvesMatching(MomentMatching):
     def _set_up(self, target: Target) -> None:
         self._split: SplitBatchLoss | None = None
         if self.settings.independent_halves:
-            self._split = SplitBatchLoss(self.generator, lambda made: self._residuals_of(made, halves=1)[:, :, 0])
+            self._split = SplitBatchLoss(self.generator, self._half_batch)
         weights = self._tensor(class_weights(target, self.settings.class_power))
-        lengths = [(self._precisions[name] * means).square().sum(dim=0) for name, means in self._means.items()]
+        factors = self._factors()
+        lengths = [
+            factor * (self._precisions[name] * self._means[name]).square().sum(dim=0)
+            for name, factor in factors.items()
+        ]
         # The loss of a generator whose features are all 0 is 1.
         self._weights = weights / (weights * torch.stack(lengths).sum(dim=0)).sum()
 
@@ -279,7 +281,15 @@ class HalvesMatching(MomentMatching):
 
     def distances(self) -> Float[Tensor, " classes"]:
         """Returns an unbiased estimate of each present class's squared distance, (classes,), on a fresh batch."""
-        return self._halves(self.generator).prod(dim=2).sum(dim=0)
+        made = self.generator(*self._batch(self.generator))
+        return self._residuals_of(made, self._factors(), halves=2).prod(dim=2).sum(dim=0)
+
+    def _factors(self) -> Mapping[str, float]:
+        """Returns the blocks whose distances this step's loss adds up, with what each squared one is multiplied by."""
+        return dict.fromkeys(self._embeddings, 1.0)
+
+    def _half_batch(self, made: Made) -> Float[Tensor, "dim classes"]:
+        return self._residuals_of(made, self._factors(), halves=1)[:, :, 0]
 
     def _look(self, measured: Discrepancy) -> None:
         self.discrepancy, self.at_noise = measured.value, measured.value + measured.error <= 1
@@ -294,56 +304,14 @@ class HalvesMatching(MomentMatching):
 
     def _halves(self, generator: Generator) -> Float[Tensor, "dim classes 2"]:
         """Returns residuals in noise standard deviations, (dim, present classes, two independent halves)."""
-        return self._residuals_of(generator(*self._batch(generator)), halves=2)
+        return self._residuals_of(generator(*self._batch(generator)), dict.fromkeys(self._embeddings, 1.0), halves=2)
 
-    def _residuals_of(self, made: Made, *, halves: int) -> Float[Tensor, "dim classes halves"]:
+    def _residuals_of(
+        self, made: Made, factors: Mapping[str, float], *, halves: int
+    ) -> Float[Tensor, "dim classes halves"]:
         classes, parts = len(self._classes), []
-        for name, embedding in self._embeddings.items():
-            means = embedding.means(made, halves * classes).reshape(-1, classes, halves)
-            parts.append((means - self._means[name][:, :, None]) * self._precisions[name][:, None])
+        for name, factor in factors.items():
+            means = self._embeddings[name].means(made, halves * classes).reshape(-1, classes, halves)
+            scale = self._precisions[name] if factor == 1 else self._precisions[name] * math.sqrt(factor)
+            parts.append((means - self._means[name][:, :, None]) * scale[:, None])
         return torch.cat(parts)
-
-
-class SplitBatchLoss:
-    """Gradients of the unbiased distance, with the halves of a batch side by side on two cores.
-
-    The residuals a and b of the halves must be independent, which they are not if normalised over the whole batch.
-    Apart they are, and half of the work can be done on another core. What comes out does not depend on whether there is
-    one: the halves meet only in Σ w·a·b, whose gradient in a is w·b, and gradients are added in one order.
-
-    The generator's weights are used, its batch statistics are not touched. `residuals`, (dim, classes), are those of
-    what it makes of one half.
-    """
-
-    def __init__(self, generator: Generator, residuals: Callable[[Tensor], Tensor]) -> None:
-        self._weights: dict[str, Tensor] = dict(generator.named_parameters())
-        # Running statistics of its own for each half, or both would write to the same ones at once.
-        self._replicas = [copy.deepcopy(generator).train() for _ in range(2)]
-        self._residuals = residuals
-
-    def gradients(
-        self,
-        noise: Shaped[Tensor, "twice_rows latent"],
-        labels: Int64[Tensor, " rows"],
-        weights: Float[Tensor, " classes"],
-    ) -> tuple[Tensor, ...]:
-        """Returns the gradients of Σ weights · ⟨a, b⟩ in the generator's weights, in their order.
-
-        Of the noise, (2 · rows, latent), the first half is a's; labels, (rows,), are the same for both.
-        """
-        # One thread each: bits depend on how many there are.
-        pool = ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(1,))
-        with pool if noise.device.type == "cpu" else nullcontext() as side_by_side:
-            run = side_by_side.map if side_by_side else map
-            halves = list(run(self._half, self._replicas, noise.chunk(2), (labels, labels)))
-            others = [half.detach() * weights for half in reversed(halves)]
-            first, second = run(self._backward, halves, others)
-        return tuple(a + b for a, b in zip(first, second, strict=True))
-
-    def _half(
-        self, replica: Generator, noise: Shaped[Tensor, "rows latent"], labels: Int64[Tensor, " rows"]
-    ) -> Float[Tensor, "dim classes"]:
-        return self._residuals(functional_call(replica, self._weights, (noise, labels)))
-
-    def _backward(self, half: Float[Tensor, "dim classes"], other: Float[Tensor, "dim classes"]) -> tuple[Tensor, ...]:
-        return torch.autograd.grad(half, list(self._weights.values()), grad_outputs=other)

@@ -1,0 +1,63 @@
+"""Gradients of an unbiased squared distance, with the halves of a batch side by side on two cores."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from noisegate.models.generator import Generator
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int64, Shaped
+
+
+class SplitBatchLoss:
+    """Gradients of the unbiased distance, with the halves of a batch side by side on two cores.
+
+    The residuals a and b of the halves must be independent, which they are not if normalised over the whole batch.
+    Apart they are, and half of the work can be done on another core. What comes out does not depend on whether there is
+    one: the halves meet only in Σ w·a·b, whose gradient in a is w·b, and gradients are added in one order.
+
+    The generator's weights are used, its batch statistics are not touched. `residuals`, (dim, classes), are those of
+    what it makes of one half.
+    """
+
+    def __init__(self, generator: Generator, residuals: Callable[[Tensor], Tensor]) -> None:
+        self._weights: dict[str, Tensor] = dict(generator.named_parameters())
+        # Running statistics of its own for each half, or both would write to the same ones at once.
+        self._replicas = [copy.deepcopy(generator).train() for _ in range(2)]
+        self._residuals = residuals
+
+    def gradients(
+        self,
+        noise: Shaped[Tensor, "twice_rows latent"],
+        labels: Int64[Tensor, " rows"],
+        weights: Float[Tensor, " classes"],
+    ) -> tuple[Tensor, ...]:
+        """Returns the gradients of Σ weights · ⟨a, b⟩ in the generator's weights, in their order.
+
+        Of the noise, (2 · rows, latent), the first half is a's; labels, (rows,), are the same for both.
+        """
+        # One thread each: bits depend on how many there are.
+        pool = ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(1,))
+        with pool if noise.device.type == "cpu" else nullcontext() as side_by_side:
+            run = side_by_side.map if side_by_side else map
+            halves = list(run(self._half, self._replicas, noise.chunk(2), (labels, labels)))
+            others = [half.detach() * weights for half in reversed(halves)]
+            first, second = run(self._backward, halves, others)
+        return tuple(a + b for a, b in zip(first, second, strict=True))
+
+    def _half(
+        self, replica: Generator, noise: Shaped[Tensor, "rows latent"], labels: Int64[Tensor, " rows"]
+    ) -> Float[Tensor, "dim classes"]:
+        return self._residuals(functional_call(replica, self._weights, (noise, labels)))
+
+    def _backward(self, half: Float[Tensor, "dim classes"], other: Float[Tensor, "dim classes"]) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(half, list(self._weights.values()), grad_outputs=other)
