@@ -8,7 +8,7 @@ A sign turns a coordinate of every record alike, so that no inner product knows 
 a_j are 1. Inputs are not negative (intensities, one-hot codes), and so no coordinate is. Under replace-one the sum then
 moves by √2 and not by 2 (G-01), which is what the paper takes; the published programs that take 1 have half the noise.
 
-Guarantee G-26 (whole numbers of a network). A record's vector is a function of that record alone, bit for bit, and the
+Guarantee G-27 (whole numbers of a network). A record's vector is a function of that record alone, bit for bit, and the
 sum is one matrix product of whole numbers. Inputs are rounded to 1/65536 and weights to 1/4096, so that w_j·x̃ is a sum
 of whole numbers below 2⁵³: exact in float64, whatever the order in which a matrix product adds, and with it which units
 are active. Outputs of units are cut to whole numbers whose squares add up to at most 2⁵². The squared norm is the
@@ -133,7 +133,7 @@ class NeuralTangent:
         return vectors
 
     def exact_sum(self, grid: Grid) -> ExactSum | None:
-        """Returns the sum as one product of whole numbers (G-26); None where vectors would be clipped."""
+        """Returns the sum as one product of whole numbers (G-27); None where vectors would be clipped."""
         if grid.centre is not None or grid.norm < self.norm:
             return None
 
