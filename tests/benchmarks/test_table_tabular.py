@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from noisegate import Adjacency
-from noisegate.evaluation import PrintedScores, Scores, Suite, UtilityReport
+from noisegate.evaluation import PrintedScores, Scores, Suite, UtilityReport, twelve
 from noisegate.evaluation.utility.runner import Outcome
 from noisegate.evaluation.utility.suites import Estimator
 from noisegate.privacy import accounting
@@ -24,7 +24,17 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "dp_merf"))
 import table_tabular
 from paper_budget import paper_cost, paper_split, renyi_sigma
 from papers.catalogue import TABLES, published
-from tabular_page import EXPECTED, SOURCES, Asked, Runs, content, hp_paper_cost, papers_figures, print_page
+from tabular_page import (
+    EXPECTED,
+    SOURCES,
+    Asked,
+    Runs,
+    content,
+    hp_paper_cost,
+    papers_classifiers,
+    papers_figures,
+    print_page,
+)
 
 
 def report(score: float) -> UtilityReport:
@@ -44,9 +54,9 @@ def asked(epsilon: float = 1.0) -> Asked:
     return Asked(dataset="adult", method="auto", settings={}, epsilon=epsilon, delta=1e-5, adjacency="add-remove")
 
 
-def page(runs: Runs, epsilon: float = 1.0) -> str:
+def page(runs: Runs, epsilon: float = 1.0, **more: bool) -> str:
     stream = io.StringIO()
-    print_page(Console(file=stream, width=120), asked(epsilon), runs)
+    print_page(Console(file=stream, width=160), asked(epsilon), runs, **more)
     return stream.getvalue()
 
 
@@ -90,6 +100,20 @@ def test_every_table_has_the_papers_figures_and_a_tolerance_for_their_spread(nam
         assert values["tolerance"] == pytest.approx(max(0.02, spread))
     sources = tomllib.loads(EXPECTED.read_text())["tabular"]["sources"]
     assert set(sources) == set(SOURCES)
+
+
+def test_each_classifier_has_its_row_and_dp_merfs_figure_where_there_is_one() -> None:
+    assert "Each classifier" not in page(RUNS)
+    (row,) = (line for line in page(RUNS, each=True).splitlines() if line.startswith("│ b "))
+    assert [cell.strip() for cell in row.strip("│").split("│")] == ["b", "0.120", "", "0.100", ""]
+    names = {recipe.name for recipe in twelve("tables").recipes}
+    averages = {"credit": {"roc": 0.772, "prc": 0.638}, "intrusion": {"f1": 0.850}}  # the tables' last rows
+    for dataset, means in averages.items():
+        figures = papers_classifiers(dataset)
+        assert set(figures) == names
+        for kind, mean in means.items():
+            assert np.mean([one[kind] for one in figures.values()]) == pytest.approx(mean, abs=0.01)
+    assert papers_classifiers("adult") == {}
 
 
 def test_the_renyi_calibration_is_the_least_over_the_orders() -> None:
