@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ from tabular_page import Asked, Runs, content, print_page
 from noisegate import Adjacency, Gate, UserError
 from noisegate.evaluation import UtilityReport, downstream_scores, twelve
 from noisegate.methods.registry import make_method, method_named
+
+PRESETS = Path(__file__).with_name("paper_settings.toml")
 
 
 def main() -> int:
@@ -57,6 +60,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="folder with the published files")
     parser.add_argument("--method", default="dp-merf", help="as `noisegate fit --method` takes it (default: dp-merf)")
     parser.add_argument("--settings", type=_settings, default={}, help="changes to the method's defaults, as JSON")
+    parser.add_argument(
+        "--preset",
+        choices=["default", "paper"],
+        default="default",
+        help="paper: paper_settings.toml, of dp-merf and dp-hp",
+    )
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--delta", type=float, default=1e-5)
     parser.add_argument(
@@ -73,6 +82,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path, help="write the figures there")
     options = parser.parse_args()
+    if options.preset == "paper":
+        if options.method not in (presets := tomllib.loads(PRESETS.read_text(encoding="utf-8"))):
+            parser.error(f"--preset paper: there are settings of {' and '.join(presets)}, not of {options.method}")
+        settings = presets[options.method]
+        options.settings = {**settings["all"], **settings[options.dataset], **options.settings}
     for name in ("seeds", "rows", "jobs"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             parser.error(f"--{name} {getattr(options, name)} must be at least 1")

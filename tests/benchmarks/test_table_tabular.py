@@ -16,6 +16,7 @@ from noisegate import Adjacency
 from noisegate.evaluation import PrintedScores, Scores, Suite, UtilityReport, twelve
 from noisegate.evaluation.utility.runner import Outcome
 from noisegate.evaluation.utility.suites import Estimator
+from noisegate.methods.registry import make_method
 from noisegate.privacy import accounting
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
@@ -217,3 +218,29 @@ def test_a_method_that_makes_no_records_is_refused(
 ) -> None:
     assert run(monkeypatch, "--dataset", "adult", "--data", str(tmp_path), "--method", method) == 2
     assert said in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("method", ["dp-merf", "dp-hp"])
+def test_the_papers_settings_are_settings_and_give_way_to_those_that_are_said(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    presets = tomllib.loads(table_tabular.PRESETS.read_text())[method]
+    assert set(presets) == {"all", *TABLES}
+    for dataset in TABLES:
+        make_method(method, presets["all"] | presets[dataset])  # an OptionError if a value cannot be used
+    adult_file(tmp_path)
+    stub, settings = Stub(), []
+    monkeypatch.setattr(table_tabular, "make_method", lambda name, given: settings.append(given) or stub)
+    monkeypatch.setattr(table_tabular, "downstream_scores", lambda *tables, **options: report(0.5))
+    said = ["--settings", '{"generator": "mixture"}', "--preset", "paper"]
+    run(monkeypatch, "--dataset", "adult", "--data", str(tmp_path), "--method", method, "--seeds", "1", *said)
+    (given,) = settings
+    assert given == presets["all"] | presets["adult"] | {"generator": "mixture", "seed": 0}
+
+
+def test_the_paper_has_no_settings_of_other_methods(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "--dataset", "adult", "--data", "nowhere", "--method", "pairwise", "--preset", "paper")
+    assert "there are settings of dp-merf and dp-hp, not of pairwise" in capsys.readouterr().err
