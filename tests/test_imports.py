@@ -30,7 +30,6 @@ PUBLIC = [
     "NoisegateError",
     "Pairwise",
     "PrivBayes",
-    "PrivateEvolution",
     "PrivateSetGeneration",
     "Release",
     "Schema",

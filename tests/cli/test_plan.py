@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisegate.cli.fit import bound_text, describe_bound, show_plan
+from noisegate.cli.fit import show_plan
 from noisegate.features.error_bounds import ErrorBound, ErrorTerms
 from noisegate.privacy.plan import Budget, Plan, Query
 
@@ -42,19 +42,19 @@ def bounded(total):
 
 
 def test_an_error_bound_is_shown_with_both_terms_and_where_it_is_least():
-    text = bound_text(bounded(1.0))
+    text = bounded(1.0).text()
     assert "frequencies=1000 (2,000 features): 0.125 from the features + 0.875 from the noise = 1." in text
     assert "Least at frequencies=50 (100): 0.25 + 0.5 = 0.75." in text
     assert "a paper" in text
     assert "says nothing" not in text
-    data = describe_bound(bounded(1.0))
+    data = bounded(1.0).to_json()
     assert data["chosen"] == {"value": 1000, "dim": 2000, "approximation": 0.125, "noise": 0.875, "total": 1.0}
     assert data["least"]["total"] == 0.75
 
 
 def test_an_error_bound_that_says_nothing_says_so():
-    assert "No squared MMD exceeds 4: with frequencies=1000 it says nothing." in bound_text(bounded(4.0))
-    assert "says nothing" not in bound_text(bounded(3.999))
+    assert "No squared MMD exceeds 4: with frequencies=1000 it says nothing." in bounded(4.0).text()
+    assert "says nothing" not in bounded(3.999).text()
 
 
 @pytest.mark.filterwarnings("ignore:the setting rate is called:DeprecationWarning")
@@ -86,3 +86,20 @@ def test_dp_merf_recommends_fewer_features_for_fewer_records(desk, cli):
     assert bounds("--method", "pairwise", "--records", 300) == []
     shown = cli("plan", "--epsilon", "1", "--schema", desk.schema, *merf, "--records", 300)
     assert "Least at frequencies=" in " ".join(shown.out.split())
+
+
+def test_dp_mepf_prints_what_noise_costs_its_generator(cli):
+    asked = ["plan", "--size", "8", "--channels", "1", "--classes", "2", "--epsilon", "1", "--method", "dp-mepf"]
+    both = [*asked, "--set", "moments=2", "--records"]
+    (few,), (many,) = (cli(*both, records, "--json").json["error_bounds"] for records in (600, 60_000))
+    assert few["queries"] == many["queries"] == ["first-moments", "second-moments"]
+    assert few["largest"] == many["largest"] == pytest.approx(8, rel=0.01)
+    # A squared length of the noise goes with 1/records², its product with a difference of embeddings with 1/records.
+    assert few["optimistic_excess"] == pytest.approx(1e4 * many["optimistic_excess"])
+    assert few["excess"] == pytest.approx(1e2 * many["excess"])
+    assert many["expected"] < many["quantile"] < many["quantile_of_any"]
+    shown = " ".join(cli(*both, 60_000).out.split())
+    assert "(A.3, corrected)" in shown
+    assert "say nothing" not in shown
+    assert "these bounds say nothing at this ε" in " ".join(cli(*both, 60).out.split())
+    assert cli(*asked, "--json").json["error_bounds"] == []

@@ -232,3 +232,31 @@ def test_images_of_each_label_are_learnt(loss):
     # How much the means of columns differ, less how much those of rows do.
     striped = images.mean(axis=1).std(axis=1) - images.mean(axis=2).std(axis=1)
     assert ((striped > 0) == down).mean() > 0.9
+
+
+def test_the_preset_for_grey_images_is_that_of_the_papers_mnist(tmp_path):
+    method = DPMEPF(preset="paper-grey", image=(28, 28, 1), weights="w.pth", sha256="0" * 64)
+    assert (method.network, len(method.layers), method.layers[-1]) == ("torchvision:resnet18", 8, "layer4.1")
+    assert (method.generator, method.latent, method.hidden, method.channels) == ("convolutional", 10, (500,), (16, 8))
+    fit = method.fit_settings()
+    assert (fit.steps, fit.batch, fit.learning_rate, fit.average_rate) == (100_000, 100, 1e-5, 1e-4)
+    assert (method.moments, method.stopping, fit.loss) == (2, "none", "moving-average")
+    assert DPMEPF(preset="paper-grey", image=(28, 28, 1), network="encoder").layers == ()
+
+
+def test_another_network_may_say_when_to_stop():
+    other = replace(EVERYTHING, layers=("early",), stopping_network="encoder")
+    assert asked(other)[STOPPING[FIRST]] == (64 + 64 + 144 + 144, 1)
+    assert asked(replace(other, stopping_network=None))[STOPPING[FIRST]] == (64, 1)
+    assert other.public_facts(SCHEMA)["settings"]["stopping_sha256"] == SHIPPED_SHA256
+    with pytest.raises(ModelError, match="is another one"):
+        replace(other, stopping_sha256="0" * 64).plan(SCHEMA, Budget(epsilon=1.0))
+
+
+def test_inceptions_weights_are_looked_for_and_not_downloaded(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    stopped = replace(EVERYTHING, stopping_network="inception:v3")
+    with pytest.raises(ModelError, match=r"neither .* is in .*Nothing is downloaded"):
+        stopped.plan(SCHEMA, Budget(epsilon=1.0))
+    with pytest.raises(OptionError, match="there is 'inception:v3' alone"):
+        replace(stopped, stopping_network="inception:v4").plan(SCHEMA, Budget(epsilon=1.0))

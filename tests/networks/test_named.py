@@ -9,7 +9,7 @@ import torch
 from noisegate.errors import MissingExtraError, ModelError, OptionError
 from noisegate.networks.encoder import LAYERS, SHIPPED_SHA256
 from noisegate.networks.layers import ChosenLayers
-from noisegate.networks.named import load_network
+from noisegate.networks.named import feature_convolutions, load_network
 from noisegate.schema.pixels import ImageShape
 
 
@@ -49,7 +49,7 @@ def test_torchvision_takes_a_file_with_its_digest(tmp_path):
     network = load_network("torchvision:resnet18", str(path), digest)
     assert torch.equal(network.module.conv1.weight, original.conv1.weight)
     assert not network.module.training
-    assert len(network.layers) == 20
+    assert len(network.layers) == 17  # the three shortcuts are no features
     assert network.layers[0] == "conv1"
     layers = ChosenLayers(network.module, network.layers, ImageShape(height=32, width=32, channels=3))
     assert torch.isfinite(layers(torch.rand(2, 3072))).all()
@@ -86,6 +86,24 @@ def test_vgg_has_the_layers_of_the_paper():
         features.to_empty(device="cpu"), list(map(str, convolutions)), ImageShape(height=32, width=32, channels=3)
     )
     assert layers.dim == 303_104
+
+
+@pytest.mark.parametrize(("name", "numbers"), [("resnet18", 47_104), ("resnet50", 196_096), ("vgg11", 151_552)])
+def test_the_layers_taken_have_as_many_numbers_as_in_the_paper(name, numbers):
+    models = pytest.importorskip("torchvision.models")
+    with torch.device("meta"):
+        network = models.get_model(name, weights=None).eval()
+        taken = []
+        for layer in feature_convolutions(network):
+            network.get_submodule(layer).register_forward_hook(lambda _, __, given: taken.append(given.numel()))
+        network(torch.zeros(1, 3, 32, 32))
+    assert sum(taken) == numbers
+
+
+def test_torchvision_takes_a_network_trained_on_other_labels(tmp_path):
+    models = pytest.importorskip("torchvision.models")
+    digest = written(models.shufflenet_v2_x0_5(num_classes=7).state_dict(), tmp_path / "w.pth")
+    assert len(load_network("torchvision:shufflenet_v2_x0_5", str(tmp_path / "w.pth"), digest).module.fc.bias) == 7
 
 
 def test_timm_takes_a_file_only(tmp_path):

@@ -10,7 +10,6 @@ import shlex
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,13 +41,11 @@ from noisegate.errors import OptionError
 from noisegate.privacy.events import RECORD, Adjacency, unit_text, used
 
 if TYPE_CHECKING:
-    from noisegate.features.error_bounds import ErrorBound
     from noisegate.gate.gate import Gate
     from noisegate.privacy.plan import PricedPlan
     from noisegate.run_folder import Observer, Run, RunFolder
     from noisegate.runs import Model
 
-BOUNDED = "the expected absolute error of the noisy squared MMD by features against that by their kernel without noise"
 _DATA = "DATA, the private records,"
 
 
@@ -87,13 +84,13 @@ def plan_command(epsilon: Epsilon, options: RunOptions, as_json: Json = False) -
     if as_json:
         data = {"method": method.name, "reason": why, **plan.describe(records)}
         told = {"verdict": None if verdict is None else verdict.to_json()}
-        print_json(data | told | {"error_bounds": [describe_bound(bound) for bound in bounds]})
+        print_json(data | told | {"error_bounds": [bound.to_json() for bound in bounds]})
         return
     if why:
         OUT.print(why)
     show_plan(plan, records)
     for bound in bounds:
-        OUT.print(bound_text(bound))
+        OUT.print(bound.text())
     show_verdict(verdict)
 
 
@@ -321,24 +318,3 @@ def _show_marginals(data: dict[str, Any]) -> None:
         f"It holds all records in memory, {data['bytes_per_record_at_the_gate']} bytes each, beside {tables:.0f} MB of "
         f"exact tables{'' if whole is None else f': about {whole:.0f} MB'}."
     )
-
-
-def describe_bound(bound: ErrorBound) -> dict[str, Any]:
-    """Returns an error bound as a JSON object."""
-    terms = {name: asdict(getattr(bound, name)) | {"total": getattr(bound, name).total} for name in ("chosen", "least")}
-    return {**asdict(bound), **terms, "bounds": BOUNDED}
-
-
-def bound_text(bound: ErrorBound) -> str:
-    """Returns an error bound in words."""
-    chosen, least = bound.chosen, bound.least
-    text = (
-        f"Error bound of {bound.question!r} with {bound.setting}={chosen.value} ({chosen.dim:,} features): "
-        f"{chosen.approximation:.3g} from the features + {chosen.noise:.3g} from the noise = {chosen.total:.3g}. "
-        f"Least at {bound.setting}={least.value} ({least.dim:,}): "
-        f"{least.approximation:.3g} + {least.noise:.3g} = {least.total:.3g}.\n"
-        f"It bounds {BOUNDED} ({bound.source}): a worst case over all tables. In practice the default may do better."
-    )
-    if chosen.total >= bound.largest:
-        text += f"\nNo squared MMD exceeds {bound.largest:g}: with {bound.setting}={chosen.value} it says nothing."
-    return text

@@ -1,8 +1,9 @@
-"""Encoders of other people's decoders: CLIP's of a Stable unCLIP pipeline, and the ResNet-50 of IC-GAN's checkpoints.
+"""Encoders of other people: CLIP's of a Stable unCLIP pipeline, IC-GAN's ResNet-50, the Inception-v3 of distances.
 
 Radford et al., ICML 2021 (CLIP): a picture in, its embedding out, which scaled to length 1 is what
 `noisegate.contrib.diffusers_decoder` decodes. Casanova et al., NeurIPS 2021 (IC-GAN): 2048 numbers for a picture of
-224 x 224, with SwAV's weights, or those of a classifier, after ImageNet's normalisation. Nothing is downloaded.
+224 x 224, with SwAV's weights, or those of a classifier, after ImageNet's normalisation. Heusel et al., NeurIPS 2017:
+the last pooling layer of Inception-v3, by which DP-MEPF stops. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -140,6 +141,35 @@ def _resnet_feature(state: Mapping[str, Tensor]) -> Resized:
     plain = {name.removeprefix(_PARALLEL): value for name, value in state.items()}
     network.load_state_dict({name: value for name, value in plain.items() if not name.startswith(_HEADS)})
     return Resized(network, SIDE, mode="bilinear")
+
+
+def load_inception(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
+    """Returns Inception-v3 of Fréchet distances, "v3"; see `noisegate.networks.named.load_network`.
+
+    Its feature is the last pooling layer, 2,048 numbers. The weights are those of pytorch-fid, by default where it or
+    torch-fidelity leave them in the cache of torch, and no others: their digest is known.
+    """
+    from noisegate.evaluation import inception
+
+    if model != "v3":
+        raise OptionError(f"network='inception:{model}': there is 'inception:v3' alone.")
+    path = inception.cached_weights() if weights is None else Path(weights)
+    digest = check_digest(file_digest(path, f"weights={str(path)!r}"), sha256, f"weights={str(path)!r}", required=False)
+    with seeded(0):
+        network = inception.build_inception()
+    inception.load(network, path)
+    # It brings images of any size to its own, and takes intensities as they are.
+    return _public(_WithFeature(network), digest, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+
+
+class _WithFeature(nn.Module):
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network, self.feature = network, nn.Identity()
+
+    def forward(self, images: Float[Tensor, "rows 3 height width"]) -> Float[Tensor, "rows numbers"]:
+        vectors: Tensor = self.feature(self.network(images))
+        return vectors
 
 
 def _public(module: nn.Module, sha256: str, mean: Channels, std: Channels) -> FrozenNetwork:

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
     from noisegate.privacy.plan import PlannedRelease
+
+BOUNDED = "the expected absolute error of the noisy squared MMD by features against that by their kernel without noise"
 
 
 def noise_error(std: float, dim: int, *, norm: float) -> float:
@@ -114,6 +116,26 @@ class ErrorBound:
     least: ErrorTerms
     largest: float
     source: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the bound as a JSON object."""
+        both = {"chosen": self.chosen, "least": self.least}
+        terms = {name: asdict(one) | {"total": one.total} for name, one in both.items()}
+        return {**asdict(self), **terms, "bounds": BOUNDED}
+
+    def text(self) -> str:
+        """Returns the bound in words."""
+        chosen, least = self.chosen, self.least
+        text = (
+            f"Error bound of {self.question!r} with {self.setting}={chosen.value} ({chosen.dim:,} features): "
+            f"{chosen.approximation:.3g} from the features + {chosen.noise:.3g} from the noise = {chosen.total:.3g}. "
+            f"Least at {self.setting}={least.value} ({least.dim:,}): "
+            f"{least.approximation:.3g} + {least.noise:.3g} = {least.total:.3g}.\n"
+            f"It bounds {BOUNDED} ({self.source}): a worst case over all tables. In practice the default may do better."
+        )
+        if chosen.total >= self.largest:
+            text += f"\nNo squared MMD exceeds {self.largest:g}: with {self.setting}={chosen.value} it says nothing."
+        return text
 
 
 def error_bound(

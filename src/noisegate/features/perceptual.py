@@ -15,10 +15,10 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ Rows = npt.NDArray[np.float32]
 
 _LEAST = 1e-30
 _TINY = 1e-20
+_PLAIN = 1e-4  # and its inverse: between them lie the largest activations of common networks
 
 
 class Layers(Protocol):
@@ -163,7 +164,7 @@ class Perceptual:
             unit: Tensor = values / values.norm(dim=1, keepdim=True).clamp_min(_TINY)
             return unit.T
 
-        return _PerceptualForm(features, {"activations": self.activations.latest})
+        return _PerceptualForm(features, {"activations": self.activations.latest}, self.moment)
 
 
 def _unit(rows: Rows, moment: Moment) -> Rows:
@@ -207,6 +208,24 @@ class LatestActivations:
 
 
 class _PerceptualForm(RowForm):
+    """The mean of scaled rows as one product with the rows: nothing as large as these is made in between."""
+
+    def __init__(self, rows: Callable[[Constants, Made], Tensor], constants: Mapping[str, Any], moment: Moment) -> None:
+        super().__init__(rows, constants)
+        self._moment = moment
+
     def _mean_rows(self, constants: Constants, made: Made, sets: int) -> Float[Tensor, "dim sets"]:
-        features = self._rows_fn(constants, made).T
-        return features.reshape(sets, -1, features.shape[1]).mean(dim=1).T
+        import torch
+
+        values: Tensor = constants["activations"](made)
+        largest = float(values.detach().abs().max())
+        if not _PLAIN < largest < 1 / _PLAIN:  # fourth powers of others may leave float32
+            return super()._mean_rows(constants, made, sets)
+        if self._moment == 2:
+            values = values.square()
+        rows = len(values) // sets
+        scales = 1 / (rows * torch.linalg.vector_norm(values, dim=1).clamp_min(_TINY))
+        places = torch.arange(len(values), device=values.device) // rows
+        weights = scales * (places == torch.arange(sets, device=values.device)[:, None])
+        means: Tensor = (weights @ values).T
+        return means

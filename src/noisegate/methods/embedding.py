@@ -111,7 +111,7 @@ class NetworkMethod(PublicNetwork, MeanEmbeddingMethod):
     """Base of methods whose vectors are activations of a frozen public network."""
 
     layers: Names = ()
-    """Modules of it; empty for the encoder's four, or all convolutions of another network."""
+    """Modules of it; empty for the encoder's four, or all convolutions of another network but 1 x 1 shortcuts."""
 
     def public_network(self) -> FrozenNetwork | None:
         """Returns the network, or None if it is not asked for; a UserError if it is not here."""

@@ -21,7 +21,7 @@ def chosen_activations(network: FrozenNetwork, layers: Sequence[str], shape: Ima
 
     Args:
         network: See `noisegate.networks.named.load_network`.
-        layers: Modules of it; empty for the encoder's four, or all convolutions of another network.
+        layers: Modules of it; empty for the encoder's four, or all convolutions of another network but 1 x 1 shortcuts.
         shape: Of the images.
         pool: Take the mean over height and width of each channel only.
 

@@ -15,41 +15,33 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from noisegate.methods.embedding import COUNTS, Embedding, NetworkMethod
+from noisegate.features.error_bounds import ErrorBound
+from noisegate.features.noise_bounds import NoiseBounds, noise_bounds
+from noisegate.methods.embedding import COUNTS, Embedding
 from noisegate.methods.matched import MatchedMethod
+from noisegate.methods.mepf_presets import BLOCKS, FIT, RESNET18, Preset, by_preset
+from noisegate.methods.mepf_stopping import StoppingNetwork
 from noisegate.methods.registry import register
 from noisegate.models.image_network import ImageKind, check_image_schema, residual_channels
+from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import Count, NoBool, Share, Widths, derived, settings
+from noisegate.settings import Count, NoBool, Share, Widths, settings
 from noisegate.training.fit import PerceptualFitSettings
 
 if TYPE_CHECKING:
     from noisegate.training.perceptual_matching import PerceptualMatching
 
-Preset: TypeAlias = Literal["default", "paper"]
 Stopping: TypeAlias = Literal["private", "none", "discrepancy"]
 
 FIRST, SECOND = "first-moments", "second-moments"
 STOPPING = {FIRST: "stopping-first", SECOND: "stopping-second"}
 """The query for early stopping that belongs to each moment."""
 
-# Labelled CIFAR-10; others differ in the two learning rates only (see benchmarks/dp_mepf).
-_PAPER_FIT: Mapping[str, Any] = {
-    **{"steps": 200_000, "batch": 128, "learning_rate": 1e-3, "schedule": "constant", "loss": "moving-average"},
-    **{"average_rate": 1e-4, "average_eps": 1e-8, "average_reduction": "mean", "ema_decay": 0.0, "class_power": 0.0},
-    **{"check_every": 5000, "check_images": 5000},
-}
-
-
-def by_preset(default: Any, *, paper: Any) -> Any:
-    """Returns a field whose default is that of the preset."""
-    return derived(lambda given: paper if given["preset"] == "paper" else default)
-
 
 @register("dp-mepf", "mepf")
 @settings
-class DPMEPF(NetworkMethod, MatchedMethod):
+class DPMEPF(StoppingNetwork, MatchedMethod):
     """Settings of DP-MEPF; none of them depends on private data.
 
     Examples:
@@ -66,12 +58,13 @@ class DPMEPF(NetworkMethod, MatchedMethod):
     fit_class = PerceptualFitSettings
 
     preset: Preset = "default"
-    """"default", or "paper": VGG-19, both moments, private early stopping, residual generator, 200,000 steps."""
-    network: str = by_preset("encoder", paper="torchvision:vgg19")
+    """"default", "paper": VGG-19, both moments, private early stopping, residual generator, 200,000 steps; or
+    "paper-grey", for MNIST: blocks of a ResNet18, both moments, a small generator, 100,000 steps."""
+    network: str = by_preset("network")
     """"encoder", the one of the package, "torchvision:NAME" or "timm:NAME"."""
-    moments: Annotated[Literal[1, 2], NoBool] = by_preset(1, paper=2)
+    moments: Annotated[Literal[1, 2], NoBool] = by_preset("moments")
     """1, or 2 for the squares of activations too."""
-    stopping: Stopping = by_preset("none", paper="private")
+    stopping: Stopping = by_preset("stopping")
     """"private", "none", or "discrepancy": when the distance is what the noise alone would leave."""
     first_share: Share = 1.0
     """Budget share of φ₁."""
@@ -82,17 +75,19 @@ class DPMEPF(NetworkMethod, MatchedMethod):
     stopping_share: Share = 0.01
     """Budget share of each embedding for early stopping, as a part of its moment's: noise that is ten times larger, as
     in the paper's code."""
-    generator: ImageKind = by_preset("convolutional", paper="residual")
+    generator: ImageKind = by_preset("generator")
     """"convolutional", "residual", "sub-pixel" or "fully-connected"."""
-    latent: Count = by_preset(32, paper=90)
+    latent: Count = by_preset("latent")
     """Length of its noise vector."""
-    hidden: Widths = by_preset((200,), paper=())
+    hidden: Widths = by_preset("hidden")
     """Widths of its fully connected layers."""
     channels: Widths = ()
     """Of its convolutions; empty for the papers'."""
     components: int = field(default=1, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.preset == "paper-grey" and self.network == RESNET18 and not self.layers:
+            object.__setattr__(self, "layers", BLOCKS)
         default = residual_channels(self.shape) if self.generator == "residual" else (16, 8)
         object.__setattr__(self, "channels", self.channels or default)
         super().__post_init__()
@@ -104,9 +99,9 @@ class DPMEPF(NetworkMethod, MatchedMethod):
         check_image_schema(schema, self.shape, labelled=False)
         shares = {FIRST: self.first_share} | ({SECOND: self.second_share} if self.moments == 2 else {})
         embeddings: dict[str, Embedding] = {}
-        # Those for stopping are of the means of channels: few numbers, as they have much more noise.
+        # Those for stopping are of means of channels: few numbers, as they have much more noise.
         for pool in (False, True)[: 1 + (self.stopping == "private")]:
-            activations = self.activations(pool=pool)
+            activations = self.compared() if pool else self.activations(pool=False)
             moments: tuple[Literal[1, 2], ...] = (1, 2)
             for (name, share), moment in zip(shares.items(), moments, strict=False):
                 perceptual = Perceptual(activations=activations, moment=moment)
@@ -119,8 +114,12 @@ class DPMEPF(NetworkMethod, MatchedMethod):
     @property
     def fit_defaults(self) -> Mapping[str, Any]:
         """What the fit has otherwise."""
-        preset = _PAPER_FIT if self.preset == "paper" else {}
-        return {**preset, "stop_at_noise": self.stopping == "discrepancy"}
+        return {**FIT[self.preset], "stop_at_noise": self.stopping == "discrepancy"}
+
+    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[ErrorBound | NoiseBounds, ...]:
+        """Returns what the noise on the moments costs the generator; the queries for stopping change nothing in it."""
+        plan = self.plan(schema, budget)
+        return (noise_bounds([plan.release(name) for name in (FIRST, SECOND)[: self.moments]], records=records),)
 
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> PerceptualMatching:
         """Returns the fit of a release, ready to run, to save and to restore."""

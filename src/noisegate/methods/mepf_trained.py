@@ -50,7 +50,7 @@ _MEAN, _STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
 class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
     """Settings of DP-MEPF with an encoder of its own; none of them depends on private data.
 
-    They are those of `DPMEPF`, whose `network`, `weights` and `sha256` are not to be given, and those of the encoder.
+    They are those of `DPMEPF` but for `network`, `weights`, `sha256` and `stopping_network`, and those of the encoder.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {
@@ -76,8 +76,10 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.network != _OWN or self.weights is not None or self.sha256 is not None:
-            raise OptionError(f"{self.name} trains its network itself; leave out network, weights and sha256.")
+        if self.network != _OWN or self.weights or self.sha256 or self.stopping_network:
+            raise OptionError(
+                f"{self.name} trains its network itself; leave out network, its file and stopping_network."
+            )
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
         """Returns the steps of the encoder and the queries after them; refuses images without a label."""
@@ -147,4 +149,4 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
         return network
 
     # Not those of a network that is here before the training.
-    public_facts, check_fit = Method.public_facts, Method.check_fit
+    public_facts, check_fit, error_bounds = Method.public_facts, Method.check_fit, Method.error_bounds

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from noisegate.errors import FitWarning, OptionError
 from noisegate.features.error_bounds import ErrorBound
+from noisegate.features.noise_bounds import NoiseBounds
 from noisegate.models.image_network import read_shape
 from noisegate.privacy.plan import Budget, PricedPlan
 from noisegate.privacy.release import Release
@@ -157,10 +158,11 @@ class Method(Settings, ABC):
         """Returns in one sentence what the method does with such records, and why; "auto" says it."""
         return None
 
-    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[ErrorBound, ...]:
+    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[ErrorBound | NoiseBounds, ...]:
         """Returns, before any data is read, how far queries are from the kernels that they stand for.
 
-        One bound for each query whose dimension is a trade-off; `records` is their number as far as the public knows.
+        One bound for each query whose dimension is a trade-off, or what the noise on all of them costs; `records` is
+        their number as far as the public knows.
         """
         return ()
 

@@ -26,6 +26,7 @@ ENCODER = "encoder"
 
 Channels = tuple[float, float, float]
 IMAGENET: tuple[Channels, Channels] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_SHORTCUT = "downsample"  # what torchvision and timm call the part that leads past a block
 _SHORT_DIGEST = 8  # hexadecimal digits of SHA-256 at the end of torchvision's file names
 
 
@@ -56,7 +57,7 @@ def load_network(name: str, weights: str | None = None, sha256: str | None = Non
 
     Args:
         name: "encoder", "torchvision:NAME" or "timm:NAME"; "clip:FOLDER", the image encoder of a pipeline of diffusers;
-            or "ic-gan:resnet50".
+            "ic-gan:resnet50"; or "inception:v3", the last pooling layer of the network of Fréchet distances.
         weights: File of its weights, for torchvision and timm a state dict as .pth or .safetensors. Without one: the
             encoder's from the package; torchvision's default weights, if they lie where torch keeps downloads.
         sha256: What the file must hash to. Required with `weights`, and for a folder.
@@ -110,9 +111,20 @@ def _torchvision(model: str, weights: str | None, sha256: str | None) -> FrozenN
     found = _check_short_digest(path) if weights is None and sha256 is None else _check_digest(path, sha256)
     # These two would otherwise be built without the part that their weights have.
     whole = {"aux_logits": True, "init_weights": False} if model in ("googlenet", "inception_v3") else {}
+    # A network that was trained on other labels has another head, which is not looked at.
+    classes = {} if weights is None else _classes_of(path)
     with seeded(0):
-        module = models.get_model(model, weights=None, **whole)
+        module = models.get_model(model, weights=None, **whole, **classes)
     return _loaded(module, path, found, *IMAGENET)
+
+
+def _classes_of(path: Path) -> dict[str, int]:
+    """Returns how many labels a network with a last layer "fc" tells apart; nothing for others and broken files."""
+    try:
+        head = load_state(path).get("fc.weight")
+    except Exception:  # what is wrong with the file is said when it is read into the network
+        return {}
+    return {} if head is None else {"num_classes": len(head)}
 
 
 def _timm(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
@@ -142,6 +154,7 @@ _SOURCES: dict[str, Callable[[str, str | None, str | None], FrozenNetwork]] = {
 _ELSEWHERE = {
     "clip": "noisegate.contrib.encoders:load_clip",
     "ic-gan": "noisegate.contrib.encoders:load_icgan_encoder",
+    "inception": "noisegate.contrib.encoders:load_inception",
 }
 
 
@@ -153,13 +166,23 @@ def _loaded(module: nn.Module, path: Path, sha256: str, mean: Any, std: Any) -> 
         raise ModelError(f"weights={str(path)!r} do not fit the network: {str(error).splitlines()[0]}") from None
     return FrozenNetwork(
         module=module.requires_grad_(False).eval(),
-        # "All convolutions before their ReLU": for VGG-19 the paper's 16 layers.
-        layers=tuple(name for name, part in module.named_modules() if isinstance(part, nn.Conv2d)),
+        layers=feature_convolutions(module),
         nonnegative=frozenset(),
         mean=mean,
         std=std,
         sha256=sha256,
     )
+
+
+def feature_convolutions(module: nn.Module) -> tuple[str, ...]:
+    """Returns all convolutions, whose outputs come before their ReLU, but for the 1 x 1 shortcuts of residual networks.
+
+    These are the layers of DP-MEPF: at 32 x 32 pixels 303,104 numbers of VGG-19, 47,104 of ResNet18 and 196,096 of
+    ResNet50, as in its Table 17. Its appendix D says "a kernel size greater than 1x1", which would be 44,544 of
+    ResNet50: the counts leave out the shortcuts alone, "downsample" in torchvision and timm.
+    """
+    found = ((name, part) for name, part in module.named_modules() if isinstance(part, nn.Conv2d))
+    return tuple(name for name, part in found if max(part.kernel_size) > 1 or _SHORTCUT not in name.split("."))
 
 
 def load_state(path: Path) -> dict[str, torch.Tensor]:
