@@ -17,6 +17,9 @@ SAID = {
     "gs_wgan": [
         ("ε claimed, the authors' σ of 1.07, their rule (their bound says 10)", 4.45, 0.005),
         ("ε of the same, one draw a step", 329, 1),
+        ("ε of the same, draws seen", 610, 1),
+        ("DPImageBench's ε = 1: ε, draws seen", 751, 1),
+        ("DPImageBench's ε = 10: ε, draws seen", 3053, 2),
         ("DPImageBench's ε = 1: ε, one draw a step", 461, 1),
         ("DPImageBench's ε = 10: ε, one draw a step", 2750, 2),
         ("DPImageBench's ε = 1: σ", 0.96, 0.005),
