@@ -111,6 +111,7 @@ EXTRAS = {
     "mbi": "marginals",
     "diffusers": "diffusers",
     "transformers": "diffusers",
+    "captum": "attributions",
 }
 """Optional packages, and the extra of noisegate that installs each."""
 

@@ -49,7 +49,7 @@ def _whole(
     largest = values.abs().amax(dim=dim, keepdim=True)
     finite = torch.isfinite(largest)
     exponents = torch.frexp(torch.where(finite, largest, 0.0))[1]
-    whole = torch.trunc(torch.where(finite, values, 0.0).double() * _power_of_two(bits - exponents))
+    whole = torch.where(finite, values, 0.0).double().mul_(_power_of_two(bits - exponents)).trunc_()
     return whole, torch.where(finite, _power_of_two(exponents - bits), torch.nan)
 
 

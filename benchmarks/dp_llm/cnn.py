@@ -1,0 +1,107 @@
+"""The convolutional networks that DP-LLM's explanations are compared with: without privacy, and trained by DP-SGD."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from maps import DELTA, RECORDS, SHAPE, Pixels, test_images, training_images, training_table
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from noisegate import Gate
+from noisegate.devices import seeded
+from noisegate.methods.dp_sgd import DPSGD
+from noisegate.models.network_classifier import NetworkClassifier
+from noisegate.networks.classifiers import RowsToImages
+from noisegate.training.adam import Adam
+
+CLASSES = 10
+_BATCH, _LEARNING_RATE = 64, 1e-3
+PRIVATE = {"width": 16, "sampling_probability": 0.01, "centre": 0.0}
+"""Of the network trained by DP-SGD, beside its defaults: small samples and half the channels, for time."""
+
+
+def build_cnn(seed: int) -> nn.Sequential:
+    """Returns the network of section 4.1: 5 x 5 convolutions of 20 and 50 channels, max pooling, and 500 units."""
+    with seeded(seed):
+        return nn.Sequential(
+            RowsToImages(SHAPE),
+            *(nn.Conv2d(1, 20, 5), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Conv2d(20, 50, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+            *(nn.Linear(50 * 4 * 4, 500), nn.ReLU(), nn.Linear(500, CLASSES)),
+        )
+
+
+def prepared_cnn(
+    dataset: str, data: Path, out: Path, *, epochs: int, seed: int, report: Callable[[int, int], None]
+) -> tuple[nn.Sequential, float]:
+    """Returns the network in evaluation mode and its accuracy on the test images, from the folder `out` if it is there.
+
+    Its last weights count: no moment of the training is chosen on test images.
+    """
+    place, network = out / f"{dataset}-cnn-epochs{epochs}-seed{seed}.safetensors", build_cnn(seed)
+    if not place.exists():
+        out.mkdir(parents=True, exist_ok=True)
+        _train(network, *training_images(dataset, data), epochs=epochs, seed=seed, report=report)
+        images, labels = test_images(dataset, data)
+        accuracy = float((predictions(network, images) == torch.from_numpy(labels)).float().mean())
+        place.with_suffix(".json").write_text(json.dumps({"accuracy": accuracy}) + "\n", encoding="utf-8")
+        save_file(network.state_dict(), place)
+    network.load_state_dict(load_file(place))
+    accuracy = json.loads(place.with_suffix(".json").read_text(encoding="utf-8"))["accuracy"]
+    return network.eval(), accuracy
+
+
+def prepared_private_cnn(
+    data: Path, out: Path, epsilon: float, steps: int, report: Callable[[int, int], None]
+) -> tuple[nn.Module, float]:
+    """Returns a network trained by DP-SGD on MNIST and its accuracy, from the folder `out` if it is there.
+
+    It takes positions in [0, 1], (images, pixels), times two, which is no matter to what its gradients show.
+    """
+    place = out / f"mnist-dp-cnn-eps{epsilon:g}-steps{steps}"
+    file = out / f"{place.name}.json"
+    if not file.exists():
+        out.mkdir(parents=True, exist_ok=True)
+        table, schema = training_table("mnist", data)
+        method = DPSGD(image=(28, 28, 1), steps=steps, **PRIVATE)
+        gate = Gate(table, schema=schema, epsilon=epsilon, delta=DELTA, records=RECORDS)
+        found = method.fit(gate, report=lambda done: report(done, steps))
+        found.save(place)
+        images, labels = test_images("mnist", data)
+        accuracy = float((predictions(found.module, 2 * images) == torch.from_numpy(labels)).float().mean())
+        file.write_text(json.dumps({"accuracy": accuracy, "epsilon": found.certificate.check()}) + "\n", "utf-8")
+    return NetworkClassifier.load(place).module, json.loads(file.read_text(encoding="utf-8"))["accuracy"]
+
+
+@torch.no_grad()
+def predictions(network: nn.Module, images: Pixels) -> torch.Tensor:
+    """Returns the likeliest class of each image, (images,)."""
+    return torch.cat([network(part).argmax(dim=1) for part in torch.from_numpy(images).split(500)])
+
+
+def _train(
+    network: nn.Sequential,
+    images: Pixels,
+    labels: npt.NDArray[np.int64],
+    *,
+    epochs: int,
+    seed: int,
+    report: Callable[[int, int], None],
+) -> None:
+    rows, wanted = torch.from_numpy(images), torch.from_numpy(labels)
+    adam = Adam(dict(network.named_parameters()), learning_rate=_LEARNING_RATE)
+    generator = torch.Generator().manual_seed(seed)
+    done, steps = 0, epochs * (len(rows) // _BATCH)
+    for _ in range(epochs):
+        order = torch.randperm(len(rows), generator=generator)
+        for chosen in order[: len(rows) // _BATCH * _BATCH].split(_BATCH):
+            adam.descend(cross_entropy(network(rows[chosen]), wanted[chosen]))
+            done += 1
+            report(done, steps)
