@@ -1,8 +1,8 @@
 """Figure 5 of DP-LLM: accuracy on MNIST by ε, by the number of maps M and by the dimensions D' of the projection.
 
     python benchmarks/dp_llm/figure_5.py --data DIR --out OUT [--panels epsilon maps projection]
-        [--kinds private public] [--epochs 20] [--seeds 1] [--device cuda] [--picture FILE.png] [--json FILE]
-        [--as-it-stands]
+        [--kinds private public] [--epsilon 2] [--maps 10 30] [--projection 300 0] [--epochs 20] [--seeds 1]
+        [--device cuda] [--picture FILE.png] [--json FILE] [--as-it-stands]
 
 Private rows have the authors' settings (`settings.paper` of expected.toml), public ones the same without sampling,
 clipping or noise (ε = ∞; `without_privacy`). What is trained is kept in OUT and not trained again: stop and start as
@@ -51,27 +51,29 @@ def main() -> int:
             {"panel": panel, **asdict(setup), "epsilon": _number(setup.epsilon), "accuracy": found}
             for (panel, setup), found in rows.items()
         ]
-        options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps({"rows": content}, indent=2) + "\n", encoding="utf-8")
     return 0 if met else 1
 
 
-def setups(panels: Sequence[str], kinds: Sequence[str], epochs: int) -> Iterator[tuple[str, Setup]]:
-    """Yields the rows of some panels, of seed 0."""
+def setups(
+    panels: Sequence[str], kinds: Sequence[str], epochs: int, values: Mapping[str, Any] = CURVES
+) -> Iterator[tuple[str, Setup]]:
+    """Yields the rows of some panels, of seed 0; `values` has what each panel varies."""
     start = Setup(epsilon=2.0, epochs=epochs)
     for panel in panels:
-        for value in CURVES[panel]:
+        for value in values[panel]:
             for kind in kinds:
                 setup = replace(start, epsilon=KINDS[kind], **{panel: value or None} if panel != "epsilon" else {})
                 if panel == "epsilon" and kind == "private":
                     setup = replace(setup, epsilon=value)
-                if panel != "epsilon" or kind == "private" or value == CURVES[panel][-1]:
+                if panel != "epsilon" or kind == "private" or value == values[panel][-1]:
                     yield panel, setup
 
 
 def _accuracies(options: argparse.Namespace, console: Console) -> Rows:
     """Returns the accuracies of each row that is there, one for each seed."""
     rows: dict[tuple[str, Setup], list[float]] = {}
-    wanted = list(setups(options.panels, options.kinds, options.epochs))
+    wanted = list(setups(options.panels, options.kinds, options.epochs, vars(options)))
     with Progress(console=console, transient=True) as progress:
         whole, part = progress.add_task("rows", total=len(wanted) * options.seeds), progress.add_task("steps")
         for seed in range(options.seeds):
@@ -163,6 +165,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="folder that keeps what was trained")
     parser.add_argument("--panels", nargs="+", choices=PANELS, default=list(PANELS), help="which to run")
     parser.add_argument("--kinds", nargs="+", choices=tuple(KINDS), default=list(KINDS), help="which curves to run")
+    parser.add_argument("--epsilon", type=float, nargs="+", default=CURVES["epsilon"], help="rows of the first panel")
+    parser.add_argument("--maps", type=int, nargs="+", default=CURVES["maps"], help="rows of the second panel")
+    parser.add_argument("--projection", type=int, nargs="+", default=CURVES["projection"], help="of the third; 0: none")
     parser.add_argument("--epochs", type=int, default=CURVES["epochs"], help="fewer than 20 is a reduced schedule")
     parser.add_argument("--seeds", type=int, default=1, help="run i has public seed i; the paper has ten")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where gradients are computed")
