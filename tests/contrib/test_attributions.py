@@ -6,7 +6,9 @@ from torch import nn
 
 from noisegate.contrib.attributions import integrated_gradients, smooth_gradients
 from noisegate.devices import seeded
-from noisegate.errors import OptionError
+from noisegate.errors import OptionError, installed
+
+pytestmark = pytest.mark.skipif(not installed("captum"), reason="the extra attributions is not installed")
 
 
 @pytest.fixture

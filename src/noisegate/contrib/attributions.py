@@ -48,7 +48,7 @@ def integrated_gradients(
     Examples:
         >>> import torch
         >>> from noisegate.contrib.attributions import integrated_gradients
-        >>> network = torch.nn.Linear(3, 2)
+        >>> network = torch.nn.Linear(3, 2).eval()
         >>> records, of = torch.rand(4, 3), torch.tensor([0, 1, 1, 0])
         >>> torch.allclose(integrated_gradients(network, records, of, times_inputs=False), network.weight[of])
         True
@@ -89,7 +89,7 @@ def smooth_gradients(
     Examples:
         >>> import torch
         >>> from noisegate.contrib.attributions import smooth_gradients
-        >>> network = torch.nn.Linear(3, 2)
+        >>> network = torch.nn.Linear(3, 2).eval()
         >>> torch.allclose(smooth_gradients(network, torch.rand(1, 3), torch.tensor([1])), network.weight[1:])
         True
     """
