@@ -30,6 +30,7 @@ PUBLIC = [
     "NoisegateError",
     "Pairwise",
     "PrivBayes",
+    "PrivateEvolution",
     "PrivateSetGeneration",
     "Release",
     "Schema",

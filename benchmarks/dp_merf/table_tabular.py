@@ -1,4 +1,4 @@
-"""The tabular benchmark of DP-MERF (Table 1) and DP-HP (Tables 2 and 7): fit, sample, twelve classifiers, mean ± sd.
+"""The tabular benchmark of DP-MERF (Tables 1 and 5 to 8) and DP-HP (Tables 2 and 7): fit, sample, twelve classifiers.
 
     python benchmarks/dp_merf/table_tabular.py --dataset adult --data DIR [--method dp-merf] [--epsilon 1] [--seeds 5]
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ from noisegate import Adjacency, Gate, UserError
 from noisegate.evaluation import UtilityReport, downstream_scores, twelve
 from noisegate.methods.registry import make_method, method_named
 
+PRESETS = Path(__file__).with_name("paper_settings.toml")
+
 
 def main() -> int:
     """Runs the benchmark; 0 when it is done, 2 when it cannot run."""
@@ -45,7 +48,7 @@ def main() -> int:
     except UserError as error:
         console.print(f"[red]{error}[/red]")
         return 2
-    print_page(console, asked, runs)
+    print_page(console, asked, runs, each=options.each)
     if options.json:
         options.json.write_text(json.dumps(content(asked, runs), indent=2) + "\n", encoding="utf-8")
     return 0
@@ -57,6 +60,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="folder with the published files")
     parser.add_argument("--method", default="dp-merf", help="as `noisegate fit --method` takes it (default: dp-merf)")
     parser.add_argument("--settings", type=_settings, default={}, help="changes to the method's defaults, as JSON")
+    parser.add_argument(
+        "--preset",
+        choices=["default", "paper"],
+        default="default",
+        help="paper: paper_settings.toml, of dp-merf and dp-hp",
+    )
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--delta", type=float, default=1e-5)
     parser.add_argument(
@@ -67,11 +76,17 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--seeds", type=int, default=5, help="number of runs; run i has public seed i and fresh noise")
     parser.add_argument("--rows", type=int, help="synthetic records; default: the published number of training records")
+    parser.add_argument("--each", action="store_true", help="print each classifier too, as DP-MERF's Tables 5 to 8 do")
     parser.add_argument("--no-real", action="store_true", help="do not train on the real records as well")
     parser.add_argument("--jobs", type=int, help="classifiers trained side by side; default: the cores")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path, help="write the figures there")
     options = parser.parse_args()
+    if options.preset == "paper":
+        if options.method not in (presets := tomllib.loads(PRESETS.read_text(encoding="utf-8"))):
+            parser.error(f"--preset paper: there are settings of {' and '.join(presets)}, not of {options.method}")
+        settings = presets[options.method]
+        options.settings = {**settings["all"], **settings[options.dataset], **options.settings}
     for name in ("seeds", "rows", "jobs"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             parser.error(f"--{name} {getattr(options, name)} must be at least 1")

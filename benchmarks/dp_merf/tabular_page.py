@@ -25,6 +25,8 @@ SOURCES = {
     "dp-hp": "DP-HP",
     "real": "real",
     "real-again": "by DP-HP's authors",
+    "dp-cgan": "DP-CGAN",
+    "dp-gan": "DP-GAN",
 }
 # DP-HP gives 0.6 of ε to the sum kernel and the counts, the rest to as many product kernels as epochs (its code).
 HP_SUM_PART, HP_SUMS, HP_PRODUCTS = 0.6, 2, 20
@@ -77,13 +79,21 @@ def papers_figures(dataset: str) -> dict[str, dict[str, float]]:
     return dict(tomllib.loads(EXPECTED.read_text(encoding="utf-8"))["tabular"][dataset])
 
 
+def papers_classifiers(dataset: str) -> dict[str, dict[str, float]]:
+    """Returns what DP-MERF prints at (1, 1e-5)-DP for each classifier (Tables 6 and 8); nothing for other sets."""
+    return dict(tomllib.loads(EXPECTED.read_text(encoding="utf-8"))["each"].get(dataset, {}))
+
+
 def hp_paper_cost(epsilon: float, delta: float) -> float:
     """Returns the ε of the noise by which DP-HP claims (ε, δ); it is the same for any number of products."""
     return paper_split(epsilon, delta, sum_part=HP_SUM_PART, products=HP_PRODUCTS, sums=HP_SUMS)[2]
 
 
-def print_page(console: Console, asked: Asked, runs: Runs) -> None:
-    """Prints the scores, the papers' below, notes, what the papers' noise costs, and the caveat."""
+def print_page(console: Console, asked: Asked, runs: Runs, *, each: bool = False) -> None:
+    """Prints the scores, the papers' below, notes, what the papers' noise costs, and the caveat.
+
+    With `each`, the scores of each classifier too, which DP-MERF prints for Credit and Intrusion.
+    """
     guarantee = f"({asked.epsilon:g}, {asked.delta:g})-DP, {asked.adjacency}"
     page = Table(title=f"{asked.dataset}, {asked.method}, {guarantee}: 12 classifiers", title_justify="left")
     for heading in ("", f"mean of {len(runs.synthetic)} seed(s) ± sd", "trained on real records"):
@@ -100,6 +110,8 @@ def print_page(console: Console, asked: Asked, runs: Runs) -> None:
     # At another guarantee the papers have no figures.
     if (asked.epsilon, asked.delta) == (1.0, 1e-5):
         console.print(_papers_page(asked.dataset, runs))
+    if each:
+        console.print(_each_page(asked.dataset, runs))
     console.print(budget_text(asked.epsilon, asked.delta))
     console.print(CAVEAT, style="bold")
 
@@ -132,6 +144,23 @@ def content(asked: Asked, runs: Runs) -> dict[str, object]:
             "dp-hp": hp_paper_cost(asked.epsilon, asked.delta),
         },
     }
+
+
+def _each_page(dataset: str, runs: Runs) -> Table:
+    """Scores of each classifier as the papers print them, means over the seeds, beside DP-MERF's."""
+    kinds, theirs = tuple(papers_figures(dataset)), papers_classifiers(dataset)
+    page = Table(title="Each classifier, hard predictions (DP-MERF: Tables 6 and 8)", title_justify="left")
+    page.add_column("")
+    for kind in kinds:
+        page.add_column(PRINTED[kind], justify="right")
+        page.add_column("DP-MERF", justify="right")
+    for name in runs.synthetic[0].printed:
+        cells = []
+        for kind in kinds:
+            cells.append(f"{fmean(getattr(report.printed[name], OURS[kind]) for report in runs.synthetic):.3f}")
+            cells.append(f"{theirs[name][kind]:.3f}" if name in theirs else "")
+        page.add_row(name, *cells)
+    return page
 
 
 def _papers_page(dataset: str, runs: Runs) -> Table:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from noisegate.methods.mge import DPMGE as DPMGE
     from noisegate.methods.ntk import DPNTK as DPNTK
     from noisegate.methods.pairwise import Pairwise as Pairwise
+    from noisegate.methods.pe import PrivateEvolution as PrivateEvolution
     from noisegate.methods.privbayes import PrivBayes as PrivBayes
     from noisegate.methods.psg import PrivateSetGeneration as PrivateSetGeneration
     from noisegate.methods.tab_pe import TabPE as TabPE
@@ -65,6 +66,7 @@ _HOMES = {
     "NoisegateError": "noisegate.errors",
     "Pairwise": "noisegate.methods.pairwise",
     "PrivBayes": "noisegate.methods.privbayes",
+    "PrivateEvolution": "noisegate.methods.pe",
     "PrivateSetGeneration": "noisegate.methods.psg",
     "Release": "noisegate.privacy.release",
     "Schema": "noisegate.schema",

@@ -143,7 +143,7 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ledger=self.ledger,
             dataset=self.dataset,
         )
-        self.classifier_ = method.fit(gate)
+        self.classifier_ = method.classifier(method.query(gate))
         labels = np.asarray(self.classifier_.classes if self.schema is not None else self._classes())
         self._order = np.argsort(labels, kind="stable")
         self.classes_ = labels[self._order]

@@ -13,9 +13,10 @@ import pytest
 from rich.console import Console
 
 from noisegate import Adjacency
-from noisegate.evaluation import PrintedScores, Scores, Suite, UtilityReport
+from noisegate.evaluation import PrintedScores, Scores, Suite, UtilityReport, twelve
 from noisegate.evaluation.utility.runner import Outcome
 from noisegate.evaluation.utility.suites import Estimator
+from noisegate.methods.registry import make_method
 from noisegate.privacy import accounting
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
@@ -24,7 +25,17 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "dp_merf"))
 import table_tabular
 from paper_budget import paper_cost, paper_split, renyi_sigma
 from papers.catalogue import TABLES, published
-from tabular_page import EXPECTED, SOURCES, Asked, Runs, content, hp_paper_cost, papers_figures, print_page
+from tabular_page import (
+    EXPECTED,
+    SOURCES,
+    Asked,
+    Runs,
+    content,
+    hp_paper_cost,
+    papers_classifiers,
+    papers_figures,
+    print_page,
+)
 
 
 def report(score: float) -> UtilityReport:
@@ -44,9 +55,9 @@ def asked(epsilon: float = 1.0) -> Asked:
     return Asked(dataset="adult", method="auto", settings={}, epsilon=epsilon, delta=1e-5, adjacency="add-remove")
 
 
-def page(runs: Runs, epsilon: float = 1.0) -> str:
+def page(runs: Runs, epsilon: float = 1.0, **more: bool) -> str:
     stream = io.StringIO()
-    print_page(Console(file=stream, width=120), asked(epsilon), runs)
+    print_page(Console(file=stream, width=160), asked(epsilon), runs, **more)
     return stream.getvalue()
 
 
@@ -90,6 +101,20 @@ def test_every_table_has_the_papers_figures_and_a_tolerance_for_their_spread(nam
         assert values["tolerance"] == pytest.approx(max(0.02, spread))
     sources = tomllib.loads(EXPECTED.read_text())["tabular"]["sources"]
     assert set(sources) == set(SOURCES)
+
+
+def test_each_classifier_has_its_row_and_dp_merfs_figure_where_there_is_one() -> None:
+    assert "Each classifier" not in page(RUNS)
+    (row,) = (line for line in page(RUNS, each=True).splitlines() if line.startswith("│ b "))
+    assert [cell.strip() for cell in row.strip("│").split("│")] == ["b", "0.120", "", "0.100", ""]
+    names = {recipe.name for recipe in twelve("tables").recipes}
+    averages = {"credit": {"roc": 0.772, "prc": 0.638}, "intrusion": {"f1": 0.850}}  # the tables' last rows
+    for dataset, means in averages.items():
+        figures = papers_classifiers(dataset)
+        assert set(figures) == names
+        for kind, mean in means.items():
+            assert np.mean([one[kind] for one in figures.values()]) == pytest.approx(mean, abs=0.01)
+    assert papers_classifiers("adult") == {}
 
 
 def test_the_renyi_calibration_is_the_least_over_the_orders() -> None:
@@ -193,3 +218,29 @@ def test_a_method_that_makes_no_records_is_refused(
 ) -> None:
     assert run(monkeypatch, "--dataset", "adult", "--data", str(tmp_path), "--method", method) == 2
     assert said in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("method", ["dp-merf", "dp-hp"])
+def test_the_papers_settings_are_settings_and_give_way_to_those_that_are_said(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    presets = tomllib.loads(table_tabular.PRESETS.read_text())[method]
+    assert set(presets) == {"all", *TABLES}
+    for dataset in TABLES:
+        make_method(method, presets["all"] | presets[dataset])  # an OptionError if a value cannot be used
+    adult_file(tmp_path)
+    stub, settings = Stub(), []
+    monkeypatch.setattr(table_tabular, "make_method", lambda name, given: settings.append(given) or stub)
+    monkeypatch.setattr(table_tabular, "downstream_scores", lambda *tables, **options: report(0.5))
+    said = ["--settings", '{"generator": "mixture"}', "--preset", "paper"]
+    run(monkeypatch, "--dataset", "adult", "--data", str(tmp_path), "--method", method, "--seeds", "1", *said)
+    (given,) = settings
+    assert given == presets["all"] | presets["adult"] | {"generator": "mixture", "seed": 0}
+
+
+def test_the_paper_has_no_settings_of_other_methods(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "--dataset", "adult", "--data", "nowhere", "--method", "pairwise", "--preset", "paper")
+    assert "there are settings of dp-merf and dp-hp, not of pairwise" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from noisegate.settings import settings
 from noisegate.testing import FakeGate, check_method
 
 BRIEF = {"dp-merf": {"fit_options": {"steps": 5}}, "dp-hp": {"fit_options": {"steps": 5}}}
-SAMPLED = {"dp-merf", "dp-hp", "pairwise", "dp-gan", "psg", "privbayes", "tab-pe"}
+SAMPLED = {"dp-merf", "dp-hp", "pairwise", "dp-gan", "psg", "privbayes", "tab-pe", "pe"}
 """Others take seconds to fit; tests/golden fits every one."""
 
 

@@ -92,6 +92,7 @@ FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "gan-images": ("dp-gan", "grey", {**_GAN, "channels": [4, 2], "discriminator_channels": [2, 4]}),
     "cgan-images": ("dp-cgan", "odd", {**_GAN, "discriminator_hidden": [6], "discriminator_channels": [2, 4]}),
+    "pe": ("pe", "grey", {"public": "public.npz", "candidates": 20, "images": 12, "rounds": 2}),
     "gan-inversion": ("dp-gan-mi", "grey", _FEATURES),
     "gan-finetuned": (
         "dp-gan-ft",

@@ -42,7 +42,8 @@ RENAMED: dict[str, str] = {}
 """Keys of settings and plans by the name that they had, to the one that they have now."""
 
 ADDED = frozenset(
-    {"orders", "matched", "gamma", "regression", "regression_ceiling", "sampling_total_variation", "verdict"}
+    {"ema_decay", "gamma", "matched", "orders", "preset", "prior_network", "regression", "regression_ceiling"}
+    | {"sampling_total_variation", "start", "verdict"}
 )
 """Keys of settings and plans that there were none of when the golden files were written."""
 

@@ -136,6 +136,20 @@ def test_what_is_loaded_answers_as_what_was_saved(tmp_path):
         replace(TINY, hidden=(7,)).classifier(release)
 
 
+def test_a_training_goes_on_from_a_classifier_that_was_released(tmp_path):
+    before = TINY.classifier(TINY.query(gate()))
+    before.save(tmp_path / "before")
+    after = replace(TINY, start=str(tmp_path / "before"))
+    plan = after.plan(SCHEMA, BUDGET)
+    began = after.training(SCHEMA, plan, 1.0, "cpu").parameters()
+    assert all(np.array_equal(began[name].numpy(), before.weights[name]) for name in began)
+    release = after.query(gate())
+    assert release.certificate.public["start_certificate"] == before.certificate.digest()
+    assert release.certificate.check() <= 20.0
+    with pytest.raises(OptionError, match=r"a perceptron with hidden layers \[6\] .* \[7\] is to be trained"):
+        replace(after, hidden=(7,)).query(gate())
+
+
 def test_weights_of_another_network_are_refused(tmp_path):
     made = TINY.classifier(TINY.query(gate()))
     other = replace(made, design=replace(made.design, hidden=(7,)))

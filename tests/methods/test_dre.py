@@ -477,3 +477,22 @@ def test_settings_survive_json_and_the_catalogue():
         again = method_named("dp-dre").from_json(method.to_json())
         assert again == method
         assert again.public == method.public
+
+
+def test_the_preset_of_the_paper_sets_what_is_not_given_and_old_settings_are_the_default():
+    paper, own = DPDRE(image=(8, 8, 1), preset="paper"), DPDRE(image=(8, 8, 1))
+    assert (paper.hidden, paper.steps, paper.sampling_probability) == ((16,), 3000, 0.00128)
+    assert (paper.learning_rate, paper.clip_norm, paper.whitening) == (1e-3, 1.0, 0.0)
+    assert DPDRE(preset="paper", steps=10, clip_norm=0.5).clip_norm == 0.5
+    assert (own.steps, own.sampling_probability, own.clip_norm, own.whitening) == (500, 0.05, None, 0.5)
+    before = {name: value for name, value in own.to_json().items() if name != "preset"}
+    assert DPDRE.from_json(before) == own
+    assert DPDRE.from_json(paper.to_json()) == paper
+    plan = paper.plan(pixel_schema(8, 8), Budget(epsilon=1.0))
+    assert [(event.steps, event.rate) for event in plan.events] == [(3000, 0.00128)]
+    assert plan.epsilon <= 1.0
+
+
+def test_a_preset_that_there_is_not_is_refused():
+    with pytest.raises(OptionError, match="preset"):
+        DPDRE(preset="fast")

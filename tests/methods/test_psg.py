@@ -236,6 +236,39 @@ def test_images_of_a_prior_come_from_one_network():
     assert made.std() < 0.1
 
 
+def test_images_of_the_papers_prior_come_from_a_dcgan():
+    schema = pixel_schema(28, 28, labels=("across", "down"))
+    method = replace(IMAGES, image=(28, 28, 1), prior=True, prior_network="dcgan", learning_rate=0.01)
+    training = method.training(schema, method.plan(schema, Budget(epsilon=20.0)), 1.0, "cpu")
+    made = training.result()["set"].reshape(2, 3, -1)
+    assert made.shape[2] == 784
+    # A class and a noise vector each make an image of their own.
+    assert not torch.allclose(made[0, 0], made[1, 0], atol=1e-4)
+    assert not torch.allclose(made[0, 0], made[0, 1], atol=1e-4)
+    with pytest.raises(OptionError, match="even and 22 or more"):
+        PrivateSetGeneration(prior=True, prior_network="dcgan", image=(20, 20, 1))
+
+
+def test_the_average_over_the_steps_is_released_and_survives_an_interruption():
+    method = replace(IMAGES, ema_decay=0.6, batches=1, outer=2, epochs=0)
+    plan = method.plan(PIXELS, Budget(epsilon=20.0))
+    training, resumed, plain = (
+        chosen.training(PIXELS, plan, 1.0, "cpu") for chosen in (method, method, replace(method, ema_decay=0.0))
+    )
+    average, random = plain.result()["set"].clone(), torch.Generator().manual_seed(0)
+    for step in range(1, 8):
+        noisy = {name: torch.randn(value.shape, generator=random) for name, value in training.parameters().items()}
+        if step == 5:
+            resumed.load_state_dict(training.state_dict())
+        for one in [training, plain] + [resumed] * (step >= 5):
+            one.step(noisy)
+        kept = min(0.6, step / (step + 9))
+        average = kept * average + (1 - kept) * plain.result()["set"]
+    assert torch.allclose(training.result()["set"], average, atol=1e-5)
+    assert torch.equal(resumed.result()["set"], training.result()["set"])
+    assert not torch.allclose(average, plain.result()["set"], atol=1e-2)
+
+
 def test_the_loss_of_a_record_is_the_cross_entropy_of_its_label():
     network = IMAGES.network(PIXELS, 0)
     images, labels = stripes(5, 0)

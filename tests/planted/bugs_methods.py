@@ -192,6 +192,67 @@ def candidates_selected_by_the_records(plant: Plant) -> None:
     )
 
 
+# Private Evolution of images.
+
+
+@bug("test_the_shares_of_labels_are_those_that_were_bought")
+def shares_of_labels_counted_for_nothing(plant: Plant) -> None:
+    """As many candidates are made of each label as there are private images of it, as the published program does."""
+    exact: list[Any] = []
+
+    @plant.wrap("sums.LocalEngine.sum")
+    def _(sum_: Any, engine: Any, batches: Any, tasks: Any, *more: Any) -> Any:
+        totals = sum_(engine, batches, tasks, *more)
+        exact.extend(tasks["counts"].grid.restore(totals.sums["counts"]).T if "counts" in tasks else ())
+        return totals
+
+    plant.wrap("image_evolution.ImageEvolution.__init__")(
+        lambda init, evolution, counts, *arguments, **options: init(evolution, exact[0], *arguments, **options)
+    )
+
+
+@bug("test_candidates_of_an_evolution_follow_from_the_release_and_not_from_the_images")
+def rounds_that_look_at_the_images(plant: Plant) -> None:
+    """Candidates are selected by exact votes, as by a callback that sees the private images in every round."""
+    exact: list[Any] = []
+
+    @plant.wrap("sums.LocalEngine.sum")
+    def _(sum_: Any, engine: Any, batches: Any, tasks: Any, *more: Any) -> Any:
+        totals = sum_(engine, batches, tasks, *more)
+        exact.extend(tasks[name].grid.restore(sums).T[:, 0] for name, sums in totals.sums.items() if "votes" in name)
+        return totals
+
+    @plant.wrap("image_evolution.ImageEvolution.select")
+    def _(select: Any, evolution: Any, votes: Any) -> None:
+        select(evolution, exact.pop() if exact else votes)
+
+
+@bug("test_an_image_votes_for_its_label_once_and_moves_the_sum_by_the_bound_and_no_more")
+def an_image_votes_for_every_near_candidate(plant: Plant) -> None:
+    """An image votes for its nearest candidate and for the one beside it."""
+
+    @plant.wrap("image_votes.ImageVotes.__call__")
+    def _(call: Any, votes: Any, records: Any) -> Any:
+        once = call(votes, records)
+        return once + np.roll(once, 1, axis=1)
+
+
+@bug("test_whole_numbers_are_no_longer_than_float32_sums_exactly")
+def features_finer_than_float32_sums(plant: Plant) -> None:
+    """Features are rounded more finely than what is added up without rounding."""
+    plant.set("image_votes.SCALE", 2**14)
+
+
+@bug("test_what_a_network_rounds_is_probed_and_not_what_votes_hide")
+def votes_probed_in_place_of_features(plant: Plant) -> None:
+    """The gate probes votes, which hide what a network rounds by a record's place."""
+    plant.rewrite(
+        "sums_query.SumSession._task",
+        "feature_map.encoding if isinstance(feature_map, ImageVotes) else feature_map",
+        "feature_map",
+    )
+
+
 # Features.
 
 

@@ -61,6 +61,8 @@ SEAMS = {
     "evolution": "noisegate.training.evolution",
     "tangent": "noisegate.features.tangent",
     "tangent_pairs": "noisegate.features.tangent_pairs",
+    "image_evolution": "noisegate.training.image_evolution",
+    "image_votes": "noisegate.features.image_votes",
     "votes": "noisegate.features.votes",
     "network_design": "noisegate.training.network_design",
     "perceptual": "noisegate.features.perceptual",

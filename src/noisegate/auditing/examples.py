@@ -34,7 +34,7 @@ TABLE = Schema(
     label="ill",
 )
 IMAGES = pixel_schema(8, 8, labels=("across", "down"))
-OF_IMAGES = ("joint", "mepf", "dp-mepf", "dp-mepf-trained", "dp-mge", "dp-gan-ft", "dp-gan-mi")
+OF_IMAGES = ("joint", "mepf", "dp-mepf", "dp-mepf-trained", "dp-mge", "dp-gan-ft", "dp-gan-mi", "pe")
 _DECODED = ("dp-mge", "dp-gan-ft", "dp-gan-mi")
 _STEPS: dict[str, Any] = {"steps": 20, "sampling_probability": 0.2}
 _SMALL_GAN: dict[str, Any] = {**_STEPS, "hidden": (8,), "discriminator_hidden": (8,), "latent": 4, "batch": 16}
@@ -43,6 +43,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "aim": {"bins": 4, "iterations": 20, "degree": 2, "rounds": 6},
     "mst": {"bins": 4, "iterations": 20},
     "tab-pe": {"rounds": 2, "candidates": 50},
+    "pe": {"rounds": 2, "candidates": 50, "images": 100},
     "dp-merf": {"frequencies": 50},
     "dp-ntk": {"width": 4, "cells": 8},
     "dp-llm": {**_STEPS, "maps": 2},

@@ -8,12 +8,11 @@ gradient is divided by the public number of records, never by the size of the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import OptionError
 from noisegate.gate.per_example.gradients import RecordLoss, label_loss
-from noisegate.methods.generative import DescentMethod, released_arrays, weight_shapes
+from noisegate.methods.generative import ClassifierMethod, released_arrays, weight_shapes
 from noisegate.methods.gradient import Trainer
 from noisegate.methods.registry import register
 from noisegate.models.image_network import check_image_schema
@@ -28,14 +27,12 @@ from noisegate.settings import Count, ImageSize, Positive, Unit, Widths, setting
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from noisegate.gate.gate import Gate
-
 NETWORK = "network"  # the event
 
 
 @register("dp-sgd")
 @settings
-class DPSGD(DescentMethod):
+class DPSGD(ClassifierMethod):
     """Settings of a classifier trained by DP-SGD; none of them depends on private data.
 
     Examples:
@@ -48,8 +45,6 @@ class DPSGD(DescentMethod):
         >>> classifier.classes, round(classifier.certificate.epsilon)
         ((False, True), 1000)
     """
-
-    makes = "classifier"
 
     image: ImageSize | None = None
     """Height, width and channels of the images; None for a table."""
@@ -67,6 +62,8 @@ class DPSGD(DescentMethod):
     """Of the average of the weights over the steps, which is what is kept; 0 keeps the weights after the last step."""
     centre: Unit = 0.5
     """Position between the bounds of a numeric column that counts as nothing: 0.5 if unknown, 0 for ink on a page."""
+    start: str | None = None
+    """Folder of a classifier of this method to go on from, which is taken as public; None for fresh weights."""
 
     def __post_init__(self) -> None:
         if self.momentum == 1:
@@ -84,9 +81,8 @@ class DPSGD(DescentMethod):
         """Returns the network's weights at their start, to be moved by noisy gradients."""
         from noisegate.training.momentum import NoisyMomentum
 
-        start: dict[str, Tensor] = dict(self._network(schema).named_parameters())
         return NoisyMomentum(
-            start,
+            self._start(schema),
             learning_rate=self.learning_rate,
             momentum=self.momentum,
             ema_decay=self.ema_decay,
@@ -97,29 +93,34 @@ class DPSGD(DescentMethod):
     def classifier(self, release: Release) -> NetworkClassifier:
         """Returns the classifier in a release; a ModelError if that is of another method, schema or settings."""
         schema = release.schema
-        inputs, label, shapes = (
-            self._inputs(schema),
-            class_label(schema, _MISSING),
-            weight_shapes(self._network(schema)),
-        )
+        inputs, shapes = self._inputs(schema), weight_shapes(self._network(schema))
         arrays = released_arrays(release, NETWORK, shapes, what=f"weights of {self._design}")
         return NetworkClassifier(
             weights={name: value.numpy() for name, value in arrays.items()},
             design=self._design,
-            classes=label.levels,
+            classes=class_label(schema, _MISSING).levels,
             inputs=inputs,
             release=release,
         )
 
-    def synthesizer(self, release: Release, fitting: Any = None) -> Any:
-        """Returns the classifier, which is what a release of this method holds."""
-        return self.classifier(release)
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns what is taken as public: the settings, and the certificate of the classifier at the start."""
+        start = None if self.start is None else NetworkClassifier.load(self.start).certificate.digest()
+        return super().public_facts(schema) | ({} if start is None else {"start_certificate": start})
 
-    def fit(  # type: ignore[override]
-        self, gate: Gate, *, report: Callable[[int], None] | None = None, device: str = "cpu"
-    ) -> NetworkClassifier:
-        """Returns a classifier of the records behind `gate`; see `query`."""
-        return self.classifier(self.query(gate, report=report, device=device))
+    def _start(self, schema: Schema) -> dict[str, Tensor]:
+        import torch
+
+        fresh: dict[str, Tensor] = dict(self._network(schema).named_parameters())
+        if self.start is None:
+            return fresh
+        before, classes = NetworkClassifier.load(self.start), class_label(schema, _MISSING).levels
+        if (before.design, before.inputs, before.classes) != (self._design, self._inputs(schema), classes):
+            raise OptionError(
+                f"start={self.start!r} holds {before.design} of other columns or classes than are asked for, or of "
+                f"another centre: {self._design} is to be trained; give its settings, or leave start out."
+            )
+        return {name: torch.from_numpy(before.weights[name].copy()) for name in fresh}
 
     @property
     def _design(self) -> NetworkDesign:

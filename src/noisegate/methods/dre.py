@@ -9,9 +9,8 @@ Public records with labels are weighed with the label that they have, by the rat
 weighed once with every label, against labels that are drawn uniformly: w(label, reference) then holds the shares of the
 labels too, and nothing else need be asked for them.
 
-What differs from the paper: each step draws a true Poisson sample and is accounted as one; features are centred and
-stretched by what public ones are like, which costs nothing and lets few noisy steps do; and what is kept is the mean of
-the weights over the last steps.
+What differs from the paper: each step is a true Poisson sample and accounted as one; features are centred and stretched
+by what public ones are like, which costs nothing; the mean of the last weights is kept. `preset="paper"` undoes both.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import OptionError
 from noisegate.gate.per_example.gradients import RecordLoss, real_loss
-from noisegate.methods.generative import GenerativeMethod, released_arrays, weight_shapes
-from noisegate.methods.public_features import ReferenceSettings
+from noisegate.methods.dre_settings import DensityRatioSettings
+from noisegate.methods.generative import released_arrays, weight_shapes
 from noisegate.methods.registry import register
 from noisegate.models.record_sets import density_ratios, weight_notes
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import Count, Fraction, Positive, Widths, settings
+from noisegate.settings import settings
 from noisegate.training.density_ratio import MAX_CLIP_NORM, DensityRatioTraining, clip_norm_for
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ DISCRIMINATOR = "discriminator"
 
 @register("dp-dre")
 @settings
-class DPDRE(ReferenceSettings, GenerativeMethod):
+class DPDRE(DensityRatioSettings):
     """Settings of DP-DRE; none of them depends on private data.
 
     Examples:
@@ -57,19 +56,6 @@ class DPDRE(ReferenceSettings, GenerativeMethod):
         >>> [(event.name, event.steps, event.rate) for event in plan.events]
         [('discriminator', 100, 0.125)]
     """
-
-    hidden: Widths = (16,)
-    """Widths of the discriminator's hidden layers."""
-    batch: Count = 1024
-    """References in a step."""
-    clip_norm: Positive | None = None  # type: ignore[assignment]
-    """L2 norm that the gradient at each private record is clipped to; None for `clip_norm_for` the noise."""
-    learning_rate: Positive = 0.02
-    """Of Adam."""
-    averaged: Fraction = 0.5
-    """Part of the steps, the last ones, whose weights are averaged."""
-    most_weight: Positive = 1e4
-    """Weights D/(1 − D) are at most this, so that they are finite whatever the discriminator says."""
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
         """Returns the steps of the discriminator."""

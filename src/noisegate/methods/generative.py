@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from noisegate.gate.gate import Gate
+    from noisegate.models.classifiers import Classifier
     from noisegate.models.record_model import RecordModel
     from noisegate.models.synthesizer import Synthesizer
 
@@ -98,6 +99,27 @@ class GenerativeMethod(DescentMethod):
         self.check_gate(gate)
         release = self.query(gate, report=after_step, device=str(choose_device(device)))
         return replace(self.synthesizer(release), convert=convert)
+
+
+@settings
+class ClassifierMethod(DescentMethod):
+    """Base of methods whose training ends with a classifier: a release of theirs holds it, and no record is made."""
+
+    makes = "classifier"
+
+    @abstractmethod
+    def classifier(self, release: Release) -> Classifier:
+        """Returns the classifier in a release; a ModelError if that is of another method, schema or settings."""
+
+    def synthesizer(self, release: Release, fitting: Any = None) -> Any:
+        """Returns the classifier, which is what a release of this method holds."""
+        return self.classifier(release)
+
+    def fit(  # type: ignore[override]
+        self, gate: Gate, *, report: Callable[[int], None] | None = None, device: str = "cpu"
+    ) -> Classifier:
+        """Returns a classifier of the records behind `gate`; see `query`."""
+        return self.classifier(self.query(gate, report=report, device=device))
 
 
 def shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

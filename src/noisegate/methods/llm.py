@@ -12,13 +12,13 @@ maps with one (benchmarks/dp_llm).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
 from noisegate.gate.per_example.gradients import FactoredLoss, cross_entropy
-from noisegate.methods.generative import DescentMethod, released_arrays
+from noisegate.methods.generative import ClassifierMethod, released_arrays
 from noisegate.methods.gradient import Trainer
 from noisegate.methods.registry import register
 from noisegate.models.inputs import Inputs, class_label, inputs_of
@@ -29,18 +29,14 @@ from noisegate.privacy.release import Release
 from noisegate.schema import CodedColumn, Schema
 from noisegate.settings import Count, Fraction, Positive, Unit, settings
 
-if TYPE_CHECKING:
-    from noisegate.gate.gate import Gate
-
 WEIGHT = "weight"
 
 
 @register("dp-llm")
 @settings
-class DPLLM(DescentMethod):
+class DPLLM(ClassifierMethod):
     """Settings of DP-LLM; none of them depends on private data."""
 
-    makes = "classifier"
     renamed: ClassVar[Mapping[str, str]] = {"spread": "init_std"}
 
     maps: Count = 10
@@ -109,16 +105,6 @@ class DPLLM(DescentMethod):
             inputs=inputs,
             release=release,
         )
-
-    def synthesizer(self, release: Release, fitting: Any = None) -> Any:
-        """Returns the classifier, which is what a release of this method holds."""
-        return self.classifier(release)
-
-    def fit(  # type: ignore[override]
-        self, gate: Gate, *, report: Callable[[int], None] | None = None, device: str = "cpu"
-    ) -> LocallyLinear:
-        """Returns a classifier of the records behind `gate`; see `query`."""
-        return self.classifier(self.query(gate, report=report, device=device))
 
     def _inputs(self, schema: Schema) -> Inputs:
         return inputs_of(schema, centre=self.centre, otherwise="there is nothing to predict it from")

@@ -31,7 +31,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, ImageSize, Positive, Unit, Widths, derived, settings
-from noisegate.training.fit import SetSchedule
+from noisegate.training.fit import PriorNetwork, SetSchedule
 
 if TYPE_CHECKING:
     from torch import nn
@@ -69,6 +69,8 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
     """Widths of the perceptron's hidden layers; for tables."""
     prior: bool = False
     """Whether a network makes the images from fixed noise (equation 8): they look more like images, and serve less."""
+    prior_network: PriorNetwork = "convolutional"
+    """The network of `prior`: "convolutional", that of DP-MERF, or the paper's "dcgan", for sides that are even."""
     steps: Count = 700
     sampling_probability: Fraction = 256 / 60_000
     clip_norm: Positive = 0.1
@@ -82,8 +84,12 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
     """Position between the bounds of a numeric column that counts as nothing: 0.5 if unknown, 0 for ink on a page."""
 
     def __post_init__(self) -> None:
-        if self.prior and (self.image is None or self.image[0] % 4 or self.image[1] % 4):
-            raise OptionError(f"prior=True needs images whose sides are multiples of 4, not image={self.image!r}.")
+        if not self.prior:
+            return
+        even = self.prior_network == "dcgan"
+        if self.image is None or any(side % (2 if even else 4) or (even and side < 22) for side in self.image[:2]):
+            sides = "even and 22 or more" if even else "multiples of 4"
+            raise OptionError(f"prior=True needs images whose sides are {sides}, not image={self.image!r}.")
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
         """Returns the steps; refuses a schema without a label of two levels, and sets that are too large."""
@@ -110,7 +116,9 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
         synthetic: SyntheticSet
         if self.prior:
             seeds = self.stream(_PRIOR, 0), self.stream(_START, 0)
-            synthetic = prior_images(self.shape, labels, centre=self.centre, seeds=seeds, **options)
+            synthetic = prior_images(
+                self.shape, labels, centre=self.centre, seeds=seeds, network=self.prior_network, **options
+            )
         else:
             options |= {"init_std": self.init_std, "momentum": self.momentum, "seed": self.stream(_START, 0)}
             synthetic = FreeRecords(self._inputs(schema), len(labels), **options)

@@ -13,6 +13,7 @@ from noisegate.training.checkpoint import FitState as FitState  # where it was
 Whole = Annotated[int, Field(ge=0), "a whole number, 0 or more"]
 Steps = Annotated[int, Field(ge=1), "a whole number, 1 or more"]
 LearningRate = Annotated[float, Field(ge=0, le=10), "a number from 0 to 10"]
+PriorNetwork = Literal["convolutional", "dcgan"]
 _Small = Annotated[float, Field(gt=0, le=10), "a positive number, 10 or less"]
 _AtLeastTwo = Annotated[int, Field(ge=2), "a whole number, 2 or more"]
 _Power = Annotated[float, Field(ge=-4, le=4)]
@@ -122,6 +123,8 @@ class SetSchedule(Settings):
     """Passes over the set in one training of the network (J)."""
     network_learning_rate: Positive = 0.01
     """Of these trainings, by plain gradient descent."""
+    ema_decay: Unit = 0.0
+    """Of the average of the set over the steps, which is what is released; 0 releases the set of the last step."""
     seed: Seed = 0
     """Of the public randomness: networks, orders, the set's start. Never of the samples or the private noise."""
 

@@ -26,10 +26,11 @@ from torch.nn.functional import cross_entropy
 from noisegate.models.image import ImageGenerator, build_image_generator
 from noisegate.models.image_network import ImageNetwork
 from noisegate.models.inputs import Inputs
+from noisegate.networks.dcgan import build_dcgan
 from noisegate.schema.pixels import ImageShape
 from noisegate.training.adam import Adam, gradients
 from noisegate.training.checkpoint import Resumable, check_finite, joined, restore, under
-from noisegate.training.fit import SetSchedule
+from noisegate.training.fit import PriorNetwork, SetSchedule
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
@@ -82,14 +83,15 @@ class SetTraining:
         self.steps, self.distance = 0, float("nan")
         self._schedule, self._planned, self._set, self._labels, self._build = schedule, steps, synthetic, labels, build
         self._network = build(schedule.stream(_NETWORK, 0))
+        self._average = synthetic.inputs().detach().clone() if schedule.ema_decay else None
 
     def parameters(self) -> dict[str, Tensor]:
         """Returns the weights of the network, where the next gradient is to be taken."""
         return {name: value.detach() for name, value in self._network.named_parameters()}
 
     def result(self) -> dict[str, Tensor]:
-        """Returns the set as a network sees it, (records, inputs)."""
-        return {SET: self._set.inputs().detach()}
+        """Returns the set as a network sees it, (records, inputs), or its average over the steps."""
+        return {SET: self._set.inputs().detach() if self._average is None else self._average}
 
     def step(self, noisy: Mapping[str, Tensor]) -> None:
         """Moves the set after a noisy sum of gradients, and the network after the set.
@@ -101,7 +103,10 @@ class SetTraining:
         self.distance, gradient = matching_gradient(self._network, inputs.detach(), self._labels, noisy)
         self._set.descend(inputs, gradient)
         self.steps += 1
-        check_finite(self.result(), self.steps)
+        if self._average is not None:
+            kept = min(self._schedule.ema_decay, self.steps / (self.steps + 9))
+            self._average.lerp_(self._set.inputs().detach(), 1 - kept)
+        check_finite({SET: self._set.inputs().detach()}, self.steps)
         if self.steps == self._planned or self.steps % self._schedule.batches:
             return
         run, rest = divmod(self.steps, self._schedule.batches * self._schedule.outer)
@@ -111,13 +116,16 @@ class SetTraining:
             self._train_network()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Returns the set, the network and the number of steps."""
-        return {**joined(set=self._set.state_dict()), **self.parameters(), "steps": torch.tensor(self.steps)}
+        """Returns the set and its average, if one is kept, the network and the number of steps."""
+        average = {} if self._average is None else {"average": self._average}
+        return {**joined(set=self._set.state_dict()), **self.parameters(), **average, "steps": torch.tensor(self.steps)}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called."""
         self._set.load_state_dict(under(tensors, "set/"))
         restore(self.parameters(), tensors)
+        if self._average is not None:
+            restore({"average": self._average}, tensors)
         self.steps = int(tensors["steps"])
 
     def _train_network(self) -> None:
@@ -191,7 +199,8 @@ class FreeRecords:
 class GeneratedImages:
     """Images that a convolutional network makes of fixed noise: only its weights are moved, by Adam (PSG, Equation 8).
 
-    The network is in training mode: images of the set are normalised with each other. `seed` is of the noise.
+    The network is in training mode: where it normalises by batches, images of the set are normalised with each other.
+    `seed` is of the noise.
     """
 
     def __init__(
@@ -236,14 +245,20 @@ def prior_images(
     centre: float,
     learning_rate: float,
     seeds: tuple[int, int],
+    network: PriorNetwork,
     device: str,
 ) -> GeneratedImages:
-    """Returns images of some labels, made by a fresh convolutional generator: DP-MERF's, a little wider.
+    """Returns images of some labels, made by a fresh generator: DP-MERF's, a little wider, or the paper's DCGAN.
 
     `seeds` are those of the generator's weights and of the noise.
     """
     design = ImageNetwork(shape=shape, kind="convolutional", latent=10, hidden=(200,), channels=(32, 16))
-    generator = build_image_generator(design, int(labels.max()) + 1, seed=seeds[0])
+    classes = int(labels.max()) + 1
+    if network == "dcgan":
+        logits = build_dcgan(shape, design.latent + classes, seed=seeds[0])
+        generator = ImageGenerator(design, classes, logits)
+    else:
+        generator = build_image_generator(design, classes, seed=seeds[0])
     return GeneratedImages(generator, labels, centre=centre, learning_rate=learning_rate, seed=seeds[1], device=device)
 
 

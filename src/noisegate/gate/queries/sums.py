@@ -14,7 +14,8 @@ import numpy as np
 from noisegate.errors import OptionError
 from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import FeatureMap
-from noisegate.gate.execution import map_execution
+from noisegate.features.image_votes import ImageVotes
+from noisegate.gate.execution import block_rows, map_execution
 from noisegate.gate.session import Access, Integers, Session, Values
 from noisegate.gate.sums import SumTask
 from noisegate.privacy.plan import PlannedRelease
@@ -109,4 +110,9 @@ class SumSession(Session):
                     f"sizes {feature_map.coded}; the schema has {len(layout.numeric)} and {sizes}."
                 )
         # What is looked up or counted is integers of the record alone (G-06, G-12, G-23); there is nothing to probe.
-        return task if task.exact is not None else replace(task, chosen=map_execution(name, feature_map, layout))
+        if task.exact is not None:
+            return task
+        # A vote hides what its features round; so these are probed, in blocks of the size that votes are counted in.
+        seen = feature_map.encoding if isinstance(feature_map, ImageVotes) else feature_map
+        rows = block_rows(feature_map, len(layout.numeric))
+        return replace(task, chosen=map_execution(name, seen, layout, rows))

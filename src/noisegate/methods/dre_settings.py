@@ -1,0 +1,58 @@
+"""Settings of DP-DRE as its paper has them, beside those that were found to do better with few noisy steps.
+
+Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, table 4, the first row of CIFAR-10: 16 hidden units,
+3,000 steps on batches of 64. Which clipping norm, learning rate and number of private images go with them the text at
+hand does not say; 50,000 images, 1e-3 and 1 stand in. Features are as the encoder gives them, up to their mean and one
+length, and the last weights count, as in section 3.2.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from noisegate.methods.generative import GenerativeMethod
+from noisegate.methods.public_features import ReferenceSettings
+from noisegate.settings import Count, Fraction, Positive, Unit, Widths, derived, settings
+
+Preset: TypeAlias = Literal["default", "paper"]
+
+PAPER: dict[str, Any] = {
+    "steps": 3000,
+    "sampling_probability": 64 / 50_000,
+    "clip_norm": 1.0,
+    "learning_rate": 1e-3,
+    "averaged": 1e-9,
+    "whitening": 0.0,
+}
+"""Of a method whose `preset` is "paper"."""
+
+
+def by_preset(name: str, default: Any) -> Any:
+    """Returns a field whose default is that of the preset."""
+    return derived(lambda given: PAPER[name] if given["preset"] == "paper" else default)
+
+
+@settings
+class DensityRatioSettings(ReferenceSettings, GenerativeMethod):
+    """Settings of DP-DRE; none of them depends on private data."""
+
+    preset: Preset = "default"
+    """"paper": the settings below, and `steps`, are as in the paper's table 4; see `PAPER`."""
+    hidden: Widths = (16,)
+    """Widths of the discriminator's hidden layers."""
+    steps: Count = by_preset("steps", 500)
+    """How many noisy gradients are taken, which is what costs privacy."""
+    sampling_probability: Fraction = by_preset("sampling_probability", 0.05)
+    """Poisson sampling probability per step."""
+    whitening: Unit = by_preset("whitening", 0.5)
+    """How far directions are brought to the same spread, from 0 to 1."""
+    batch: Count = 1024
+    """References in a step."""
+    clip_norm: Positive | None = by_preset("clip_norm", None)  # type: ignore[assignment]
+    """L2 norm that the gradient at each private record is clipped to; None for `clip_norm_for` the noise."""
+    learning_rate: Positive = by_preset("learning_rate", 0.02)
+    """Of Adam."""
+    averaged: Fraction = by_preset("averaged", 0.5)
+    """Part of the steps, the last ones, whose weights are averaged."""
+    most_weight: Positive = 1e4
+    """Weights D/(1 − D) are at most this, so that they are finite whatever the discriminator says."""

@@ -1,0 +1,148 @@
+"""Private Evolution for images: private images vote for public candidates, those with many votes are kept and varied.
+
+Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithms 1 and 2. The paper
+begins with what a diffusion model draws, and varies it by that model. Here one begins with public images, or with
+simulated shapes where there are none, and varies them by operations on pixels or by a public decoder. A vote goes to
+the nearest candidate of the image's label by what a public map sees in them.
+
+The published program counts the classes of the private images and makes as many candidates of each, free of charge;
+and callbacks may look at private images in every round. Here shares of the labels are bought, and nothing but the gate
+sees an image.
+
+Sensitivity, proved. In each round a record adds 1 to one candidate, and which one is a function of the record and of
+what is public, bit for bit (G-25): 1 under add/remove-one and √2 under replace-one, whatever the candidates. That these
+follow from earlier answers costs nothing, since norm, share and noise of each round are those of the plan (G-13).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from noisegate.errors import OptionError
+from noisegate.features.feature_map import Counts, FeatureMap
+from noisegate.features.pixels import BlurredPixels
+from noisegate.methods.public_images import PublicImages
+from noisegate.methods.registry import register
+from noisegate.methods.tab_pe import Candidates, Rounds
+from noisegate.models.image_network import check_image_schema
+from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
+from noisegate.privacy.release import Release
+from noisegate.schema import Schema
+from noisegate.settings import Count, Relative, Unit, derived, settings
+
+if TYPE_CHECKING:
+    from noisegate.gate.gate import Gate
+    from noisegate.models.record_sets import WeightedReference
+    from noisegate.training.image_evolution import ImageEvolution
+
+COUNTS = "counts"
+
+
+@register("pe")
+@settings
+class PrivateEvolution(PublicImages):
+    """Settings of Private Evolution; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import Budget, PrivateEvolution
+        >>> from noisegate.schema import pixel_schema
+        >>> plan = PrivateEvolution(image=(8, 8, 1), rounds=2).plan(pixel_schema(8, 8), Budget(epsilon=1.0))
+        >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
+        {'counts': (10, 26.38), 'votes-1': (4000, 5.33), 'votes-2': (4000, 5.33)}
+    """
+
+    features: Literal["pixels", "encoder"] = derived(lambda given: "encoder" if _coloured(given) else "pixels")
+    """What images are compared by: "pixels", blurred a little, by default for grey ones; or "encoder", what the
+    frozen network sees in them, by default for colour."""
+    variations: Literal["operations", "decoder"] = "operations"
+    """"operations" on pixels (turns, shifts, bends, blends, contrast, noise), or "decoder": what it draws near them."""
+    variation: Unit = 1.0
+    """How far the first variations go; it falls to none."""
+    candidates: Candidates = 4000
+    """Most candidates, of all labels; there are no more than records for each standard deviation of the noise."""
+    rounds: Rounds = 4
+    """Rounds of votes."""
+    images: Count = 10_000
+    """Images that the model draws from, about: candidates by their votes, and variations of these."""
+    counts_share: Relative = 0.02
+    """Budget share of the numbers of images of each label."""
+    votes_share: Relative = 0.98
+    """Budget share of all votes."""
+
+    def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
+        """Returns the calibrated plan. Reads no data."""
+        check_image_schema(schema, self.shape, labelled=False)
+        classes = schema.layout.classes or 1
+        if classes > self.candidates:
+            raise OptionError(f"candidates={self.candidates}: there are {classes} labels; ask for one each at least.")
+        counts = Query.of(COUNTS, Counts(), columns=classes, share=self.counts_share)
+        fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True, "adaptive": True}
+        share = self.votes_share / self.rounds
+        votes = (Query(name=name, dim=self.candidates, share=share, **fixed) for name in self._names)
+        return Plan(queries=(counts, *votes)).calibrate(budget)
+
+    def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
+        """Returns the release: a pass over the records for the labels' counts, and one for each round."""
+        self.check_gate(gate)
+        plan, label = plan or self.plan(gate.schema, gate.budget), gate.schema.layout.label
+        noise_std = plan.release(self._names[0]).noise_std_natural
+        with gate.open(plan, method=self.name, public=self.public_facts(gate.schema)) as session:
+            values: dict[str, Any] = session.ask({COUNTS: Counts()})
+            evolution = self.evolution(gate.schema, values[COUNTS][0], noise_std)
+            for place, name in enumerate(self._names):
+                if place:
+                    evolution.select(values[self._names[place - 1]][:, 0])
+                values |= session.ask({name: evolution.votes(self.compared(), label)})
+        return session.release()
+
+    def compared(self) -> FeatureMap:
+        """Returns the map from an image to what it is compared by."""
+        return BlurredPixels(image=self.shape) if self.features == "pixels" else self.encoding()
+
+    def evolution(self, schema: Schema, counts: Any, noise_std: float) -> ImageEvolution:
+        """Returns the candidates of the first round; reads the public images, if any."""
+        from noisegate.training.image_evolution import DecodedVariations, ImageEvolution
+        from noisegate.training.image_variations import Beginning, varied
+
+        reference = self.reference(schema)
+        beginning = Beginning(self.shape.axes, None if reference is None else reference.records, self.public_labels)
+        vary = varied if self.variations == "operations" else DecodedVariations(self.encoding(), self.checked_decoder())
+        random = np.random.Generator(np.random.Philox(self.seed))
+        settings = {name: getattr(self, name) for name in ("candidates", "rounds", "variation")}
+        return ImageEvolution(counts, beginning, vary, noise_std=noise_std, random=random, **settings)
+
+    def model(self, release: Release, fitting: Any = None) -> WeightedReference:
+        """Returns the last candidates, drawn by their votes; a ModelError if the public images are others than then."""
+        self.check_reference(release.schema, release.certificate.public)
+        noise_std, last = release.noise_std[self._names[0]], self._names[-1]
+        evolution = self.evolution(release.schema, release.values[COUNTS][0], noise_std)
+        for name in self._names[:-1]:
+            evolution.select(release.values[name][:, 0])
+        return evolution.model(release.values[last][:, 0], self.images, release.schema.layout.label)
+
+    def check_fit(self, device: str) -> None:
+        """See `Method`; an error if variations are asked of a decoder, and none fits."""
+        super().check_fit(device)
+        self._digests()
+
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns the settings with the digests of what was taken as public, for the certificate."""
+        return {"settings": self.to_json() | self._digests(), **self.reference_facts(schema)}
+
+    def _digests(self) -> dict[str, str]:
+        """Returns those of the networks that are used."""
+        digests = {} if self.features == "pixels" else {"sha256": self.encoder().sha256}
+        return (
+            digests if self.variations == "operations" else {**digests, "decoder_sha256": self.checked_decoder().digest}
+        )
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The query of each round."""
+        return tuple(f"votes-{place + 1}" for place in range(self.rounds))
+
+
+def _coloured(given: Any) -> bool:
+    return given["image"] is not None and given["image"][2] > 1
