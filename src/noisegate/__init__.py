@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from noisegate.gate.queries.discovery import discover_schema as discover_schema
     from noisegate.ledger.ledger import Ledger as Ledger
     from noisegate.methods.dp_sinkhorn import DPSinkhorn as DPSinkhorn
+    from noisegate.methods.dpdm import DPDM as DPDM
     from noisegate.methods.dre import DPDRE as DPDRE
+    from noisegate.methods.feta import DPFETA as DPFETA
     from noisegate.methods.gan import DPCGAN as DPCGAN
     from noisegate.methods.gan import DPGAN as DPGAN
     from noisegate.methods.hp import DPHP as DPHP
@@ -51,7 +53,9 @@ _HOMES = {
     "BudgetRefusedError": "noisegate.errors",
     "Certificate": "noisegate.privacy.certificate",
     "DPCGAN": "noisegate.methods.gan",
+    "DPDM": "noisegate.methods.dpdm",
     "DPDRE": "noisegate.methods.dre",
+    "DPFETA": "noisegate.methods.feta",
     "DPGAN": "noisegate.methods.gan",
     "DPHP": "noisegate.methods.hp",
     "DPMEPF": "noisegate.methods.mepf",

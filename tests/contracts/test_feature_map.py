@@ -23,6 +23,7 @@ from noisegate.features.perceptual import Activations, Perceptual
 from noisegate.features.products import Products
 from noisegate.features.tangent import draw_network
 from noisegate.features.tangent_pairs import draw_pairs
+from noisegate.features.thumbnails import Thumbnails
 from noisegate.features.transforms import Compression, OuterProducts, Squares, random_axes, whitened
 from noisegate.networks.layers import ChosenLayers
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Layout, Schema, pixel_schema
@@ -110,6 +111,7 @@ MAPS = {
     "PooledProducts": Case(lambda: PooledProducts(products=pixel_products(16, 255 * 4), image=IMAGE, pool=2), IMAGES),
     "NeuralTangent": Case(lambda: draw_network(64, width=7, seed=0), IMAGES),
     "PairTangents": Case(lambda: draw_pairs(TABLE, width=3, cells=5, memory=10, seed=0)),
+    "Thumbnails": Case(lambda: Thumbnails(image=IMAGE, side=2), IMAGES),
     "OrientedFourier": Case(oriented, IMAGES, tolerance=4e-3 * 20**-0.5),
     "Perceptual": Case(perceptual, IMAGES, exact=False),
     "Perceptual, squares": Case(lambda: perceptual(2), IMAGES, exact=False),

@@ -27,6 +27,7 @@ _MOMENTS = {
     **_NETWORK,
     "fit_options": {"steps": 4, "batch": 16, "check_every": 2, "check_batches": 3, "check_images": 32},
 }
+_DIFFUSION = {"channels": [4], "steps": 3, "sampling_probability": 0.5, "sampling_steps": 2}
 _PSG = {"samples_per_class": 3, "steps": 4, "rate": 0.5, "batches": 1, "outer": 2, "epochs": 1}
 
 FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -101,6 +102,9 @@ FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "dre-images": ("dp-dre", "grey", {**_DRE, "public": "public.npz"}),
     "dre-decoded": ("dp-dre", "grey", {**_DRE, "public": "public.npz", "decoder": "decoder.safetensors"}),
+    "dpdm": ("dpdm", "colour", {**_DIFFUSION, "label_shares": [0.2, 0.3, 0.5]}),
+    "dpdm-bare": ("dpdm", "bare", _DIFFUSION),
+    "feta": ("dp-feta", "grey", {**_DIFFUSION, "means_steps": 2}),
     "psg-images": ("psg", "grey", {**_PSG, "width": 4, "depth": 1}),
     "psg-prior": ("psg", "colour", {**_PSG, "width": 4, "depth": 1, "prior": True}),
 }

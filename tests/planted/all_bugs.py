@@ -3,6 +3,7 @@
 from tests.planted import (  # noqa: F401 - each registers its bugs
     bugs_cost,
     bugs_data,
+    bugs_diffusion,
     bugs_discovery,
     bugs_gate,
     bugs_gradients,

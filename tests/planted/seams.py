@@ -53,11 +53,13 @@ SEAMS = {
     # Features, methods and what a user is told.
     "checkpoint": "noisegate.training.checkpoint",
     "column_tables": "noisegate.features.hermite",
+    "denoising": "noisegate.training.denoising",
     "design": "noisegate.training.pairwise",
     "error_bounds": "noisegate.features.error_bounds",
     "estimators": "noisegate.estimators",
     "explain": "noisegate.cli.explain",
     "layers": "noisegate.networks.layers",
+    "feta": "noisegate.methods.feta",
     "evolution": "noisegate.training.evolution",
     "tangent": "noisegate.features.tangent",
     "tangent_pairs": "noisegate.features.tangent_pairs",

@@ -34,10 +34,11 @@ TABLE = Schema(
     label="ill",
 )
 IMAGES = pixel_schema(8, 8, labels=("across", "down"))
-OF_IMAGES = ("joint", "mepf", "dp-mepf", "dp-mepf-trained", "dp-mge", "dp-gan-ft", "dp-gan-mi", "pe")
+OF_IMAGES = ("joint", "mepf", "dp-mepf", "dp-mepf-trained", "dp-mge", "dp-gan-ft", "dp-gan-mi", "dpdm", "dp-feta", "pe")
 _DECODED = ("dp-mge", "dp-gan-ft", "dp-gan-mi")
 _STEPS: dict[str, Any] = {"steps": 20, "sampling_probability": 0.2}
 _SMALL_GAN: dict[str, Any] = {**_STEPS, "hidden": (8,), "discriminator_hidden": (8,), "latent": 4, "batch": 16}
+_DIFFUSION: dict[str, Any] = {**_STEPS, "steps": 8, "channels": (4,), "sampling_steps": 2}
 _PICTURES: dict[str, Any] = {"latent": 4, "hidden": (8,), "channels": (4, 2)}
 SMALL: dict[str, dict[str, Any]] = {
     "aim": {"bins": 4, "iterations": 20, "degree": 2, "rounds": 6},
@@ -62,6 +63,8 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "dp-gan-ft": {**_SMALL_GAN, "pretraining_steps": 2, "public_records": 40},
     "dp-gan-mi": _SMALL_GAN,
+    "dpdm": _DIFFUSION,
+    "dp-feta": {**_DIFFUSION, "means_steps": 3},
 }
 
 

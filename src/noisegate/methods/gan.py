@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from noisegate.errors import OptionError, SchemaError
+from noisegate.errors import SchemaError
 from noisegate.gate.per_example.gradients import RowInputs
 from noisegate.methods.adversarial import AdversarialMethod
+from noisegate.methods.generative import public_shares
 from noisegate.methods.registry import register
 from noisegate.models.image_network import ImageKind, ImageNetwork, check_image_schema, doubles
 from noisegate.models.inputs import Inputs, inputs_of, scaled_inputs
@@ -132,15 +133,9 @@ class DPCGAN(RecordGAN):
 
     def label_weights(self, schema: Schema) -> tuple[float, ...]:
         """Returns the shares that were given, or equal ones; refuses a schema that they do not fit."""
-        layout, shares = schema.layout, self.label_shares
-        if layout.label is None:
+        shares = public_shares(schema, self.label_shares)
+        if shares is None:
             raise SchemaError(
                 "dp-cgan is given labels: name a column with levels as the label of the schema, or use dp-gan."
             )
-        label = layout.coded[layout.label]
-        if shares is not None and len(shares) != label.size:
-            raise OptionError(
-                f"label_shares has {len(shares)} numbers, the label {label.name!r} {label.size} codes"
-                f"{', missing included' * label.missing}; give one for each."
-            )
-        return shares or (1 / label.size,) * label.size
+        return shares

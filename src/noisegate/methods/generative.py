@@ -8,10 +8,11 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from noisegate.errors import ModelError
+from noisegate.errors import ModelError, OptionError
 from noisegate.methods.gradient import GradientMethod
 from noisegate.privacy.gradient_plan import GradientPlan, unpacked
 from noisegate.privacy.release import Release
+from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, Positive, Seed, settings
 from noisegate.training.checkpoint import FitState
 
@@ -120,6 +121,21 @@ class ClassifierMethod(DescentMethod):
     ) -> Classifier:
         """Returns a classifier of the records behind `gate`; see `query`."""
         return self.classifier(self.query(gate, report=report, device=device))
+
+
+def public_shares(schema: Schema, shares: tuple[float, ...] | None) -> tuple[float, ...] | None:
+    """Returns the share of each code of the label that was given, or equal ones; None where there is no label.
+
+    Raises:
+        OptionError: if they are not as many as the label has codes.
+    """
+    layout = schema.layout
+    label = None if layout.label is None else layout.coded[layout.label]
+    if shares is not None and (label is None or len(shares) != label.size):
+        has = "the schema has no label" if label is None else f"the label {label.name!r} {label.size} codes"
+        rest = "leave them out" if label is None else f"give one for each{', missing included' * label.missing}"
+        raise OptionError(f"label_shares has {len(shares)} numbers, {has}; {rest}.")
+    return None if label is None else shares or (1 / label.size,) * label.size
 
 
 def shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

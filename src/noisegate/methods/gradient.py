@@ -80,6 +80,9 @@ class GradientMethod(Method):
         """Returns the public map whose vectors the loss sees in place of numeric columns; None for the columns."""
         return None
 
+    def before_steps(self, gate: Gate, session: Any, training: Any) -> None:
+        """Asks queries that come before the steps, and starts the training from their answers; here, none."""
+
     def queries(self, schema: Schema, budget: Budget, trained: Mapping[str, Tensor]) -> Mapping[str, FeatureMap]:
         """Returns the feature map of each query that follows the steps, by what was trained."""
         raise NotImplementedError
@@ -115,9 +118,8 @@ class GradientMethod(Method):
             plan: What `plan` gave for them; None to make it.
             report: Called with the number of steps done after each of them.
             device: Where torch computes.
-            folder: Where to keep the state of an interrupted run, and to resume it. Steps that were begun and whose
-                outcome was lost in a crash stay spent; the run is shorter by them. A run with queries after its steps
-                cannot be resumed, as their answers are kept in memory; nor one on shards.
+            folder: Where to keep the state of an interrupted run, and to resume it. Steps whose outcome was lost in a
+                crash stay spent; the run is shorter by them. Runs with queries, or on shards, cannot be resumed.
             microbatch: Records whose gradients are computed at once; None for what fits into memory.
 
         Raises:
@@ -137,6 +139,7 @@ class GradientMethod(Method):
         checkpoint = Checkpoint(state, training, journal=journal, cure=_CURE)
         checkpoint.resume()
         with session, checkpoint:
+            self.before_steps(gate, session, training)
             while session.remaining_steps:
                 noisy, done = session.step(training.parameters()), plan.plan.steps - session.remaining_steps
                 with checkpoint.step():
@@ -144,7 +147,7 @@ class GradientMethod(Method):
                     check_finite(training.parameters(), done)
                 if report is not None:
                     report(done)
-            if plan.releases:
+            if session.open_questions:
                 session.ask(self.queries(gate.schema, gate.budget, training.result()))
             released: Release = session.release(training.result())
             return released

@@ -74,6 +74,7 @@ class ConditionalModel(Protocol):
 # By name, so that a saved model of one kind is opened without importing what the others need.
 MODELS = {
     "image-generator": "noisegate.models.image:NeuralImage",
+    "diffusion": "noisegate.models.diffusion:DiffusionImages",
     "table-generator": "noisegate.models.table:NeuralTable",
     "mixture": "noisegate.models.mixture:Mixture",
     "labelled-mixture": "noisegate.models.labelled:LabelledMixture",

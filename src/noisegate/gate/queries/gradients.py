@@ -127,6 +127,17 @@ class StepSession(SumSession):
         warnings.warn("steps_left is now called remaining_steps.", DeprecationWarning, stacklevel=2)
         return self.remaining_steps
 
+    def prepare(self, parameters: Mapping[str, Any]) -> None:
+        """Refuses now what the first step would refuse at such parameters; nothing is read or spent for it.
+
+        Call it where questions come before the steps, whose cost would be lost.
+        """
+        with self._lock:
+            self._parameters = self._usable(parameters)
+            if not self._probed:
+                self._probe()
+                self._probed = True
+
     def step(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the noisy vector of a fresh sample, array by array, in its own units.
 
@@ -142,10 +153,7 @@ class StepSession(SumSession):
         with self._lock:
             if not self.remaining_steps:
                 raise OptionError(f"all {plan.steps} steps were used; more would cost more. Plan them before the run.")
-            self._parameters = self._usable(parameters)
-            if not self._probed:
-                self._probe()
-                self._probed = True
+            self.prepare(parameters)
             with self._asking():
                 records = self._in_memory()
                 # Begun, hence used, before anything is drawn: an interrupted step is not drawn again.

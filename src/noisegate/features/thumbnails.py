@@ -1,0 +1,64 @@
+"""Images made smaller: the mean of each square of pixels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from noisegate.features.feature_map import Vectors
+from noisegate.schema import EncodedTable
+from noisegate.schema.pixels import ImageShape
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thumbnails:
+    """The mean intensity of each square of `side` x `side` pixels, for each channel.
+
+    The central images of DP-FETA, Li, Gong, Li, Zhao, Hou and Wang (2025), https://arxiv.org/abs/2504.01395, are sums
+    of such vectors over a class. A mean of intensities in [0, 1] is in [0, 1], so a vector of `dim` of them is at most
+    √dim long, and none is negative. Squares are added up pixel by pixel in one order, so a record's vector is a
+    function of that record alone, bit for bit.
+
+    Attributes:
+        image: Shape of the images, whose sides are multiples of `side`.
+        side: Of the squares, in pixels; 1 for the image itself.
+
+    Examples:
+        >>> from noisegate.features.thumbnails import Thumbnails
+        >>> from noisegate.schema import ImageShape
+        >>> Thumbnails(image=ImageShape(height=28, width=28), side=2).dim
+        196
+    """
+
+    image: ImageShape
+    side: int
+    nonnegative: ClassVar[bool] = True
+
+    @property
+    def small(self) -> ImageShape:
+        """Shape of what comes out."""
+        image, side = self.image, self.side
+        return ImageShape(height=image.height // side, width=image.width // side, channels=image.channels)
+
+    @property
+    def dim(self) -> int:
+        """Number of means."""
+        return self.small.size
+
+    @property
+    def norm(self) -> float:
+        """The length of a white image."""
+        return math.sqrt(self.dim)
+
+    def __call__(self, records: EncodedTable) -> Vectors:
+        """Returns means, float32 (rows, dim), in the order of pixels of a smaller image."""
+        height, width, channels = self.small.axes
+        squares = records.numeric.astype(np.float32).reshape(-1, height, self.side, width, self.side, channels)
+        total = np.zeros((len(squares), height, width, channels), np.float32)
+        for row in range(self.side):
+            for column in range(self.side):
+                total += squares[:, :, row, :, column]
+        return (total / np.float32(self.side**2)).reshape(len(squares), -1)
