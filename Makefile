@@ -31,7 +31,7 @@ define check
 	@$(2) || { printf '\nThe step "%s" failed. To fix it: %s\n' '$(1)' '$(3)' >&2; exit 1; }
 endef
 
-.PHONY: help demo test test-slow test-kernels mutation house lint format types borders docs lock-check bench-adult papers clean environment
+.PHONY: help demo test test-slow test-kernels mutation house lint format types borders docs lock-check bench-adult papers gpu-queue clean environment
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ bench-adult: .venv/.installed ## the Adult benchmark; DATA= is the folder with t
 
 papers: .venv/.installed ## the papers' tables and figures; DATA= is the folder of data sets, HOURS= the budget, PAPERS= more options
 	@env -u OMP_NUM_THREADS $(BIN)/python benchmarks/papers/run.py $(if $(DATA),--data "$(DATA)") $(if $(HOURS),--hours $(HOURS)) $(PAPERS)
+
+gpu-queue: .venv/.installed ## what waits for a GPU, nine minutes a job; DATA= is the folder of data sets, OUT= keeps runs, GPU= more options
+	@$(BIN)/python benchmarks/gpu/run.py $(if $(DATA),--data "$(DATA)") $(if $(OUT),--out "$(OUT)") $(GPU)
 
 clean: ## remove everything that make created
 	rm -rf .venv $(TOOLS) site dist build mutants .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,12 +1,17 @@
 """Public images weighed, or a public decoder fed: DP-DRE, DP-MGE, DP-MEPF and GANs in feature space, in one table.
 
     python benchmarks/mge_dre/run.py --data DIR --out DIR --judge ENCODER [--epsilon 0.1 1 inf] [--methods dp-dre]
+    python benchmarks/mge_dre/run.py --data DIR --out DIR --judge ENCODER --private held-out
     python benchmarks/mge_dre/run.py --data DIR --out DIR --judge ENCODER --private other --other IMAGES
 
 DIR of `--data` holds CIFAR-10 as train.parquet and test.parquet. Public are the 50,000 training images, without their
 labels; encoder and decoder were trained on them. Private are the vehicles among the test images (`--classes`): a part
-of the public support. `--private other` takes any other images instead, brought to 32 x 32 x 3: the case in which the
-assumption of DP-DRE fails. The judge is an encoder that no method uses; see README.md.
+of the public support, from one source with it. `--private held-out` takes these classes out of the public images, and
+`--private other` takes any other images for private ones, brought to 32 x 32 x 3: public and private do not come from
+one source then, and what DP-DRE assumes fails. The judge is an encoder that no method uses; see README.md.
+
+`private-decoded` is the paper's non-private bound: what the decoder draws for the features of the private images
+themselves. It is outside every guarantee, and here for comparison only.
 
 Each run is written to --out and not repeated. Distances are to the private images themselves, outside the guarantee.
 """
@@ -18,6 +23,7 @@ import json
 import math
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +48,24 @@ from noisegate.schema import EncodedTable, Schema, pixel_schema
 SIDE, NOT_PRIVATE = 32, 1000.0
 BLOCK = 256  # images that are encoded at once
 VEHICLES = (0, 1, 8, 9)
-METHODS = ("dp-dre", "dp-dre-decoded", "dp-mge", "dp-mge-full", "dp-mepf", "dp-gan-ft", "dp-gan-mi")
-FREE = ("public", "other-vehicles", "public-decoded", "other-vehicles-decoded")
+METHODS = ("dp-dre", "dp-dre-paper", "dp-dre-decoded", "dp-mge", "dp-mge-full", "dp-mepf", "dp-gan-ft", "dp-gan-mi")
+FREE = ("public", "other-vehicles", "public-decoded", "other-vehicles-decoded", "private-decoded")
 UNLABELLED = pixel_schema(SIDE, SIDE, 3, labels=None)
 
 
 def main() -> int:
     """Fits what is not there yet, and prints the table."""
-    options = _options()
+    options = parser().parse_args()
+    print_tables(options, found(options))
+    return 0
+
+
+def found(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Returns the figures of each row at each ε, made now or read; those that hang on no ε under "all"."""
+    if options.private == "other" and options.other is None:
+        parser().error("--private other needs --other IMAGES")
     options.out.mkdir(parents=True, exist_ok=True)
+    _check_set(options)
     sets = _sets(options)
     judge = EncoderFeatures(load_encoder(options.judge), name=f"encoder {options.judge.stem}")
     rows: dict[str, dict[str, Any]] = {}
@@ -63,8 +78,21 @@ def main() -> int:
             key = f"{name}-{epsilon:g}-{options.seed}"
             run = lambda name=name, epsilon=epsilon, key=key: _run(options, name, epsilon, key, sets, judge)  # noqa: E731
             rows[name][f"{epsilon:g}"] = _kept(options, key, run)
-    _print(options, rows)
-    return 0
+    return rows
+
+
+def _check_set(options: argparse.Namespace) -> None:
+    """Writes down which images are private; an error where --out holds runs on others."""
+    private = {"private": options.private, "classes": sorted(options.classes), "images": options.images}
+    private |= {"other": str(options.other), "most": options.most} if options.private == "other" else {}
+    path = options.out / "private.set"
+    if not path.exists():
+        path.write_text(json.dumps(private) + "\n", encoding="utf-8")
+    if json.loads(path.read_text("utf-8")) != private:
+        parser().error(
+            f"--out {options.out} holds runs of {path.read_text('utf-8').strip()}, asked for is {json.dumps(private)}: "
+            "give another folder, or these options."
+        )
 
 
 def _free(options: argparse.Namespace, name: str, sets: dict[str, Images], judge: EncoderFeatures) -> dict[str, Any]:
@@ -109,7 +137,7 @@ def _run(
     figures |= {"certified_epsilon": made.certificate.check(), "cpu": time.process_time() - started}
     if made.summary.notes:
         figures["notes"] = dict(made.summary.notes)
-    if name == "dp-dre" and options.private == "vehicles":
+    if name in ("dp-dre", "dp-dre-paper") and options.private == "vehicles":
         figures["on_support"] = _on_support(made.model, sets["public"], options.classes)
     _draw(made, options.out / f"{key}.png", options.seed)
     return figures
@@ -119,8 +147,10 @@ def _method(options: argparse.Namespace, name: str) -> tuple[str, dict[str, Any]
     """Returns a method of the library and its settings."""
     settings: dict[str, Any] = {"image": (SIDE, SIDE, 3), "seed": options.seed}
     public = str(options.out / "public.npz")
-    if name in ("dp-dre", "dp-gan-ft", "dp-dre-decoded"):
+    if name.startswith("dp-dre") or name == "dp-gan-ft":
         settings["public"] = public
+    if name == "dp-dre-paper":
+        settings["preset"] = "paper"
     if name == "dp-dre-decoded":
         settings["decoder"] = options.decoder or "cifar10"
     if name == "dp-mge-full":
@@ -129,7 +159,9 @@ def _method(options: argparse.Namespace, name: str) -> tuple[str, dict[str, Any]
         settings["fit_options"] = {"steps": options.mepf_steps}
     if options.decoder and name.startswith(("dp-mge", "dp-gan")):
         settings["decoder"] = options.decoder
-    return name.removesuffix("-full").removesuffix("-decoded"), settings
+    for variant in ("-full", "-decoded", "-paper"):
+        name = name.removesuffix(variant)
+    return name, settings
 
 
 def _sets(options: argparse.Namespace) -> dict[str, Images]:
@@ -137,9 +169,11 @@ def _sets(options: argparse.Namespace) -> dict[str, Images]:
     labelled = pixel_schema(SIDE, SIDE, 3, labels=range(10))
     train, test = (_read(options.data / f"{part}.parquet", labelled) for part in ("train", "test"))
     sets = {"public": train}
-    if options.private == "vehicles":
+    if options.private in ("vehicles", "held-out"):
         sets["private"] = _only(test, options.classes)
         sets["other-vehicles"] = _only(train, options.classes)
+        if options.private == "held-out":
+            sets["public"] = _only(train, [label for label in range(10) if label not in options.classes])
     else:
         form = pixel_schema(SIDE, SIDE, 3, labels=None, resize="stretch", convert=True)
         sets["private"] = Images(some_of(_read(options.other, form), options.most, seed=0))
@@ -196,7 +230,10 @@ def _kept(options: argparse.Namespace, key: str, run: Any) -> dict[str, Any]:
     return found
 
 
-def _print(options: argparse.Namespace, rows: dict[str, dict[str, Any]]) -> None:
+def print_tables(
+    options: argparse.Namespace, rows: dict[str, dict[str, Any]], figures: Collection[str] | None = None
+) -> None:
+    """Prints a table of each figure that is asked for, or of all."""
     for figure, title in (
         ("frechet", "Fréchet distance in the judge's features"),
         ("precision", "precision of the distribution, F 1/8"),
@@ -204,25 +241,34 @@ def _print(options: argparse.Namespace, rows: dict[str, dict[str, Any]]) -> None
         ("ndb", "share of bins that are different (NDB)"),
         ("on_support", "share of the weight on images of the private classes"),
     ):
+        if figures is not None and figure not in figures:
+            continue
         page = Table(title=title, title_justify="left")
         page.add_column("")
         for epsilon in options.epsilon:
             page.add_column(f"ε = {epsilon:g}", justify="right")
         for name, found in rows.items():
-            values = [found.get(f"{epsilon:g}", found.get("all", {})).get(figure) for epsilon in options.epsilon]
-            values = [value["share"] if isinstance(value, dict) else value for value in values]
+            values = [value_of(found, epsilon, figure) for epsilon in options.epsilon]
             if any(value is not None for value in values):
                 page.add_row(name, *("" if value is None else f"{value:.3f}" for value in values))
         if page.row_count:
             Console().print(page)
 
 
-def _options() -> argparse.Namespace:
+def value_of(row: dict[str, Any], epsilon: float, figure: str) -> float | None:
+    """Returns one figure of a row; None where it has none."""
+    value = row.get(f"{epsilon:g}", row.get("all", {})).get(figure)
+    share: float | None = value["share"] if isinstance(value, dict) else value
+    return share
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the options that all tables and figures have."""
     parser = argparse.ArgumentParser(description="Methods with public images, on a part of the public support.")
     parser.add_argument("--data", type=Path, required=True, help="folder with CIFAR-10's train.parquet, test.parquet")
     parser.add_argument("--out", type=Path, required=True, help="folder for models and figures; what is there is kept")
     parser.add_argument("--judge", type=Path, required=True, help="encoder of `noisegate pretrain encoder --seed 1`")
-    parser.add_argument("--private", default="vehicles", choices=["vehicles", "other"])
+    parser.add_argument("--private", default="vehicles", choices=["vehicles", "held-out", "other"])
     parser.add_argument("--classes", type=int, nargs="+", default=list(VEHICLES), help="that are private")
     parser.add_argument("--other", type=Path, default=None, help="images for --private other")
     parser.add_argument("--most", type=int, default=10_000, help="of them")
@@ -233,10 +279,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--mepf-steps", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
-    options = parser.parse_args()
-    if options.private == "other" and options.other is None:
-        parser.error("--private other needs --other IMAGES")
-    return options
+    return parser
 
 
 if __name__ == "__main__":
