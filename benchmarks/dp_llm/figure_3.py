@@ -1,9 +1,10 @@
 """Figure 3 of DP-LLM, without privacy: test images of two classes, each with the three maps that weigh most.
 
-    python benchmarks/dp_llm/figure_3.py --data DIR --out OUT [--dataset fashion-mnist] [--epochs 20] [--json FILE]
+    python benchmarks/dp_llm/figure_3.py --data DIR --out OUT [--dataset fashion-mnist] [--epochs 20] [--projection 0]
+        [--temperature 1] [--json FILE]
 
 The paper has FashionMNIST; `--dataset mnist` stands in where only that is at hand. The picture goes to
-OUT/figure_3-DATASET.png. What is trained is kept in OUT, also for the other figures.
+OUT/figure_3-….png. What is trained is kept in OUT, also for the other figures.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ def main() -> int:
     """Draws the picture; 0 when it could, 2 when it cannot run."""
     options = _options()
     console = Console()
-    setup = Setup(epsilon=math.inf, epochs=options.epochs, dataset=options.dataset, seed=options.seed)
-    place = options.out / f"figure_3-{options.dataset}.png"
+    chosen = {"projection": options.projection or None, "temperature": options.temperature, "seed": options.seed}
+    setup = Setup(epsilon=math.inf, epochs=options.epochs, dataset=options.dataset, **chosen)
+    place = options.out / f"figure_3-{setup.name}.png"
     try:
         with Progress(console=console, transient=True) as progress:
             task = progress.add_task("training")
@@ -77,6 +79,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="folder of pictures, and of what was trained")
     parser.add_argument("--dataset", choices=tuple(SHOWN), default="fashion-mnist")
     parser.add_argument("--epochs", type=int, default=20, help="the paper has 20")
+    parser.add_argument("--projection", type=int, default=300, help="D'; 0 for none, where single maps are smoother")
+    parser.add_argument("--temperature", type=float, default=None, help="T; the authors' is 1, for MNIST 30")
     parser.add_argument("--seed", type=int, default=0, help="public seed of the start")
     parser.add_argument("--json", type=Path, default=None, help="write the figures there")
     options = parser.parse_args()

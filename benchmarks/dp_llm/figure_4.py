@@ -1,10 +1,11 @@
 """Figure 4 of DP-LLM, without privacy: what attributions of a CNN show of an image, beside its strongest linear map.
 
     python benchmarks/dp_llm/figure_4.py --data DIR --out OUT [--dataset fashion-mnist] [--epochs 20] [--cnn-epochs 5]
+        [--projection 0] [--temperature 1] [--json FILE]
 
 One test image of each class; Integrated Gradients, not multiplied with the image as in the paper, and SmoothGrad, both
 by Captum (extra `attributions`). The paper has FashionMNIST, with both classifiers at 87 %; `--dataset mnist` stands in
-where only that is at hand. The picture goes to OUT/figure_4-DATASET.png. What is trained is kept in OUT.
+where only that is at hand. The picture goes to OUT/figure_4-….png. What is trained is kept in OUT.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ def main() -> int:
     """Draws the picture; 0 when it could, 2 when it cannot run."""
     options = _options()
     console = Console()
-    setup = Setup(epsilon=math.inf, epochs=options.epochs, dataset=options.dataset, seed=options.seed)
-    place = options.out / f"figure_4-{options.dataset}.png"
+    chosen = {"projection": options.projection or None, "temperature": options.temperature, "seed": options.seed}
+    setup = Setup(epsilon=math.inf, epochs=options.epochs, dataset=options.dataset, **chosen)
+    place = options.out / f"figure_4-{setup.name}.png"
     try:
         require("captum", "figure 4")
         with Progress(console=console, transient=True) as progress:
@@ -88,6 +90,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--dataset", choices=tuple(NAMES), default="fashion-mnist")
     parser.add_argument("--epochs", type=int, default=20, help="of the maps; the paper has 20")
     parser.add_argument("--cnn-epochs", type=int, default=5)
+    parser.add_argument("--projection", type=int, default=300, help="D'; 0 for none, where single maps are smoother")
+    parser.add_argument("--temperature", type=float, default=None, help="T; the authors' is 1, for MNIST 30")
     parser.add_argument("--seed", type=int, default=0, help="public seed of both starts")
     parser.add_argument("--json", type=Path, default=None, help="write the accuracies there")
     options = parser.parse_args()

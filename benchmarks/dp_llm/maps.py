@@ -59,6 +59,7 @@ class Setup:
         epochs: Passes over the training images, in the mean; the authors have 20.
         seed: Of the public randomness.
         dataset: "mnist" or "fashion-mnist".
+        temperature: T; None for the authors' of the data set, 30 and 1.
     """
 
     epsilon: float
@@ -67,13 +68,15 @@ class Setup:
     epochs: int = PAGE["figure_5"]["epochs"]
     seed: int = 0
     dataset: str = "mnist"
+    temperature: float | None = None
 
     @property
     def name(self) -> str:
         """What its files are called."""
+        suffix = "" if self.temperature is None else f"-T{self.temperature:g}"
         return (
             f"{self.dataset}-eps{self.epsilon:g}-maps{self.maps}-to{self.projection or 'all'}"
-            f"-epochs{self.epochs}-seed{self.seed}"
+            f"-epochs{self.epochs}{suffix}-seed{self.seed}"
         )
 
     @property
@@ -83,6 +86,8 @@ class Setup:
         settings |= {"steps": self.epochs * round(1 / settings["sampling_probability"])}
         if self.dataset == "fashion-mnist":
             settings |= {"temperature": 1.0, "centre": 0.0}
+        if self.temperature is not None:
+            settings |= {"temperature": self.temperature}
         return DPLLM(**settings, seed=self.seed)
 
 
