@@ -192,7 +192,7 @@ def _through_the_gate(
 ) -> dict[str, Any]:
     loaded, method = _loaded(setup.dataset, data), setup.method
     gate = Gate(loaded.train, schema=loaded.schema, epsilon=setup.epsilon, delta=DELTA, records=RECORDS)
-    partial = place.with_suffix(".partial")
+    partial = _beside(place, ".partial")
     partial.mkdir(exist_ok=True)
     options: dict[str, Any] = {"folder": partial, "microbatch": _BLOCK, "device": device}
     release = method.query(gate, report=lambda done: report(done, method.steps), **options)
@@ -206,16 +206,21 @@ def _through_the_gate(
 def _without_privacy(setup: Setup, data: Path, place: Path, report: Callable[[int, int], None]) -> dict[str, Any]:
     images, labels = training_images(setup.dataset, data)
     weights, bias = train_without_privacy(setup.method, images, labels, report)
-    np.savez(place.with_suffix(".npz"), weights=weights, bias=bias)
+    np.savez(_beside(place, ".npz"), weights=weights, bias=bias)
     return {"epsilon": None}
 
 
 def _read(setup: Setup, place: Path, told: Mapping[str, Any]) -> Maps:
     temperature = setup.method.temperature
     if not math.isfinite(setup.epsilon):
-        with np.load(place.with_suffix(".npz")) as kept:
+        with np.load(_beside(place, ".npz")) as kept:
             return Maps(weights=kept["weights"], bias=kept["bias"], temperature=temperature, told=told)
     return released_maps(LocallyLinear.load(place), told)
+
+
+def _beside(place: Path, ending: str) -> Path:
+    """Returns a place with something after its name, which may have dots in it: ε is a part of it."""
+    return place.with_name(place.name + ending)
 
 
 def _arrays(table: Any) -> tuple[Pixels, npt.NDArray[np.int64]]:

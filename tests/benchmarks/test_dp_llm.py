@@ -10,7 +10,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "dp_llm"))
 
 import figure_5
-from maps import Maps, Setup, released_maps
+from maps import Maps, Setup, _beside, released_maps
 from without_privacy import train_without_privacy
 
 from noisegate import Gate
@@ -71,6 +71,12 @@ def test_rows_of_figure_5_are_settings_of_the_method_and_differ():
         assert setup.method.steps == 2400
         assert setup.method.projection == setup.projection
     assert len({setup.name for _, setup in rows}) == len({setup for _, setup in rows})
+
+
+def test_runs_that_differ_in_a_fraction_are_kept_apart(tmp_path):
+    places = [_beside(tmp_path / Setup(epsilon=epsilon).name, ".partial") for epsilon in (0.2, 0.5)]
+    assert places[0] != places[1]
+    assert {place.parent for place in places} == {tmp_path}
 
 
 def test_a_reduced_schedule_says_so_and_is_not_judged(capsys):
