@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate as Gate
     from noisegate.gate.queries.discovery import discover_schema as discover_schema
     from noisegate.ledger.ledger import Ledger as Ledger
+    from noisegate.methods.datalens import DataLens as DataLens
     from noisegate.methods.dp_sinkhorn import DPSinkhorn as DPSinkhorn
     from noisegate.methods.dpdm import DPDM as DPDM
     from noisegate.methods.dre import DPDRE as DPDRE
     from noisegate.methods.feta import DPFETA as DPFETA
+    from noisegate.methods.g_pate import GPATE as GPATE
     from noisegate.methods.gan import DPCGAN as DPCGAN
     from noisegate.methods.gan import DPGAN as DPGAN
+    from noisegate.methods.gs_wgan import GSWGAN as GSWGAN
     from noisegate.methods.hp import DPHP as DPHP
     from noisegate.methods.joint import JointEmbedding as JointEmbedding
     from noisegate.methods.mepf import DPMEPF as DPMEPF
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from noisegate.methods.ntk import DPNTK as DPNTK
     from noisegate.methods.pairwise import Pairwise as Pairwise
     from noisegate.methods.pe import PrivateEvolution as PrivateEvolution
+    from noisegate.methods.pate_gan import PATEGAN as PATEGAN
     from noisegate.methods.privbayes import PrivBayes as PrivBayes
     from noisegate.methods.psg import PrivateSetGeneration as PrivateSetGeneration
     from noisegate.methods.tab_pe import TabPE as TabPE
@@ -63,11 +67,15 @@ _HOMES = {
     "DPMGE": "noisegate.methods.mge",
     "DPNTK": "noisegate.methods.ntk",
     "DPSinkhorn": "noisegate.methods.dp_sinkhorn",
+    "DataLens": "noisegate.methods.datalens",
+    "GPATE": "noisegate.methods.g_pate",
+    "GSWGAN": "noisegate.methods.gs_wgan",
     "Gate": "noisegate.gate.gate",
     "JointEmbedding": "noisegate.methods.joint",
     "Ledger": "noisegate.ledger.ledger",
     "LocallyLinearMaps": "noisegate.estimators",
     "NoisegateError": "noisegate.errors",
+    "PATEGAN": "noisegate.methods.pate_gan",
     "Pairwise": "noisegate.methods.pairwise",
     "PrivBayes": "noisegate.methods.privbayes",
     "PrivateEvolution": "noisegate.methods.pe",

@@ -17,6 +17,7 @@ SEAMS = {
     "noise": "noisegate.privacy.noise",
     "plan": "noisegate.privacy.plan",
     "release": "noisegate.privacy.release",
+    "shard_plan": "noisegate.privacy.shard_plan",
     # The ledger.
     "accounts": "noisegate.ledger.accounts",
     "ledger": "noisegate.ledger.ledger",
@@ -48,6 +49,7 @@ SEAMS = {
     "journal": "noisegate.gate.journal",
     "marginals": "noisegate.gate.queries.marginals",
     "session": "noisegate.gate.session",
+    "shards": "noisegate.gate.queries.shards",
     "sums": "noisegate.gate.sums",
     "sums_query": "noisegate.gate.queries.sums",
     # Features, methods and what a user is told.

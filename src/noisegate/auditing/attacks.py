@@ -16,7 +16,7 @@ import numpy as np
 
 from noisegate.auditing.bounds import one_run_epsilon, right_guesses, scaled, sensitivity_factor
 from noisegate.auditing.examples import UNIT, Worlds, candidates
-from noisegate.auditing.measure import Seen, SeenSteps, by_threshold, measured, orthonormal
+from noisegate.auditing.measure import Seen, SeenSteps, SeenSums, by_threshold, measured, orthonormal
 from noisegate.auditing.report import AuditReport
 from noisegate.auditing.watched import Vector, Vectors, Watch, WatchedGate
 from noisegate.data.tables.tables import TableSource
@@ -82,7 +82,10 @@ class Auditor:
             if not steps:
                 steps.append(_moves(vectors, len(made_up)))
 
-        watch = Watch(parts=_singles(made_up), singles=made_up, on_step=keep)
+        def keep_sums(plan: CalibratedStepPlan, noisy: Vector, sums: Vector) -> None:
+            steps[:] = [sums]
+
+        watch = Watch(parts=_singles(made_up), singles=made_up, on_step=keep, on_sum=keep_sums)
         release = self.query_world(Worlds.of(self.schema, made_up, (0, 1), self.budget), 0, watch)
         queries = [sums.reshape(len(made_up), -1) / release.noise_std[name] for name, sums in watch.sums.items()]
         vectors = np.concatenate([np.zeros((len(made_up), 1)), *queries, *steps], axis=1)
@@ -96,6 +99,7 @@ class Auditor:
             parts=[worlds.records(0), worlds.records(1)],
             singles=worlds.singles,
             on_step=SeenSteps(seen, self.budget.adjacency),
+            on_sum=SeenSums(seen),
         )
         release = self.query_world(worlds, world, watch)
         seen.released(release, watch.sums)

@@ -39,6 +39,10 @@ _DECODED = ("dp-mge", "dp-gan-ft", "dp-gan-mi")
 _STEPS: dict[str, Any] = {"steps": 20, "sampling_probability": 0.2}
 _SMALL_GAN: dict[str, Any] = {**_STEPS, "hidden": (8,), "discriminator_hidden": (8,), "latent": 4, "batch": 16}
 _DIFFUSION: dict[str, Any] = {**_STEPS, "steps": 8, "channels": (4,), "sampling_steps": 2}
+_SMALL_TEACHERS: dict[str, Any] = {
+    **{"steps": 10, "teachers": 6, "teacher_hidden": (8,), "teacher_records": 4},
+    **{"hidden": (8,), "latent": 4, "batch": 8},
+}
 _PICTURES: dict[str, Any] = {"latent": 4, "hidden": (8,), "channels": (4, 2)}
 SMALL: dict[str, dict[str, Any]] = {
     "aim": {"bins": 4, "iterations": 20, "degree": 2, "rounds": 6},
@@ -54,6 +58,10 @@ SMALL: dict[str, dict[str, Any]] = {
     "dp-gan": {**_SMALL_GAN, "discriminator_steps": 2},
     "dp-cgan": {**_SMALL_GAN, "discriminator_steps": 2},
     "dp-sinkhorn": {**_STEPS, "hidden": (8,), "latent": 4, "batch": 16, "iterations": 10},
+    "datalens": {**_SMALL_TEACHERS, "largest": 2},
+    "pate-gan": _SMALL_TEACHERS,
+    "g-pate": {**_SMALL_TEACHERS, "coordinates": 2, "bins": 4},
+    "gs-wgan": {**_SMALL_TEACHERS, "sampling_probability": 0.5, "learning": 2, "warm_up": 1},
     "joint": {"pixels": 50, "orientations": 50, "cell": 4},
     "mepf": _PICTURES,
     "dp-mepf": _PICTURES,

@@ -119,6 +119,28 @@ class SeenSteps:
         seen.reach[name] = math.sqrt(self._squares / self._steps)
 
 
+class SeenSums:
+    """The sums over shards of a run, added to a `Seen`: what the records add is known, and in which shards they are.
+
+    Where shards may be left out, an attacker who knows which were asked sees the noise as it is, but is not told by how
+    much the worlds differ on the whole: nothing is added to the score.
+    """
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen, self._squares, self._steps = seen, 0.0, 0
+
+    def __call__(self, plan: CalibratedStepPlan, noisy: Vector, worlds: Vector) -> None:
+        """Adds a step, and the exact sums of both worlds, (2, numbers)."""
+        seen, name, before = self._seen, plan.plan.name, self._seen.score
+        seen.answer(name, noisy, worlds)
+        square = float(np.square(worlds[1] - worlds[0]).sum())
+        if plan.plan.sampling_probability < 1:
+            seen.score = before
+        if plan.plan.sampling_probability == 1 or square > 0:
+            self._squares, self._steps = self._squares + square, self._steps + 1
+        seen.reach[name] = math.sqrt(self._squares / max(self._steps, 1))
+
+
 def form_of(certificate: Certificate, **told: Any) -> str:
     """Returns a digest of a certificate without what follows from noise, and of what else is told."""
     content = {name: value for name, value in certificate.to_json().items() if name not in ("hashes", "ledger")}

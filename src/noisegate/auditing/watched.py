@@ -6,8 +6,10 @@ from the gate where a step is concerned (clipped in float64), and by the gate's 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 import numpy as np
@@ -19,10 +21,13 @@ from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
 from noisegate.gate.queries.batches import SampleVector
 from noisegate.gate.queries.gradients import StepSession
+from noisegate.gate.queries.shards import ShardSession, Teacher
+from noisegate.gate.session import Access
 from noisegate.gate.sums import Batch, LocalEngine, Progress, SumTask, Totals, sum_records
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.marginal_plan import MarginalPlan, marginal_columns
 from noisegate.privacy.release import Release
+from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import EncodedTable
 
 if TYPE_CHECKING:
@@ -41,12 +46,15 @@ class Watch:
         parts: Sets of records whose exact sums are wanted, of each query.
         singles: Records whose samples are wanted, at each step.
         on_step: Called with the plan, what a step handed out over the noise, and the vectors of samples of `singles`.
+        on_sum: Called with the plan, the noisy sum over shards of a step, and the exact ones of each of `parts`,
+            (parts, numbers), over the noise.
         sums: For each query, the exact sum of each part in the units of its release, (parts, dim, columns).
     """
 
     parts: Sequence[EncodedTable]
     singles: EncodedTable
     on_step: Callable[[CalibratedStepPlan, Vector, Vectors], None] = lambda *_: None
+    on_sum: Callable[[CalibratedStepPlan, Vector, Vector], None] = lambda *_: None
     sums: dict[str, Vector] = field(default_factory=dict)
 
     def sum(self, batches: Sequence[Batch], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
@@ -102,6 +110,11 @@ class WatchedGate(Gate):
 
         return _WatchedSteps(super().batch(plan, vector, **options), plan, vectors, self._watch)
 
+    def shards(self, plan: CalibratedStepPlan, teacher: Teacher, *, device: str = "cpu", **options: Any) -> Any:
+        """Returns a session of sums over shards whose steps are watched."""
+        access = self._access(plan, CalibratedStepPlan, options["method"], options["public"], of=ShardPlan)
+        return _WatchedShards(access, teacher, self._watch, device=device)
+
     def marginals(self, plan: MarginalPlan, bins: Sequence[NumericBins], **options: Any) -> Release:
         """Returns noisy marginals, and writes down the exact ones of the tables that were chosen."""
         release = super().marginals(plan, bins, **options)
@@ -144,6 +157,37 @@ class _WatchedSteps:
 
     def __exit__(self, *raised: Any) -> None:
         self._session.__exit__(*raised)
+
+
+class _WatchedShards(ShardSession):
+    """A session that tells each step's answer, beside the exact sums of other sets of records in the same shards."""
+
+    def __init__(self, access: Access, teacher: Teacher, watch: Watch, **options: Any) -> None:
+        super().__init__(access, teacher, **options)
+        self._watch, self._shadows, self._sums = watch, list[tuple[ShardSession, Any]](), np.zeros(0)
+        self._make = partial(ShardSession, access, teacher, **options)
+
+    def step(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        noisy, std = super().step(parameters), self.plan.noise_std_natural
+        self._watch.on_sum(self.plan, _flat(noisy, self.plan) / std, self._sums / self.plan.plan.scale / std)
+        return noisy
+
+    def _open(self, records: Any, words: Any, seed: int) -> None:
+        super()._open(records, words, seed)
+        # Whoever is in one set only has the next word, or one of its own.
+        words = np.concatenate([words, np.frombuffer(secrets.token_bytes(8), dtype=np.uint64)])
+        for part in self._watch.parts:
+            shadow, known = self._make(), (part.numeric.astype(np.float32), part.codes)
+            shadow._parameters = self._parameters
+            shadow._open(known, words[: len(part)], seed)
+            self._shadows.append((shadow, known))
+
+    def _exact(self, records: Any, sample: Any) -> Any:
+        found = super()._exact(records, sample)
+        for shadow, _ in self._shadows:
+            shadow._parameters = self._parameters
+        self._sums = np.stack([shadow._exact(known, sample) for shadow, known in self._shadows]).astype(np.float64)
+        return found
 
 
 def _flat(arrays: Mapping[str, Any], plan: CalibratedStepPlan) -> Vector:

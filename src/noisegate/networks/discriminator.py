@@ -21,7 +21,7 @@ from noisegate.schema.pixels import ImageShape
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
 
-_SLOPE = 0.2
+SLOPE = 0.2
 
 
 class Discriminator(nn.Module):
@@ -72,7 +72,7 @@ def build_image_discriminator(shape: ImageShape, classes: int, *, channels: Sequ
     layers: list[nn.Module] = [RowsToImages(shape)]
     with seeded(seed):
         for entering, leaving in pairwise((shape.channels, *channels)):
-            layers += [nn.Conv2d(entering, leaving, kernel_size=4, stride=2, padding=1), nn.LeakyReLU(_SLOPE)]
+            layers += [nn.Conv2d(entering, leaving, kernel_size=4, stride=2, padding=1), nn.LeakyReLU(SLOPE)]
         return Discriminator(nn.Sequential(*layers, nn.Flatten()), channels[-1] * height * breadth, classes)
 
 
@@ -84,5 +84,5 @@ def build_table_discriminator(inputs: int, classes: int, *, hidden: Sequence[int
     layers: list[nn.Module] = []
     with seeded(seed):
         for entering, leaving in pairwise((inputs, *hidden)):
-            layers += [nn.Linear(entering, leaving), nn.LeakyReLU(_SLOPE)]
+            layers += [nn.Linear(entering, leaving), nn.LeakyReLU(SLOPE)]
         return Discriminator(nn.Sequential(*layers), (inputs, *hidden)[-1], classes)

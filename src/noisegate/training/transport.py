@@ -7,7 +7,7 @@ NeurIPS 2013, https://arxiv.org/abs/1306.0895), in logarithms. Its gradient take
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,7 +30,7 @@ class TransportTraining:
     """The generator on its way; `records` are generated in each step.
 
     `shares` are those of the labels, (labels,), one where there is no label; `encode` makes of what the generator gives
-    records as the loss takes them.
+    records as the loss takes them; `gradient` makes of what left the gate a gradient at these records.
     """
 
     def __init__(
@@ -43,7 +43,9 @@ class TransportTraining:
         learning_rate: float,
         seed: int,
         device: str,
+        gradient: Callable[[Mapping[str, Tensor]], Tensor] = lambda noisy: noisy["records"],
     ) -> None:
+        self._gradient = gradient
         self.steps, self._generator, self._shares = 0, generator.train(), shares
         self._encode, self._records, self._seed, self._device = encode, records, seed, device
         self._adam = Adam(dict(generator.named_parameters()), learning_rate=learning_rate)
@@ -57,7 +59,8 @@ class TransportTraining:
     def step(self, noisy: Mapping[str, Any]) -> None:
         """Moves the generator against a noisy gradient at its records."""
         records, _ = self._latest()
-        self._adam.descend(records, torch.as_tensor(noisy["records"]).to(records))
+        tensors = {name: torch.as_tensor(value).to(records) for name, value in noisy.items()}
+        self._adam.descend(records, self._gradient(tensors))
         self.steps, self._generated = self.steps + 1, None
 
     def result(self) -> dict[str, Tensor]:

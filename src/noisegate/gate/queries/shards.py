@@ -27,8 +27,8 @@ from noisegate.privacy.gradient_plan import RATES
 if TYPE_CHECKING:
     from torch import Tensor
 
-State: TypeAlias = Mapping[str, "Tensor"]
-"""What a shard keeps, by name. For all shards together each array has one more axis in front."""
+Tensors: TypeAlias = Mapping[str, "Tensor"]
+"""Arrays by name. What a shard keeps has, for all shards together, one more axis in front."""
 
 # Shards that are computed at once; the last block is smaller. Fixed, so that a shard has always the same place.
 _BLOCK = 64
@@ -51,30 +51,40 @@ class ShardBatch(NamedTuple):
 
 
 class Teacher(Protocol):
-    """What one shard does, written for a single one; `torch.vmap` makes all do it.
+    """What one shard learns and answers, written for a single one; `torch.vmap` makes all do it.
 
-    All three are functions of what they are given and keep nothing. Random operations of torch are allowed in `learn`
+    What is mapped is a function of what it is given and keeps nothing. Random operations of torch are allowed in `loss`
     and `answer`: every shard draws its own numbers.
 
     Attributes:
         records: How many records of its own a shard sees in a step, drawn with replacement.
+        rounds: How many gradients of its loss it follows each time that it learns.
         learning: How many shards learn in a step, in turn; None for all of them.
         warm_up: How often every shard learns before the first step.
     """
 
-    records: int
-    learning: int | None
-    warm_up: int
+    @property
+    def records(self) -> int: ...  # noqa: D102
+    @property
+    def rounds(self) -> int: ...  # noqa: D102
+    @property
+    def learning(self) -> int | None: ...  # noqa: D102
+    @property
+    def warm_up(self) -> int: ...  # noqa: D102
 
-    def start(self, shards: int) -> State:
-        """Returns the states of so many shards before they saw any record, (shards, …); public."""
+    def start(self, shards: int) -> tuple[Tensors, Tensors]:
+        """Returns weights of so many shards before they saw any record, (shards, …), and what else they keep."""
         ...
 
-    def learn(self, state: State, parameters: Mapping[str, Tensor], batch: ShardBatch) -> State:
-        """Returns the state of one shard after it learnt from some of its records, of the same shapes."""
+    def loss(self, weights: Tensors, parameters: Tensors, batch: ShardBatch) -> Tensor:
+        """Returns the loss of one shard at its weights, on some of its records: a number, differentiable."""
         ...
 
-    def answer(self, state: State, parameters: Mapping[str, Tensor], batch: ShardBatch) -> Mapping[str, Tensor]:
+    def step(self, weights: Tensors, kept: Tensors, gradients: Tensors) -> tuple[Tensors, Tensors]:
+        """Returns the weights of one shard, and what else it keeps, after a step against the gradient of its loss."""
+        ...
+
+    def answer(self, weights: Tensors, parameters: Tensors, batch: ShardBatch) -> Tensors:
         """Returns the vector of one shard, arrays of the planned shapes."""
         ...
 
@@ -100,8 +110,8 @@ class _Split:
     def drawn(self, uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
         """Returns places of records of each shard, (shards, records), by numbers in [0, 1); of an empty shard any."""
         within = np.minimum((uniform * self.sizes[:, None]).astype(np.intp), np.maximum(self.sizes - 1, 0)[:, None])
-        places: npt.NDArray[np.intp] = np.minimum(self.first[:, None] + within, len(self.order) - 1)
-        return self.order[places]
+        found: npt.NDArray[np.intp] = self.order[np.minimum(self.first[:, None] + within, len(self.order) - 1)]
+        return found
 
 
 class ShardSession(StepSession):
@@ -109,11 +119,10 @@ class ShardSession(StepSession):
 
     def __init__(self, access: Access, teacher: Teacher, *, device: str = "cpu") -> None:
         plan = access.plan.plan
-        told = {"norm": plan.clip_norm, "shards": plan.shards, "nonnegative": plan.nonnegative}
-        super().__init__(access, told | {"learning": teacher.learning, "warm_up": teacher.warm_up})
+        super().__init__(access, {"norm": plan.clip_norm, "shards": plan.shards, "nonnegative": plan.nonnegative})
         self._teacher, self._device = teacher, device
         self._split: _Split | None = None
-        self._states: State = {}
+        self._states: tuple[Tensors, Tensors] = {}, {}
         self._learnt = 0
         self._random = np.random.default_rng()
 
@@ -133,38 +142,53 @@ class ShardSession(StepSession):
         if self._split is None:
             # Each record's own word decides, whoever else is there: a record that comes or goes moves no other one.
             words = np.frombuffer(secrets.token_bytes(8 * len(records[0])), dtype=np.uint64)
-            self._begin(words, secrets.randbits(128))
-            for _ in range(teacher.warm_up):
-                self._learn(records, np.arange(plan.shards))
+            self._open(records, words, secrets.randbits(128))
         learning = plan.shards if teacher.learning is None else min(teacher.learning, plan.shards)
         # Who learns is a public schedule, which knows nothing of who is asked.
         self._learn(records, np.sort((self._learnt + np.arange(learning)) % plan.shards))
         self._learnt = (self._learnt + learning) % plan.shards
         return self._answers(records, sample).sum(axis=0, dtype=np.int64)
 
+    def _open(self, records: Records, words: npt.NDArray[np.uint64], seed: int) -> None:
+        """Begins with the records, and lets every shard learn as often as it is to before the first step."""
+        self._begin(words, seed)
+        for _ in range(self._teacher.warm_up):
+            self._learn(records, np.arange(self.plan.plan.shards))
+
     def _begin(self, words: npt.NDArray[np.uint64], seed: int) -> None:
         """Splits the records by their words and starts every shard; `seed` is of the draws within shards."""
         shards = self.plan.plan.shards
         self._split, self._random = _Split.of(words, shards), np.random.Generator(np.random.Philox(seed))
-        self._states = {name: value.to(self._device) for name, value in self._teacher.start(shards).items()}
+        weights, kept = self._teacher.start(shards)
+        self._states = _each(weights, lambda value: value.to(self._device)), _each(kept, lambda v: v.to(self._device))
 
     def _learn(self, records: Records, chosen: npt.NDArray[np.intp]) -> None:
         """Lets some shards learn."""
+        import torch
+
         for places, batch in self._batches(records, chosen):
-            states = {name: value[places] for name, value in self._states.items()}
-            for name, value in self._mapped(self._teacher.learn, states, batch).items():
-                self._states[name][places] = value
+            weights, kept = (_each(part, lambda value, at=places: value[at]) for part in self._states)
+            for _ in range(self._teacher.rounds):
+                leaves = _each(weights, lambda value: value.detach().requires_grad_())
+                # Each loss depends on the weights of its own shard alone, so the gradient of the sum is that of each.
+                total = self._mapped(self._teacher.loss, leaves, dict(self._parameters), batch, dims=(0, None, 0)).sum()
+                found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True, materialize_grads=True)
+                gradients = dict(zip(leaves, found, strict=True))
+                weights, kept = self._mapped(self._teacher.step, _each(leaves, _detached), kept, gradients)
+            for whole, part in zip(self._states, (weights, kept), strict=True):
+                for name, value in part.items():
+                    whole[name][places] = value
 
     def _answers(self, records: Records, chosen: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
         """Returns the vectors of some shards as rows of integers of norm at most `UNITS`, (chosen, numbers)."""
         plan, rows = self.plan.plan, [np.zeros((0, self.plan.plan.count), dtype=np.int32)]
         for places, batch in self._batches(records, chosen):
-            states = {name: value[places] for name, value in self._states.items()}
-            found = self._mapped(self._teacher.answer, states, batch)
+            weights = _each(self._states[0], lambda value, at=places: value[at])
+            found = self._mapped(self._teacher.answer, weights, dict(self._parameters), batch, dims=(0, None, 0))
             shapes = {name: tuple(value.shape[1:]) for name, value in found.items()}
             if shapes != dict(plan.parameters):
                 raise OptionError(f"the answers of {plan.name!r} have shapes {shapes}, the plan {plan.parameters}.")
-            flat = [found[name].reshape(len(places), -1).float().cpu().numpy() for name in plan.parameters]
+            flat = [found[name].reshape(len(places), -1).detach().float().cpu().numpy() for name in plan.parameters]
             rows.append(plan.grid.quantise(np.ascontiguousarray(np.concatenate(flat, axis=1))))
         return np.concatenate(rows)
 
@@ -187,16 +211,14 @@ class ShardSession(StepSession):
             tensors = (torch.from_numpy(np.ascontiguousarray(part)).to(self._device) for part in (*arrays, held))
             yield torch.from_numpy(places), ShardBatch(*tensors)
 
-    def _mapped(self, function: Callable[..., Mapping[str, Tensor]], states: State, batch: ShardBatch) -> State:
+    def _mapped(self, function: Callable[..., Any], *given: Any, dims: Any = 0) -> Any:
         """Returns what a function of one shard gives for each of a block."""
         import torch
 
         # Whether there is a warning must not depend on a record. Draws of the shards come from a stream of their own.
         with warnings.catch_warnings(action="ignore"), torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(self._random.integers(2**63)))
-            each = torch.vmap(function, in_dims=(0, None, 0), randomness="different")
-            found = each(dict(states), dict(self._parameters), batch)
-            return {name: value.detach() for name, value in found.items()}
+            return torch.vmap(function, in_dims=dims, randomness="different")(*given)
 
     def _probe(self) -> None:
         """Refuses what gives a shard another vector for other records of others, or other shapes, on made-up ones."""
@@ -218,7 +240,7 @@ class ShardSession(StepSession):
             for _ in range(_ROUNDS):
                 self._learn(records, np.arange(shards))
             found.append(self._answers(records, np.arange(shards)))
-        self._parameters, self._split, self._states = given, None, {}
+        self._parameters, self._split, self._states = given, None, ({}, {})
         if not np.array_equal(found[0], found[2]):
             raise OptionError(
                 f"the teacher of {plan.name!r} gives a shard another vector each time. What it returns must follow "
@@ -229,3 +251,12 @@ class ShardSession(StepSession):
                 f"the teacher of {plan.name!r} gives a shard another vector when another shard has other records; "
                 "write it for a single shard, of its arguments alone."
             )
+
+
+def _each(tensors: Tensors, function: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+    """Returns what a function makes of each array."""
+    return {name: function(value) for name, value in tensors.items()}
+
+
+def _detached(value: Tensor) -> Tensor:
+    return value.detach()

@@ -1,0 +1,77 @@
+"""G-PATE: a generator that follows gradients which teachers agree on, coordinate by coordinate of a projection.
+
+Long, Wang, Yang, Kailkhura, Zhang, Gunter and Li (NeurIPS 2021), https://arxiv.org/abs/1906.09338. Each teacher's
+gradient at a generated record is projected at random to a few coordinates; in each of them it votes for one of some
+bins, and the bin with the most votes, counted with noise, stands for the gradient there.
+
+What differs from the published program: ε is that of the worst case, where theirs follows from how far the teachers
+agree, is printed as it is and stops the training; all histograms of a step are one query of norm √(records ·
+coordinates); and every bin's count is released with noise, where the program compares the largest with a threshold
+first (Confident-GNMax), which saves only where ε depends on the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from noisegate.methods.registry import register
+from noisegate.methods.sharded import ShardedMethod
+from noisegate.schema import Schema
+from noisegate.settings import Count, Positive, TwoOrMore, derived, settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from noisegate.methods.generative import Shapes
+    from noisegate.training.teachers import HistogramTeacher
+
+
+@register("g-pate")
+@settings
+class GPATE(ShardedMethod):
+    """Settings of G-PATE; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import Budget, GPATE, Schema
+        >>> from noisegate.schema import Integer
+        >>> method = GPATE(steps=10, batch=8, coordinates=2, bins=5)
+        >>> event = method.plan(Schema([Integer(name="age", lower=0, upper=99)]), Budget(epsilon=1.0)).events[0]
+        >>> event.coordinates, method.clip_norm, round(event.sensitivity / 2**22, 3)  # other bins: √2 times the norm
+        (80, 4.0, 1.414)
+    """
+
+    nonnegative = True
+
+    coordinates: Count = 10
+    """Coordinates of the random projection."""
+    bins: TwoOrMore = 10
+    bound: Positive = 1e-4
+    """Projected gradients are clipped to ± this."""
+    clip_norm: Positive = derived(lambda given: math.sqrt(given["batch"] * given["coordinates"]))
+    """L2 norm of all votes of a teacher in a step."""
+
+    def answers(self, schema: Schema) -> Shapes:
+        """Returns the shape of the histograms."""
+        return {"votes": (self.batch, self.coordinates, self.bins)}
+
+    def teacher(self, schema: Schema) -> HistogramTeacher:
+        """Returns a teacher that votes for bins."""
+        from noisegate.training.teachers import HistogramTeacher
+
+        shape = {"projection": self.projection(self.inputs(schema)), "bound": self.bound, "bins": self.bins}
+        return HistogramTeacher(**self.teaching(schema), **shape)
+
+    def projection(self, inputs: int) -> Tensor:
+        """Returns the public projection, (inputs, coordinates), with independent entries of variance 1/coordinates."""
+        import torch
+
+        random = torch.Generator().manual_seed(self.seed)
+        return torch.randn(inputs, self.coordinates, generator=random) / math.sqrt(self.coordinates)
+
+    def pulled(self, schema: Schema, noisy: Mapping[str, Tensor]) -> Tensor:
+        """Returns the middle of the bins with the most votes, back at the inputs."""
+        votes = noisy["votes"]
+        middles = (2 * votes.argmax(dim=2) + 1) / self.bins - 1
+        return self.bound * middles.to(votes.dtype) @ self.projection(self.inputs(schema)).to(votes).T

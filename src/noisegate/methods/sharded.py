@@ -1,0 +1,157 @@
+"""Base of methods on disjoint shards: each has a teacher behind the gate, and a generator learns from noisy sums.
+
+Teachers, each trained on its shard alone, answer about generated records, and the noisy sum of their bounded answers
+leaves the gate (`Gate.shards`, G-26). ε is that of the worst case and follows from the plan: published programs state
+one that depends on how far teachers agree, which is private (https://arxiv.org/abs/1802.08908).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from noisegate.methods.adversarial import GENERATOR
+from noisegate.methods.gan import DPCGAN, DPGAN, RecordGAN, by_records
+from noisegate.methods.generative import GenerativeMethod, shapes_of
+from noisegate.models.image_network import ImageKind
+from noisegate.models.inputs import inputs_of
+from noisegate.privacy.gradient_plan import CalibratedGradientPlan
+from noisegate.privacy.plan import Budget
+from noisegate.privacy.release import Release
+from noisegate.privacy.shard_plan import ShardPlan
+from noisegate.schema import Schema
+from noisegate.settings import Count, Fraction, ImageSize, LabelShares, Positive, Widths, settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from noisegate.gate.gate import Gate
+    from noisegate.methods.generative import Shapes
+    from noisegate.models.record_model import RecordModel
+    from noisegate.training.teachers import DiscriminatorTeacher
+    from noisegate.training.transport import TransportTraining
+
+
+@settings
+class ShardedMethod(GenerativeMethod):
+    """Settings of methods on disjoint shards; none of them depends on private data."""
+
+    resumable = False
+    nonnegative: ClassVar[bool] = False
+    """Whether answers have no negative coordinate: see `ShardPlan`."""
+
+    image: ImageSize | None = None
+    network: ImageKind = "convolutional"
+    latent: Count = 32
+    hidden: Widths = by_records(table=(128, 128), images=(200,))
+    channels: Widths = (16, 8)
+    """The generator: see `RecordGAN`."""
+    teachers: Count = 1000
+    """Disjoint shards. More of them have louder votes over the same noise, and know less each."""
+    teacher_hidden: Widths = by_records(table=(32,), images=(64,))
+    """Widths of a teacher, which is a perceptron."""
+    teacher_records: Count = 32
+    """Records of its shard that a teacher sees in a step."""
+    teacher_learning_rate: Positive = 3e-3
+    teacher_rounds: Count = 1
+    """Steps that a teacher learns in a step of the generator."""
+    steps: Count = 100
+    sampling_probability: Fraction = 1.0
+    """Probability with which each teacher, by itself, is asked in a step."""
+    batch: Count = 32
+    """Generated records of a step."""
+    learning_rate: Positive = 2e-3
+    """Of the generator, by Adam."""
+    label_shares: LabelShares | None = None
+    """Share of each level of the label, as public knowledge; None for equal shares."""
+
+    def __post_init__(self) -> None:
+        self.gan()
+
+    for_images = RecordGAN.for_images
+
+    @abstractmethod
+    def answers(self, schema: Schema) -> Shapes:
+        """Returns the shape of each array of an answer."""
+
+    @abstractmethod
+    def teacher(self, schema: Schema) -> DiscriminatorTeacher:
+        """Returns what a teacher learns and answers."""
+
+    @staticmethod
+    def inputs(schema: Schema) -> int:
+        """Returns how many inputs a record has, the label left out."""
+        return len(inputs_of(schema, centre=0.5).names)
+
+    def pulled(self, schema: Schema, noisy: Mapping[str, Tensor]) -> Tensor:
+        """Returns the gradient at generated records, (records, inputs), that a noisy sum of answers stands for."""
+        return noisy["records"]
+
+    def gradient_plan(self, schema: Schema, budget: Budget) -> ShardPlan:
+        """Returns the steps; refuses a schema that does not fit the settings."""
+        (gan := self.gan(schema)).inputs(schema), gan.label_weights(schema)
+        return ShardPlan(
+            name=GENERATOR,
+            steps=self.steps,
+            shards=self.teachers,
+            sampling_probability=self.sampling_probability,
+            clip_norm=self.clip_norm,
+            nonnegative=self.nonnegative,
+            parameters=self.answers(schema),
+            trained=shapes_of(gan.generator(schema).state_dict()),
+        )
+
+    def session(self, gate: Gate, plan: CalibratedGradientPlan, *, journal: Path | None, **options: Any) -> Any:
+        """Returns a session of sums over shards, without a journal."""
+        told = {"method": self.name, "public": self.public_facts(gate.schema)}
+        return gate.shards(plan, self.teacher(gate.schema), device=options.get("device", "cpu"), **told)
+
+    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> TransportTraining:
+        """Returns the generator at its start."""
+        from noisegate.training.transport import TransportTraining
+
+        return TransportTraining(**self.generator_training(schema, device), gradient=partial(self.pulled, schema))
+
+    def generator_training(self, schema: Schema, device: str) -> dict[str, Any]:
+        """Returns what every training of a generator is given."""
+        import torch
+
+        gan = self.gan(schema)
+        return {
+            "generator": gan.generator(schema).to(device),
+            "shares": torch.tensor(gan.label_weights(schema) or (1.0,)),
+            "encode": gan.inputs(schema)[1],
+            "records": self.batch,
+            "learning_rate": self.learning_rate,
+            "seed": self.seed,
+            "device": device,
+        }
+
+    def teaching(self, schema: Schema) -> dict[str, Any]:
+        """Returns what every teacher is given."""
+        from noisegate.networks.discriminator import build_table_discriminator
+
+        gan, sizes = self.gan(schema), (self.inputs(schema), schema.layout.classes)
+        begin = {"hidden": self.teacher_hidden, "seed": gan.discriminator_seed}
+        return {
+            "discriminator": build_table_discriminator(*sizes, **begin),
+            "encode": gan.inputs(schema)[0],
+            "label": schema.layout.label,
+            "records": self.teacher_records,
+            "learning_rate": self.teacher_learning_rate,
+            "rounds": self.teacher_rounds,
+        }
+
+    def model(self, release: Release, fitting: Any = None) -> RecordModel:
+        """Returns the released generator, to be drawn from."""
+        return self.gan(release.schema).model(release)
+
+    def gan(self, schema: Schema | None = None) -> RecordGAN:
+        """Returns the GAN whose generator and inputs these are."""
+        given = {name: getattr(self, name) for name in ("image", "network", "latent", "hidden", "channels", "seed")}
+        if schema is not None and schema.layout.label is None:
+            return DPGAN(**given)
+        return DPCGAN(**given, label_shares=self.label_shares)

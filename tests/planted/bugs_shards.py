@@ -1,0 +1,47 @@
+"""Planted bugs in sums over disjoint shards: who is in a shard, who learns, and what is paid."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from tests.planted.patches import Plant, bug
+
+
+@bug("test_only_the_vector_of_the_records_shard_changes")
+def shards_that_overlap(plant: Plant) -> None:
+    """Every record is in the next shard too, as in several codes of PATE-GAN."""
+
+    @plant.wrap("shards._Split.of")
+    def _(right: Any, words: Any, shards: int) -> Any:
+        found = right(np.concatenate([words, words + np.uint64(1)]), shards)
+        object.__setattr__(found, "order", found.order % len(words))
+        return found
+
+
+@bug("test_a_public_schedule_says_who_learns_whoever_is_asked")
+def learning_when_asked(plant: Plant) -> None:
+    """The shards that learn are those that were asked, as in GS-WGAN: their states remember the draws."""
+
+    @plant.wrap("shards.ShardSession._exact")
+    def _(right: Any, session: Any, records: Any, sample: Any) -> Any:
+        found = right(session, records, sample)
+        session._learn(records, sample)
+        return found
+
+
+@bug("test_a_record_moves_the_sum_by_at_most_the_sensitivity")
+def norm_for_diameter(plant: Plant) -> None:
+    """A vector that may be turned round is paid for as one that comes or goes."""
+    plant.rewrite("shard_plan.ShardPlan", "self.grid.bound.sensitivity(Adjacency.REPLACE_ONE)", "UNITS")
+
+
+@bug("test_a_plan_pays_for_all_records_of_a_step_together")
+def image_by_image(plant: Plant) -> None:
+    """Each record of a step is accounted as if it were alone, as GS-WGAN does."""
+
+    @plant.wrap("shard_plan.ShardPlan.event")
+    def _(right: Any, plan: Any, noise_std: float, sampler: Any) -> Any:
+        records = next(iter(plan.parameters.values()))[0]
+        return right(plan, noise_std / math.sqrt(records), sampler)
