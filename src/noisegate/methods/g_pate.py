@@ -60,8 +60,8 @@ class GPATE(ShardedMethod):
         """Returns a teacher that votes for bins."""
         from noisegate.training.teachers import HistogramTeacher
 
-        shape = {"projection": self.projection(self.inputs(schema)), "bound": self.bound, "bins": self.bins}
-        return HistogramTeacher(**self.teaching(schema), **shape)
+        projection = self.projection(self.inputs(schema))
+        return HistogramTeacher(**self.teaching(schema), projection=projection, bound=self.bound, bins=self.bins)
 
     def projection(self, inputs: int) -> Tensor:
         """Returns the public projection, (inputs, coordinates), with independent entries of variance 1/coordinates."""

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from noisegate.methods.adversarial import GENERATOR
 from noisegate.methods.gan import DPCGAN, DPGAN, RecordGAN, by_records
@@ -39,9 +39,7 @@ if TYPE_CHECKING:
 class ShardedMethod(GenerativeMethod):
     """Settings of methods on disjoint shards; none of them depends on private data."""
 
-    resumable = False
-    nonnegative: ClassVar[bool] = False
-    """Whether answers have no negative coordinate: see `ShardPlan`."""
+    resumable, nonnegative = False, False
 
     image: ImageSize | None = None
     network: ImageKind = "convolutional"
@@ -50,21 +48,18 @@ class ShardedMethod(GenerativeMethod):
     channels: Widths = (16, 8)
     """The generator: see `RecordGAN`."""
     teachers: Count = 1000
-    """Disjoint shards. More of them have louder votes over the same noise, and know less each."""
+    """Disjoint shards, each with a perceptron. More are louder over the same noise, and know less each."""
     teacher_hidden: Widths = by_records(table=(32,), images=(64,))
-    """Widths of a teacher, which is a perceptron."""
     teacher_records: Count = 32
-    """Records of its shard that a teacher sees in a step."""
     teacher_learning_rate: Positive = 3e-3
     teacher_rounds: Count = 1
-    """Steps that a teacher learns in a step of the generator."""
+    """Records of its shard that a teacher sees in a step of the generator, and how many steps of Adam it takes."""
     steps: Count = 100
     sampling_probability: Fraction = 1.0
-    """Probability with which each teacher, by itself, is asked in a step."""
+    """Of each teacher, by itself, to be asked in a step."""
     batch: Count = 32
-    """Generated records of a step."""
     learning_rate: Positive = 2e-3
-    """Of the generator, by Adam."""
+    """Generated records of a step, and the generator's rate, by Adam."""
     label_shares: LabelShares | None = None
     """Share of each level of the label, as public knowledge; None for equal shares."""
 
@@ -106,8 +101,8 @@ class ShardedMethod(GenerativeMethod):
 
     def session(self, gate: Gate, plan: CalibratedGradientPlan, *, journal: Path | None, **options: Any) -> Any:
         """Returns a session of sums over shards, without a journal."""
-        told = {"method": self.name, "public": self.public_facts(gate.schema)}
-        return gate.shards(plan, self.teacher(gate.schema), device=options.get("device", "cpu"), **told)
+        facts, device = self.public_facts(gate.schema), options.get("device", "cpu")
+        return gate.shards(plan, self.teacher(gate.schema), method=self.name, public=facts, device=device)
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> TransportTraining:
         """Returns the generator at its start."""
@@ -135,9 +130,8 @@ class ShardedMethod(GenerativeMethod):
         from noisegate.networks.discriminator import build_table_discriminator
 
         gan, sizes = self.gan(schema), (self.inputs(schema), schema.layout.classes)
-        begin = {"hidden": self.teacher_hidden, "seed": gan.discriminator_seed}
         return {
-            "discriminator": build_table_discriminator(*sizes, **begin),
+            "discriminator": build_table_discriminator(*sizes, hidden=self.teacher_hidden, seed=gan.discriminator_seed),
             "encode": gan.inputs(schema)[0],
             "label": schema.layout.label,
             "records": self.teacher_records,
@@ -152,6 +146,5 @@ class ShardedMethod(GenerativeMethod):
     def gan(self, schema: Schema | None = None) -> RecordGAN:
         """Returns the GAN whose generator and inputs these are."""
         given = {name: getattr(self, name) for name in ("image", "network", "latent", "hidden", "channels", "seed")}
-        if schema is not None and schema.layout.label is None:
-            return DPGAN(**given)
-        return DPCGAN(**given, label_shares=self.label_shares)
+        plain = schema is not None and schema.layout.label is None
+        return DPGAN(**given) if plain else DPCGAN(**given, label_shares=self.label_shares)

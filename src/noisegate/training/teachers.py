@@ -66,7 +66,8 @@ class DiscriminatorTeacher(ABC):
     def loss(self, weights: Weights, parameters: Weights, batch: Any) -> Float[Tensor, ""]:
         """Returns the logistic loss of a discriminator; a shard without records learns from generated ones alone."""
         own, made = (self.scores(weights, rows)[0] for rows in (self.real_rows(batch), self.made_rows(parameters)))
-        return batch.held * softplus(-own).mean() + softplus(made).mean()
+        loss: Tensor = batch.held * softplus(-own).mean() + softplus(made).mean()
+        return loss
 
     def step(self, weights: Weights, moments: Weights, gradients: Weights) -> tuple[Weights, Weights]:
         """Returns weights and moments after a step of Adam."""
@@ -178,8 +179,10 @@ class CriticTeacher(DiscriminatorTeacher):
         length = (slopes.square().sum(dim=1) + 1e-12).sqrt()
         own = self.scores(weights, real)[0]
         distance = self.scores(weights, made)[0].mean() - own.mean()
-        loss: Tensor = distance + self.penalty * (length - 1).square().mean() + self.drift * own.square().mean()
-        return batch.held * loss
+        loss: Tensor = batch.held * (
+            distance + self.penalty * (length - 1).square().mean() + self.drift * own.square().mean()
+        )
+        return loss
 
     def answer(self, weights: Weights, parameters: Weights, batch: Any) -> Weights:
         """Returns the gradient of the generator's loss at each record, clipped record by record: (records, inputs)."""

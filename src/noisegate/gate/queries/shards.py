@@ -135,7 +135,8 @@ class ShardSession(StepSession):
         """Returns which shards are asked: each whose own 32-bit word, fresh in every step, is below rate·2³²."""
         plan = self.plan.plan
         words = np.frombuffer(secrets.token_bytes(4 * plan.shards), dtype=np.uint32).astype(np.uint64)
-        return np.flatnonzero(words < int(plan.sampling_probability * RATES))
+        asked: npt.NDArray[np.intp] = np.flatnonzero(words < int(plan.sampling_probability * RATES))
+        return asked
 
     def _exact(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
         plan, teacher = self.plan.plan, self._teacher
@@ -147,7 +148,8 @@ class ShardSession(StepSession):
         # Who learns is a public schedule, which knows nothing of who is asked.
         self._learn(records, np.sort((self._learnt + np.arange(learning)) % plan.shards))
         self._learnt = (self._learnt + learning) % plan.shards
-        return self._answers(records, sample).sum(axis=0, dtype=np.int64)
+        total: Integers = self._answers(records, sample).sum(axis=0, dtype=np.int64)
+        return total
 
     def _open(self, records: Records, words: npt.NDArray[np.uint64], seed: int) -> None:
         """Begins with the records, and lets every shard learn as often as it is to before the first step."""
@@ -167,7 +169,7 @@ class ShardSession(StepSession):
         import torch
 
         for places, batch in self._batches(records, chosen):
-            weights, kept = (_each(part, lambda value, at=places: value[at]) for part in self._states)
+            weights, kept = (_rows(part, places) for part in self._states)
             for _ in range(self._teacher.rounds):
                 leaves = _each(weights, lambda value: value.detach().requires_grad_())
                 # Each loss depends on the weights of its own shard alone, so the gradient of the sum is that of each.
@@ -183,7 +185,7 @@ class ShardSession(StepSession):
         """Returns the vectors of some shards as rows of integers of norm at most `UNITS`, (chosen, numbers)."""
         plan, rows = self.plan.plan, [np.zeros((0, self.plan.plan.count), dtype=np.int32)]
         for places, batch in self._batches(records, chosen):
-            weights = _each(self._states[0], lambda value, at=places: value[at])
+            weights = _rows(self._states[0], places)
             found = self._mapped(self._teacher.answer, weights, dict(self._parameters), batch, dims=(0, None, 0))
             shapes = {name: tuple(value.shape[1:]) for name, value in found.items()}
             if shapes != dict(plan.parameters):
@@ -256,6 +258,11 @@ class ShardSession(StepSession):
 def _each(tensors: Tensors, function: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
     """Returns what a function makes of each array."""
     return {name: function(value) for name, value in tensors.items()}
+
+
+def _rows(tensors: Tensors, places: Tensor) -> dict[str, Tensor]:
+    """Returns copies of what some shards keep."""
+    return {name: value[places] for name, value in tensors.items()}
 
 
 def _detached(value: Tensor) -> Tensor:
