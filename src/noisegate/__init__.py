@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from noisegate.methods.mge import DPMGE as DPMGE
     from noisegate.methods.ntk import DPNTK as DPNTK
     from noisegate.methods.pairwise import Pairwise as Pairwise
-    from noisegate.methods.pe import PrivateEvolution as PrivateEvolution
     from noisegate.methods.pate_gan import PATEGAN as PATEGAN
+    from noisegate.methods.pe import PrivateEvolution as PrivateEvolution
     from noisegate.methods.privbayes import PrivBayes as PrivBayes
     from noisegate.methods.psg import PrivateSetGeneration as PrivateSetGeneration
     from noisegate.methods.tab_pe import TabPE as TabPE
