@@ -1,6 +1,6 @@
 """Figure 4 of DP-DRE and DP-MGE: number of different bins on a second set, here with the private classes held out.
 
-    python benchmarks/mge_dre/figure_4.py --data DIR --out DIR --judge ENCODER [--methods dp-dre ...] [--epsilon 1 inf]
+    python benchmarks/mge_dre/figure_4.py --data DIR --out DIR [--methods dp-dre ...] [--epsilon 1 inf]
 
 Options, and what stands beside what, are those of run.py; what --out holds is kept and shared by all tables of one set.
 """

@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import subprocess
 import sys
 import time
 from collections.abc import Collection
@@ -66,8 +67,8 @@ def found(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
         parser().error("--private other needs --other IMAGES")
     options.out.mkdir(parents=True, exist_ok=True)
     _check_set(options)
-    sets = _sets(options)
-    judge = EncoderFeatures(load_encoder(options.judge), name=f"encoder {options.judge.stem}")
+    sets, path = _sets(options), options.judge or _trained_judge(options)
+    judge = EncoderFeatures(load_encoder(path), name=f"encoder {path.stem}")
     rows: dict[str, dict[str, Any]] = {}
     for name in FREE:
         if name.removesuffix("-decoded") in sets:
@@ -79,6 +80,16 @@ def found(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
             run = lambda name=name, epsilon=epsilon, key=key: _run(options, name, epsilon, key, sets, judge)  # noqa: E731
             rows[name][f"{epsilon:g}"] = _kept(options, key, run)
     return rows
+
+
+def _trained_judge(options: argparse.Namespace) -> Path:
+    """Returns an encoder of another seed than any method's, trained on the public images in minutes, once."""
+    path: Path = options.out / "judge.safetensors"
+    if not path.exists():
+        public = options.data / "train.parquet"
+        command = [sys.executable, "-m", "noisegate", "pretrain", "encoder", public, "--seed", "1", "--out", path]
+        subprocess.run(list(map(str, command)), check=True)
+    return path
 
 
 def _check_set(options: argparse.Namespace) -> None:
@@ -267,7 +278,9 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Methods with public images, on a part of the public support.")
     parser.add_argument("--data", type=Path, required=True, help="folder with CIFAR-10's train.parquet, test.parquet")
     parser.add_argument("--out", type=Path, required=True, help="folder for models and figures; what is there is kept")
-    parser.add_argument("--judge", type=Path, required=True, help="encoder of `noisegate pretrain encoder --seed 1`")
+    parser.add_argument(
+        "--judge", type=Path, default=None, help="encoder to judge by; without, one is trained in --out"
+    )
     parser.add_argument("--private", default="vehicles", choices=["vehicles", "held-out", "other"])
     parser.add_argument("--classes", type=int, nargs="+", default=list(VEHICLES), help="that are private")
     parser.add_argument("--other", type=Path, default=None, help="images for --private other")

@@ -1,6 +1,6 @@
 """Table 3 of DP-DRE: share of the weight that lies on public images of the private classes.
 
-    python benchmarks/mge_dre/table_3.py --data DIR --out DIR --judge ENCODER [--methods dp-dre ...] [--epsilon 1 inf]
+    python benchmarks/mge_dre/table_3.py --data DIR --out DIR [--methods dp-dre ...] [--epsilon 1 inf]
 
 Options, and what stands beside what, are those of run.py; what --out holds is kept and shared by all tables of one set.
 """

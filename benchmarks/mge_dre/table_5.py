@@ -1,6 +1,6 @@
 """Table 5 of DP-DRE and DP-MGE: precision and recall on a second set, here with the private classes held out.
 
-    python benchmarks/mge_dre/table_5.py --data DIR --out DIR --judge ENCODER [--methods dp-dre ...] [--epsilon 1 inf]
+    python benchmarks/mge_dre/table_5.py --data DIR --out DIR [--methods dp-dre ...] [--epsilon 1 inf]
 
 Options, and what stands beside what, are those of run.py; what --out holds is kept and shared by all tables of one set.
 """

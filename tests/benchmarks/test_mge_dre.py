@@ -105,6 +105,21 @@ def test_published_rows_have_a_figure_for_each_epsilon_and_are_named_beside_ours
         assert all(len(row) == (1 if name == published.NON_PRIVATE else 5) for name, row in rows.items())
 
 
+def test_a_judge_is_trained_once_on_the_public_images_where_none_is_given(data, monkeypatch):
+    called = []
+
+    def trained(command, check):
+        called.append(command)
+        Path(command[-1]).write_bytes(b"")
+
+    monkeypatch.setattr(run.subprocess, "run", trained)
+    options = run.parser().parse_args(["--data", str(data), "--out", str(data / "out")])
+    options.out.mkdir()
+    assert run._trained_judge(options) == run._trained_judge(options) == options.out / "judge.safetensors"
+    ((*_, encoder, public, seed, one, _, _),) = called
+    assert (encoder, public, seed, one) == ("encoder", str(data / "train.parquet"), "--seed", "1")
+
+
 def test_classes_that_are_held_out_are_not_public(data):
     given = ["--data", str(data), "--out", str(data), "--judge", "j", "--private", "held-out"]
     sets = run._sets(run.parser().parse_args(given))
