@@ -88,3 +88,26 @@ def test_scores_that_are_there_are_not_made_again(sets, tmp_path):
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "LeNet-2-7.json").write_text(json.dumps([0.5, 0.75]))
     assert bench.accuracies(tmp_path / "set", None, "LeNet") == [0.5, 0.75]
+
+
+@pytest.mark.slow
+def test_five_parties_teach_a_network_in_turn(continual, sets, monkeypatch, tmp_path):
+    """From the command line to the page, on images that tell nothing; a second run makes nothing again."""
+    random, schema = np.random.default_rng(0), pixel_schema(28, 28, labels=range(10))
+    columns = [*(pa.array(column) for column in random.integers(0, 256, (784, 200))), pa.array(np.arange(200) % 10)]
+    table = pa.table(columns, names=list(schema.names))
+    monkeypatch.setattr(sets, "_loaded", lambda name, folder: sets.Loaded(train=table, test=table, schema=schema))
+    asked = ["figure_3.py", "--data", ".", "--out", str(tmp_path), "--steps", "2", "--width", "2", "--epsilon", "100"]
+    asked += ["--epochs", "1", "--repeats", "1", "--methods", "psg", "dp-sgd", "--json", str(tmp_path / "found.json")]
+    monkeypatch.setattr(sys, "argv", [*asked, "--plot", str(tmp_path / "curves.png")])
+    assert continual.main() == 0
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert [len(curve["stages"]) for curve in found["curves"]] == [5, 5]
+    assert (tmp_path / "curves.png").stat().st_size > 10_000
+    last = json.loads(next(tmp_path.glob("mnist-dp-sgd-5-*/model/certificate.json")).read_text())
+    before = json.loads(next(tmp_path.glob("mnist-dp-sgd-4-*/model/model.json")).read_text())
+    assert last["public"]["start_certificate"] == before["certificate"]
+    monkeypatch.setattr(sets.PrivateSetGeneration, "query", None)
+    monkeypatch.setattr(continual.descent_of("laptop", records=10, steps=1, width=1, seed=0).__class__, "query", None)
+    assert continual.main() == 0
+    assert json.loads((tmp_path / "found.json").read_text()) == found
