@@ -1,6 +1,7 @@
 """Figure 3 of DP-HP, MNIST: mean accuracy of twelve classifiers trained on synthetic images, tested on real ones.
 
     python benchmarks/dp_hp/figure_3.py --data DIR --out DIR [--method dp-hp] [--epsilon 1] [--seeds 3] [--rows 60000]
+        [--curve 60 300 600 3000 6000]
 
 Each run, fit and scores, is written to --out, and one that is there is not repeated: stop and start as you like. The
 papers take replace-one, so it is the default; 60,000 images are made, and --rows of them, drawn with a public seed, are
@@ -45,19 +46,24 @@ def main() -> int:
     try:
         method_named(options.method, makes="records")
         options.out.mkdir(parents=True, exist_ok=True)
-        runs = [_run(options, seed) for seed in range(options.seeds)]
+        runs = [_run(options, seed, options.rows) for seed in range(options.seeds)]
+        curve = {rows: [_run(options, seed, rows) for seed in range(options.seeds)] for rows in options.curve}
     except UserError as error:
         Console().print(f"[red]{error}[/red]")
         return 2
     if options.json:
-        options.json.write_text(json.dumps({"method": options.method, "runs": runs}, indent=2) + "\n", encoding="utf-8")
+        content = {"method": options.method, "runs": runs, "curve": curve}
+        options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    for rows, of_rows in curve.items():
+        accuracies = [run["accuracy"] for run in of_rows]
+        Console().print(f"{rows:,} images: {statistics.fmean(accuracies):.3f} (mean of {len(accuracies)} seeds)")
     return 0 if _print(options, runs) else 1
 
 
-def _run(options: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """Returns the figures of one run, made now or read."""
+def _run(options: argparse.Namespace, seed: int, rows: int) -> dict[str, Any]:
+    """Returns the figures of one run with so many of its images, made now or read; the fit is kept and made once."""
     name = f"{options.method}-{options.epsilon:g}-{seed}"
-    found = options.out / f"{name}-{options.rows}.json"
+    found = options.out / f"{name}-{rows}.json"
     if found.exists():
         return dict(json.loads(found.read_text()))
     loaded = load(options.data_set, options.data)
@@ -70,8 +76,8 @@ def _run(options: argparse.Namespace, seed: int) -> dict[str, Any]:
         (options.out / f"{name}.times.json").write_text(json.dumps(times))
     synthesizer = Synthesizer.load(model)
     train, test = _rows(synthesizer.sample(GENERATED, seed=seed)), _rows(loaded.test)
-    if options.rows < GENERATED:
-        some = np.random.default_rng(seed).permutation(GENERATED)[: options.rows]
+    if rows < GENERATED:
+        some = np.random.default_rng(seed).permutation(GENERATED)[:rows]
         train = LabelledRows(features=train.features[some], labels=train.labels[some])
     with Progress(transient=True) as progress:
         task = progress.add_task(f"classifiers, seed {seed}", total=12)
@@ -161,12 +167,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--adjacency", default="replace-one", choices=["replace-one", "add-remove"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=GENERATED)
+    parser.add_argument("--curve", type=int, nargs="*", default=[], help="and with so many of the images, too")
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path, default=None, help="write the figures of all runs there")
     options = parser.parse_args()
-    if options.seeds < 1 or not 100 <= options.rows <= GENERATED:
-        parser.error("--seeds must be at least 1, --rows from 100 to 60,000")
+    if options.seeds < 1 or not all(50 <= rows <= GENERATED for rows in (options.rows, *options.curve)):
+        parser.error("--seeds must be at least 1, --rows and --curve from 50 to 60,000")
     return options
 
 
