@@ -43,6 +43,7 @@ FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "plain",
         {"generator": "table", "products": "random", "draws": 2, "order": 5, "product_order": 3, **_SMALL},
     ),
+    "ntk": ("dp-ntk", "mixed", {"width": 3, "cells": 6, **_SMALL}),
     "gan": ("dp-gan", "plain", {**_GAN, **_LAYERS}),
     "cgan": ("dp-cgan", "mixed", {**_GAN, **_LAYERS, "label_shares": [0.3, 0.7]}),
     "dre": ("dp-dre", "mixed", {**_DRE, "public": "public.csv"}),
@@ -59,6 +60,7 @@ FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "pairwise-units": ("pairwise", "plain", {"cells": 3, **_MIXTURE}),
     "discovered": ("pairwise", "discovered", {"cells": 3, **_MIXTURE}),
     # images
+    "ntk-images": ("dp-ntk", "grey", {"width": 4, **_SMALL}),
     "merf-convolutional": ("dp-merf", "grey", {"frequencies": 20, **_SMALL}),
     "merf-connected": (
         "dp-merf",
