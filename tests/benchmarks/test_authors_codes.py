@@ -60,7 +60,7 @@ def test_a_record_that_is_not_there_is_said():
     theirs, chosen = as_authors(ours)
     theirs = theirs[chosen]
     theirs[7, NAMES.index("hours-per-week")] += 1
-    with pytest.raises(DataError, match="row 7 .* is no record"):
+    with pytest.raises(DataError, match=r"row 7 .* is no record"):
         matched_rows(theirs, ours)
 
 
