@@ -79,7 +79,7 @@ def main() -> int:
         console.print(f"[red]{error}[/red]")
         return 2
     told = [
-        {"classifier": "maps", "epsilon": epsilon, "projection": projection, **one.told}
+        {**one.told, "classifier": "maps", "epsilon": epsilon, "projection": projection}
         for (epsilon, projection), one in zip(MAPS, maps, strict=True)
     ] + [{"classifier": "CNN", "epsilon": e, "accuracy": a} for e, (_, a) in zip(NETWORKS, networks, strict=True)]
     for one in told:
