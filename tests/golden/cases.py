@@ -27,7 +27,7 @@ _MOMENTS = {
     **_NETWORK,
     "fit_options": {"steps": 4, "batch": 16, "check_every": 2, "check_batches": 3, "check_images": 32},
 }
-_DIFFUSION = {"channels": [4], "steps": 3, "sampling_probability": 0.5, "sampling_steps": 2}
+_DIFFUSION = {"channels": [4], "steps": 3, "rate": 0.5, "sampling_steps": 2}
 _PSG = {"samples_per_class": 3, "steps": 4, "rate": 0.5, "batches": 1, "outer": 2, "epochs": 1}
 
 FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -144,6 +144,7 @@ ONE_STEP: dict[str, Any] = {
     "outer": 1,
     "encoder_steps": 1,
     "encoder_rate": 1.0,
+    "means_steps": 0,
 }
 """What settings become where only sums are looked at: one step, on all records, and hardly a fit."""
 
