@@ -24,7 +24,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "paper": {"width": 128, "steps": 2400, "sampling_probability": 512 / 60_000},
     "laptop": {"width": 32, "steps": 300, "sampling_probability": 512 / 60_000},
 }
-"""The paper gives no settings of its DP-SGD. Learning rate and momentum are the method's own; none saw a test image."""
+"""The paper gives no settings of its DP-SGD. Learning rate and momentum are the method's own, and not tuned yet."""
 
 
 def descent_of(schedule: str, *, records: int, steps: int | None, width: int | None, seed: int) -> DPSGD:
