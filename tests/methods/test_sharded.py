@@ -79,6 +79,14 @@ def test_epsilon_does_not_depend_on_the_votes():
     assert told[0] == told[1]
 
 
+@pytest.mark.parametrize("method", METHODS.values())
+def test_defaults_are_settings_for_tables_and_images(method):
+    for made in (method(), method.for_schema(pixel_schema(28, 28, labels=range(10)))):
+        assert method.from_json(made.to_json()) == made
+    assert DataLens().clip_norm == pytest.approx((4 * 32) ** 0.5)
+    assert DataLens(image=(28, 28, 1)).clip_norm == pytest.approx((200 * 32) ** 0.5)
+
+
 # What a teacher answers.
 
 

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import OptionError
-from noisegate.methods.gan import by_records
 from noisegate.methods.registry import register
 from noisegate.methods.sharded import ShardedMethod
 from noisegate.schema import Schema
@@ -27,6 +26,11 @@ if TYPE_CHECKING:
 
     from noisegate.methods.generative import Shapes
     from noisegate.training.teachers import SignTeacher
+
+
+def _largest(given: Mapping[str, Any]) -> Any:
+    """Returns how many entries count, as given or by what records are."""
+    return given["largest"] or (4 if given["image"] is None else 200)
 
 
 @register("datalens")
@@ -44,14 +48,14 @@ class DataLens(ShardedMethod):
         (1000, 2.0, 4.0)
     """
 
-    largest: Count = by_records(table=4, images=200)
+    largest: Count = derived(_largest)
     """k: how many entries of a gradient count."""
     bound: Positive = 1e-5
     """Entries of a gradient below this are rounded to a sign at random, in proportion."""
     threshold: Unit = 0.0
     """β: the part of the teachers that must agree, over those that do not, for an entry to count; the paper takes 0.2
     to 0.9. At 0 the noisy sum is followed as it is."""
-    clip_norm: Positive = derived(lambda given: math.sqrt(given["largest"] * given["batch"]))
+    clip_norm: Positive = derived(lambda given: math.sqrt(_largest(given) * given["batch"]))
     """L2 norm of all signs of a teacher in a step."""
 
     def answers(self, schema: Schema) -> Shapes:
