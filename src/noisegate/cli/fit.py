@@ -304,7 +304,7 @@ def _show_steps(title: str, data: dict[str, Any]) -> None:
         _show_queries("Asked beside it, within the same ε", data["releases"])
     if sampled is None:
         OUT.print("A fit needs --records: sums are divided by the expected number of records of a step.")
-    goes_on = "cannot be taken up again" if data["releases"] else "can go on"
+    goes_on = "cannot be taken up again" if data["releases"] or data.get("shards", 1) > 1 else "can go on"
     OUT.print(f"Every step uses the records, which are read once and kept in memory. A stopped training {goes_on}.")
 
 
