@@ -1,132 +1,117 @@
 """DP-MEPF as the paper runs it, on any images: MNIST, CIFAR-10 in colour, your own.
 
-    python benchmarks/dp_mepf/run.py TRAIN TEST --size 28 --channels 1 --out DIR --network encoder
-    python benchmarks/dp_mepf/run.py TRAIN TEST --size 32 --channels 3 --out DIR --schedule full --device cuda
+    python benchmarks/dp_mepf/run.py TRAIN --test TEST --size 28 --channels 1 --out DIR --preset small
+    python benchmarks/dp_mepf/run.py TRAIN --size 32 --channels 3 --unlabelled --stopping inception --out DIR
 
 TRAIN (private) and TEST are anything that `noisegate fit` reads: Parquet with an image column, class folders, .npz,
-torchvision's files. The preset is the paper's: two moments, private early stopping, residual generator, moving average;
-`--schedule full` runs its 200,000 steps, `reduced` as many as `--steps` says. VGG-19's weights are looked for where
-torch keeps downloads, and are never downloaded. See README.md.
+torchvision's files. With --test accuracies of classifiers are measured, and the Fréchet distance to TRAIN always.
+Learning rates are those of Table 7 for the data set of --rates. A model or a row that is in --out is not made again.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+sys.path.insert(0, str(Path(__file__).parent))
+
+from mepf_rates import RATES
+from mepf_rows import STOPPING, Book, Row, accuracies, draw, fitted, frechet
 from rich.console import Console
-from rich.progress import Progress
 
-from noisegate import Gate, Synthesizer
-from noisegate.data.sources import open_source
-from noisegate.evaluation import ImageReport, evaluate_images, images_of, named_features, read_classifiers
-from noisegate.methods.mepf import DPMEPF
-from noisegate.models.output.grid import SampleGrid
-from noisegate.records import Images
-from noisegate.schema import ImageForm, Schema, pixel_schema
-
-LEARNING_RATES = {3: (1e-3, 1e-4), 1: (1e-5, 1e-4)}
-"""By channels, of the generator and of the moving average: labelled CIFAR-10, and MNIST, in the authors' program."""
+from noisegate import UserError
+from noisegate.evaluation import named_features
 
 
 def main() -> int:
-    """Fits, or takes the models that are there, and prints their scores."""
-    options = _options()
+    """Fits, or takes the models that are there, and prints their scores; 2 when it cannot run."""
+    options, console = _options(), Console()
     options.out.mkdir(parents=True, exist_ok=True)
-    schema = pixel_schema(options.size, options.size, options.channels, labels=range(options.classes))
-    for epsilon in options.epsilon:
-        name = f"{options.schedule}-{epsilon:g}-{options.seed}"
-        model, found = options.out / name, options.out / f"{name}.json"
-        figures: dict[str, Any] = json.loads(found.read_text()) if found.exists() else {}
-        if not model.exists():
-            figures["fit"] = _fit(options, schema, epsilon, model)
-        made = Synthesizer.load(model)
-        if "report" not in figures:
-            report = _score(options, schema, made)
-            Console().print(report.render())
-            figures |= {"certified_epsilon": made.certificate.check(), "discrepancy": made.summary.discrepancy}
-            figures["report"] = report.to_json()
-            found.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-            grid = SampleGrid(form=_form(schema), out=options.out / f"{name}.png")
-            for batch in made.images(2000, seed=options.seed):
-                grid.add(batch)
-            grid.write()
-        Console().print_json(json.dumps(figures))
+    book = Book(options.json or options.out / "rows.json")
+    try:
+        for epsilon in options.epsilon:
+            for moments in options.moments:
+                row = _row(options, epsilon, moments)
+                told = {name: str(getattr(options, name)) for name in ("train", "test", "images", "features")}
+                found = book.row(row, told, lambda row=row: _figures(options, row))
+                console.print_json(data=found)
+    except UserError as error:
+        console.print(f"[red]{error}[/red]")
+        return 2
     return 0
 
 
-def _fit(options: argparse.Namespace, schema: Schema, epsilon: float, model: Path) -> dict[str, float]:
-    """Fits and saves; returns seconds."""
-    rate, average_rate = LEARNING_RATES[options.channels]
-    fit: dict[str, Any] = {"learning_rate": rate, "average_rate": average_rate}
-    if options.schedule == "reduced":
-        # Fewer steps need larger ones; chosen as the rate of the default preset, and not by any score.
-        fit |= {"steps": options.steps, "check_every": max(options.steps // 10, 1), "check_images": 1000}
-        fit |= {"learning_rate": 2e-3, "average_rate": 1e-3}
-    shape = (options.size, options.size, options.channels)
-    method = DPMEPF(preset="paper", image=shape, network=options.network, seed=options.seed, fit_options=fit)
-    started = time.perf_counter(), time.process_time()
-    gate = Gate(options.train, schema=schema, epsilon=epsilon, adjacency=options.adjacency, records=options.records)
-    with Progress(transient=True) as progress:
-        task = progress.add_task(f"fit, ε = {epsilon:g}", total=None)
-        synthesizer = method.fit(
-            gate,
-            device=options.device,
-            report=lambda state: progress.update(task, total=state.steps, completed=state.step),
-        )
-    synthesizer.save(model)
-    return {"wall": time.perf_counter() - started[0], "cpu": time.process_time() - started[1]}
+def _row(options: argparse.Namespace, epsilon: float, moments: int) -> Row:
+    grey = options.channels == 1
+    given = {name: getattr(options, name) for name in ("network", "weights", "sha256")}
+    return Row(
+        data=options.rates or ("mnist" if grey else "cifar10"),
+        shape=(options.size, options.size, options.channels),
+        classes=0 if options.unlabelled else options.classes,
+        epsilon=epsilon,
+        moments=moments,
+        preset={"paper": "paper-grey" if grey else "paper"}.get(options.preset, options.preset),
+        stopping=options.stopping,
+        steps=options.steps,
+        settings={name: value for name, value in given.items() if value is not None},
+        adjacency=options.adjacency,
+        seed=options.seed,
+    )
 
 
-def _score(options: argparse.Namespace, schema: Schema, made: Synthesizer) -> ImageReport:
-    """Returns what classifiers and distances say; on real data, outside the guarantee."""
-    batches = list(made.images(options.images, seed=options.seed))
-    labels = np.concatenate([np.asarray(batch.labels, dtype=np.int32) for batch in batches])
-    synthetic = Images(np.concatenate([batch.pixels for batch in batches]), labels)
-    test = open_source(options.test, schema, show_values=False)
-    with Progress(transient=True) as progress:
-        task = progress.add_task("scores", total=None)
-        return evaluate_images(
-            synthetic,
-            images_of(test.batches(), schema),
-            schema,
-            classifiers=read_classifiers(options.classifiers),
-            features=named_features(options.features, options.weights),
-            seed=options.seed,
-            progress=lambda name, done, total: progress.update(task, description=name, completed=done, total=total),
-        )
-
-
-def _form(schema: Schema) -> ImageForm:
-    assert schema.images is not None
-    return schema.images
+def _figures(options: argparse.Namespace, row: Row) -> Mapping[str, Any]:
+    fields = (row.preset, row.stopping, row.classes, row.moments, f"{row.epsilon:g}", row.steps or "all", row.seed)
+    name = "-".join(map(str, fields))
+    made = fitted(row, options.train, options.out / name, device=options.device, records=options.records)
+    draw(made, options.out / f"{name}.png", seed=row.seed)
+    found: dict[str, Any] = {}
+    if options.features != "none":
+        features = named_features(options.features, options.features_weights)
+        found |= frechet(row, made, options.train, images=min(options.images, 5000), features=features)
+    if row.classes and options.test is not None:
+        found |= accuracies(row, made, options.test, images=options.images, classifiers=options.classifiers)
+    return {
+        "certified_epsilon": made.certificate.check(),
+        "discrepancy": made.summary.discrepancy,
+        "figures": found,
+    }
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="DP-MEPF with the paper's preset.")
-    parser.add_argument("train", type=Path, help="private images")
-    parser.add_argument("test", type=Path, help="other images of the same kind")
-    parser.add_argument("--out", type=Path, required=True, help="folder for models and figures; what is there is kept")
-    parser.add_argument("--size", type=int, default=32)
-    parser.add_argument("--channels", type=int, default=3, choices=[1, 3])
-    parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0])
-    parser.add_argument("--adjacency", default="add-remove", choices=["add-remove", "replace-one"])
-    parser.add_argument("--records", type=int, default=None, help="the number of images, public under replace-one")
-    parser.add_argument("--network", default="torchvision:vgg19", help='or "encoder", the one of the package')
-    parser.add_argument("--schedule", default="reduced", choices=["reduced", "full"])
-    parser.add_argument("--steps", type=int, default=1000, help="of the reduced schedule")
-    parser.add_argument("--images", type=int, default=50_000, help="synthetic images to train on")
-    parser.add_argument("--classifiers", default="cnn,mlp,logistic")
-    parser.add_argument("--features", default="encoder", help='of the distances; "inception-v3" needs weights')
-    parser.add_argument("--weights", type=Path, default=None)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="cpu")
+    parser = argparse.ArgumentParser(
+        description="DP-MEPF with the paper's presets, on any images.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("train", type=Path, help="private images")
+    add("--test", type=Path, default=None, help="other images of the same kind")
+    add("--out", type=Path, required=True, help="folder for models and figures; what is there is kept")
+    add("--json", type=Path, default=None, help="file of rows; --out/rows.json where none is given")
+    add("--size", type=int, default=32)
+    add("--channels", type=int, default=3, choices=[1, 3])
+    add("--classes", type=int, default=10)
+    add("--unlabelled", action="store_true", help="images alone")
+    add("--epsilon", type=float, nargs="+", default=[1.0])
+    add("--moments", type=int, nargs="+", choices=[1, 2], default=[2], help="1 for φ₁, 2 for φ₁ and φ₂")
+    add("--adjacency", default="add-remove", choices=["add-remove", "replace-one"])
+    add("--records", type=int, default=None, help="the number of images, public under replace-one")
+    add("--preset", default="paper", choices=["paper", "small"], help="small: 1,600 steps of a small generator")
+    add("--steps", type=int, default=None, help="a reduced schedule of as many steps")
+    add("--stopping", default="none", choices=sorted(STOPPING), help="by the encoder's channels, or by Inception")
+    rates = sorted({name for name, _ in RATES})
+    add("--rates", default=None, choices=rates, help="whose learning rates; MNIST's for grey images, else CIFAR-10's")
+    add("--network", default=None, help='"encoder", "torchvision:NAME"; the preset\'s')
+    add("--weights", default=None, help="file of its weights")
+    add("--sha256", default=None, help="digest of that file")
+    add("--images", type=int, default=60_000, help="synthetic images to train on; 5,000 of them for the distance")
+    add("--classifiers", default="mlp,logistic", help="see noisegate.evaluation.read_classifiers")
+    add("--features", default="encoder", help='of the distance; "inception-v3" needs weights, "none" leaves it out')
+    add("--features-weights", type=Path, default=None, help="file of Inception's weights")
+    add("--seed", type=int, default=0)
+    add("--device", default="auto")
     return parser.parse_args()
 
 

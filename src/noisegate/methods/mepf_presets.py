@@ -2,7 +2,7 @@
 
 Harder et al. (TMLR 2023), section 6, Tables 7 and 8, and the authors' program. "paper" is that of CIFAR-10 and CelebA,
 "paper-grey" that of MNIST and FashionMNIST. Learning rates stand for one data set and ε each; Table 7 has those of the
-others, whole, in benchmarks/dp_mepf/rates.py.
+others, whole, in benchmarks/dp_mepf/mepf_rates.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,11 @@
+"""Table 12 of DP-MEPF: CelebA, 32 x 32. See `mepf_tables` and --help.
+
+python benchmarks/dp_mepf/table_12.py --data DIR [--epsilon 1] [--moments 2] [--preset small] [--json FILE]
+"""
+
+import sys
+
+from mepf_tables import main
+
+if __name__ == "__main__":
+    sys.exit(main(12))
