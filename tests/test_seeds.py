@@ -26,7 +26,7 @@ from noisegate.seeds import (
     uniform32,
 )
 
-OF_IMAGES = ("dp-gan-ft", "dp-gan-mi", "dp-mepf", "dp-mepf-trained", "dp-mge", "joint", "mepf")
+OF_IMAGES = ("dp-feta", "dp-gan-ft", "dp-gan-mi", "dp-mepf", "dp-mepf-trained", "dp-mge", "dpdm", "joint", "mepf")
 UNUSABLE = [2**70, MOST_SEED + 1, -1, True, 1.5, "x", None]
 SCHEMA = Schema((Boolean(name="a"),))
 

@@ -261,8 +261,8 @@ def noise_bounds(releases: Sequence[PlannedRelease], *, records: int, failure: f
         >>> schema = pixel_schema(8, 8, labels=("cat", "dog"))
         >>> plan = DPMEPF.for_schema(schema).plan(schema, Budget(epsilon=1.0))
         >>> bounds = noise_bounds([plan.release("first-moments")], records=60_000)
-        >>> bounds.features, round(bounds.optimistic_excess, 4)
-        (4000, 0.0653)
+        >>> bounds.features, f"{bounds.optimistic_excess:.1e}"
+        (4000, '6.7e-05')
     """
     noise = MeanNoise(
         stds=tuple(one.noise_std_natural / records for one in releases),

@@ -32,7 +32,7 @@ class BlurredPixels:
         >>> from noisegate.records import Images
         >>> from noisegate.schema.pixels import ImageShape
         >>> pixels = BlurredPixels(image=ImageShape(height=4, width=4))
-        >>> pixels(Images(np.full((1, 4, 4, 1), 255, dtype=np.uint8))).round(2).tolist()
+        >>> pixels(Images(np.full((1, 4, 4, 1), 255, dtype=np.uint8))).astype(float).round(2).tolist()
         [[0.38, 0.38, 0.38, 0.38]]
     """
 

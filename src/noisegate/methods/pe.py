@@ -50,7 +50,7 @@ class PrivateEvolution(PublicImages):
         >>> from noisegate.schema import pixel_schema
         >>> plan = PrivateEvolution(image=(8, 8, 1), rounds=2).plan(pixel_schema(8, 8), Budget(epsilon=1.0))
         >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
-        {'counts': (10, 26.38), 'votes-1': (4000, 5.33), 'votes-2': (4000, 5.33)}
+        {'counts': (1, 26.38), 'votes-1': (4000, 5.33), 'votes-2': (4000, 5.33)}
     """
 
     features: Literal["pixels", "encoder"] = derived(lambda given: "encoder" if _coloured(given) else "pixels")
