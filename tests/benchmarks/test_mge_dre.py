@@ -53,6 +53,7 @@ def call(data, monkeypatch, *options):
     return {path.stem: json.loads(path.read_text()) for path in (data / "out").glob("*.json")}
 
 
+@pytest.mark.slow
 def test_a_part_of_the_public_images_is_private(data, monkeypatch, capsys):
     found = call(data, monkeypatch, "--methods", "dp-dre", "--epsilon", "inf")
     assert set(found) == {"dp-dre-inf-0", *run.FREE}

@@ -114,6 +114,7 @@ def test_figures_are_found_by_names_numbers_and_all() -> None:
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     """Runs the harness with commands of the test's own, in folders of its own."""
+    monkeypatch.setenv("COLUMNS", "300")  # so that no path is broken across lines
     (tmp_path / "data" / "mnist").mkdir(parents=True)
     places = ["--out", tmp_path / "out", "--results", tmp_path / "results", "--to", tmp_path / "page.md"]
 

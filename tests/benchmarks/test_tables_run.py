@@ -45,6 +45,7 @@ def out(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_our_method_is_scored_and_a_failing_peer_is_reported(out: Path) -> None:
     done = command(out, "--methods", "pairwise", "dpmm-mst")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -200,7 +200,7 @@ def test_gs_wgan_pays_for_a_step_and_not_for_each_image():
     assert accounting.epsilon([ShardGaussianEvent(**steps, **noise)], 1e-5) > 20
 
 
-def test_two_worlds_are_told_apart_by_as_much_as_is_claimed_and_no_more():
+def test_two_worlds_of_a_shard_are_told_apart_by_as_much_as_is_claimed_and_no_more():
     """An attacker knows all records but one, which turns the vector of its shard round; all shards, 100 steps."""
 
     class Turned(Means):

@@ -349,7 +349,7 @@ def function_with_a_memory_accepted(plant: Plant) -> None:
 @bug("test_what_a_function_writes_into_its_parameters_is_gone_at_the_next_step")
 def parameters_handed_out_to_write_into(plant: Plant) -> None:
     """A function can leave what it saw of a sample in the parameters of the next step."""
-    plant.wrap("batches._copied")(lambda _, parameters: parameters)
+    plant.wrap("batches.copied")(lambda _, parameters: parameters)
 
 
 @bug("test_a_record_is_in_one_shard_and_shards_take_turns")

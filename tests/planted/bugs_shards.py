@@ -14,8 +14,8 @@ def shards_that_overlap(plant: Plant) -> None:
     """Every record is in the next shard too, as in several codes of PATE-GAN."""
 
     @plant.wrap("shards._Split.of")
-    def _(right: Any, words: Any, shards: int) -> Any:
-        found = right(np.concatenate([words, words + np.uint64(1)]), shards)
+    def _(right: Any, made: Any, words: Any, shards: int) -> Any:
+        found = right(made, np.concatenate([words, words + np.uint64(1)]), shards)
         object.__setattr__(found, "order", found.order % len(words))
         return found
 

@@ -63,6 +63,7 @@ def with_batch(method, release, batch):
     return replace(method, fit_options=options).fitting(release, device="cpu")
 
 
+@pytest.mark.slow
 def test_the_distance_of_a_step_is_unbiased(method, release):
     """Means of many small draws agree with one big draw, whose own bias is negligible."""
     small, large = (with_batch(method, release, batch) for batch in (32, 100_000))
