@@ -24,7 +24,7 @@ TORCH_FREE = (
     *("models.folder", "models.mixture", "models.record_model", "models.synthesizer", "evaluation.report"),
     *("training.checkpoint", "training.mixture_fit", "training.pairwise"),
 )
-FREE_ROOMS = ("schema", "privacy", "ledger", "data", "gate", "features", "report", "cli", "auditing")
+FREE_ROOMS = ("schema", "privacy", "ledger", "data", "gate", "features", "reporting", "cli", "auditing")
 SCHEMA = """\
 label = "answer"
 [columns.age]

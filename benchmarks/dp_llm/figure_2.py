@@ -26,7 +26,7 @@ from rich.progress import Progress
 
 from noisegate import UserError
 from noisegate.errors import require
-from noisegate.report.filters import MapRow, maps_picture
+from noisegate.reporting.filters import MapRow, maps_picture
 
 MAPS = ((2.0, 300), (2.0, None), (5.2, None))
 NETWORKS = (2.0, 5.4)

@@ -27,7 +27,7 @@ from torch import nn
 from noisegate import UserError
 from noisegate.contrib.attributions import integrated_gradients, smooth_gradients
 from noisegate.errors import require
-from noisegate.report.filters import MapRow, maps_picture
+from noisegate.reporting.filters import MapRow, maps_picture
 
 # What the paper trains both to.
 PUBLISHED = {"fashion-mnist": 0.87}

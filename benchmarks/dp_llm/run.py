@@ -26,7 +26,7 @@ from rich.table import Table
 
 from noisegate import UserError
 from noisegate.estimators import LocallyLinearMaps
-from noisegate.report.filters import MapRow, maps_picture
+from noisegate.reporting.filters import MapRow, maps_picture
 from noisegate.schema import pixel_schema
 from noisegate.schema.pixels import ImageShape
 

@@ -110,7 +110,7 @@ def test_maps_of_pixels_are_drawn(pixels, cli, monkeypatch, tmp_path):
 
     assert cli("explain", model, "--image", "4,3", "--picture", "classes.png").code == 0
     assert (tmp_path / "classes.png").read_bytes().startswith(b"\x89PNG")
-    monkeypatch.setattr("noisegate.report.filters.maps_picture", spy)
+    monkeypatch.setattr("noisegate.reporting.filters.maps_picture", spy)
     asked = ["explain", model, "--image", "4,3,1", "--record", folder / "two.parquet"]
     assert cli("explain", model, "--image", "4,3", "--picture", "one.png", "--label", 1).code == 0
     assert cli(*asked, "--picture", "hidden.png").code == 0

@@ -96,7 +96,7 @@ def _copy_survey(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
     from noisegate.evaluation import evaluate
     from noisegate.gate.gate import Gate
     from noisegate.methods.pairwise import Pairwise
-    from noisegate.report import comparison_picture
+    from noisegate.reporting import comparison_picture
     from noisegate.schema import Schema
 
     text = resources.files("noisegate.cli").joinpath("demo_schema.toml").read_text("utf-8")

@@ -151,7 +151,7 @@ def _tables(options: EvaluateOptions, schema: Schema, suite: Suite, networks: Ne
     from noisegate.data.frames import read_table
     from noisegate.evaluation import evaluate as measure
     from noisegate.evaluation.images import find_pixels
-    from noisegate.report import comparison_picture
+    from noisegate.reporting import comparison_picture
 
     if suite.name == "networks":
         find_pixels(schema, networks.image)
@@ -193,7 +193,7 @@ def _images(options: EvaluateOptions, schema: Schema) -> Any:
     from noisegate.evaluation import SelectionRecipe, named_features, read_classifiers
     from noisegate.evaluation import evaluate_images as evaluate
     from noisegate.evaluation.images import IMAGES
-    from noisegate.report.nearest import PREFIX, nearest_picture
+    from noisegate.reporting.nearest import PREFIX, nearest_picture
 
     if schema.images is None:
         raise SchemaError("--images: the schema describes a table; describe images under [images]")

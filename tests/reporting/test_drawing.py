@@ -2,7 +2,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from noisegate.report.drawing import at, legible
+from noisegate.reporting.drawing import at, legible
 from noisegate.schema import Continuous, Date, Datetime, Integer
 
 

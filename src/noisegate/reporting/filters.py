@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.report.drawing import FONT, INK, legible, save_picture
+from noisegate.reporting.drawing import FONT, INK, legible, save_picture
 from noisegate.schema.pixels import ImageShape
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
 
-from noisegate.report.pictures import draw_marginal, marginal
+from noisegate.reporting.pictures import draw_marginal, marginal
 from noisegate.schema import Categorical, Integer, Ordinal, Schema
 
 

@@ -17,7 +17,7 @@ from noisegate.errors import DataError
 from noisegate.evaluation import CAVEAT
 from noisegate.evaluation.metrics.marginals import total_variation
 from noisegate.evaluation.reading import cells, read_numbers
-from noisegate.report.drawing import FAINT, FONT, INK, REAL, SYNTHETIC, at, legible, save_picture
+from noisegate.reporting.drawing import FAINT, FONT, INK, REAL, SYNTHETIC, at, legible, save_picture
 from noisegate.schema import CodedColumn, Column, Date, Datetime, NumericColumn, Ordinal, Schema
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from PIL import Image
 from noisegate.errors import DataError, OptionError
 from noisegate.evaluation import Pixels
 from noisegate.records import Images
-from noisegate.report import nearest as module
-from noisegate.report.nearest import WARNING, nearest, nearest_picture
+from noisegate.reporting import nearest as module
+from noisegate.reporting.nearest import WARNING, nearest, nearest_picture
 
 
 def images(seed, rows, channels=1):

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.image import imread
 
 from noisegate.errors import OptionError
-from noisegate.report.filters import MapRow, maps_picture
+from noisegate.reporting.filters import MapRow, maps_picture
 from noisegate.schema.pixels import ImageShape
 
 SHAPE = ImageShape(height=4, width=3)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from noisegate.report.pictures import comparison_picture
+from noisegate.reporting.pictures import comparison_picture
 
 __all__ = ["comparison_picture"]

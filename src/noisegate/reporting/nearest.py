@@ -15,7 +15,7 @@ from noisegate.errors import DataError, OptionError
 from noisegate.evaluation.features import ImageFeatures, Pixels
 from noisegate.evaluation.images import drawn
 from noisegate.records import Images
-from noisegate.report.drawing import save_picture
+from noisegate.reporting.drawing import save_picture
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw

@@ -9,7 +9,7 @@ from matplotlib.image import imread
 
 from noisegate.errors import DataError, OptionError
 from noisegate.evaluation import CAVEAT
-from noisegate.report import comparison_picture, pictures
+from noisegate.reporting import comparison_picture, pictures
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Ordinal, Schema
 
 SCHEMA = Schema(
