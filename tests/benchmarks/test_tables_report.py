@@ -3,10 +3,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from report import END, START, in_markdown, main
 from scoring import FIGURES
 from summary import leads, rows
-
-from report import END, START, in_markdown, main
 
 
 def run(method: str, seed: int, roc_auc: float, **more: Any) -> dict[str, Any]:
