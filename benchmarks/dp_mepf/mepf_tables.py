@@ -45,13 +45,13 @@ TABLES: dict[int, Printed] = {
     3: Printed("Fréchet distances, CelebA", (12, 13), _MANY, "private"),
     4: Printed("what early stopping brings, labelled CIFAR-10", (4,), (1, 0.5, 0.2)),
     5: Printed("Fréchet distances, CIFAR-10", (16, 14), _MANY, "private"),
-    6: Printed("accuracies of WRN-16-2 (the paper's: ResNet9), CIFAR-10", (15,), _MANY, "private"),
+    6: Printed("accuracies of ResNet9, CIFAR-10", (15,), _MANY, "private"),
     10: Printed("accuracies, MNIST", (10,), (10, 5, 2, 1, 0.2)),
     11: Printed("accuracies, FashionMNIST", (11,), (10, 5, 2, 1, 0.2)),
     12: Printed("Fréchet distances, CelebA 32 x 32", (12,), _MANY, "private"),
     13: Printed("Fréchet distances, CelebA 64 x 64", (13,), _MANY, "private"),
     14: Printed("Fréchet distances, labelled CIFAR-10", (14,), _MANY, "private"),
-    15: Printed("accuracies of WRN-16-2 (the paper's: ResNet9), CIFAR-10", (15,), _MANY, "private"),
+    15: Printed("accuracies of ResNet9, CIFAR-10", (15,), _MANY, "private"),
     16: Printed("Fréchet distances, unlabelled CIFAR-10", (16,), _MANY, "private"),
 }
 

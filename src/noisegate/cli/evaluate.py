@@ -52,8 +52,8 @@ class EvaluateOptions:
         str | None,
         typer.Option(
             help="three (default); twelve: those of the papers, slower; for pixel columns networks, or some of them: "
-            "convnet, lenet, alexnet, vgg11, resnet18, mlp. With --images: some of cnn (default), resnet, wrn, "
-            "logistic, mlp, twelve."
+            "convnet, lenet, alexnet, vgg11, resnet18, mlp. With --images: some of cnn (default), resnet, "
+            "resnet9, wrn, logistic, mlp, twelve."
         ),
     ] = None
     jobs: Annotated[

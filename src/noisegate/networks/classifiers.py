@@ -5,7 +5,8 @@ condensation (Zhao, Mopuri and Bilen, ICLR 2021): no dropout, and one normalisat
 without running statistics. Every image is treated on its own, so gradients are per example, and the modules work under
 ``torch.func``.
 
-The small network and WRN-16-2 ([Zagoruyko and Komodakis, 2016](https://arxiv.org/abs/1605.07146)) are for evaluation
+The small network, WRN-16-2 ([Zagoruyko and Komodakis, 2016](https://arxiv.org/abs/1605.07146)) and the ResNet9 of FFCV
+([Leclerc et al., 2022](https://ffcv.io), its example of CIFAR-10), which DP-MEPF is evaluated with, are for evaluation
 alone: their batch normalisation mixes the images of a batch, so nothing private is trained with them.
 
 Each takes images of any shape, (rows, channels, height, width), and gives logits, (rows, classes). Its fresh weights,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 # Pixels that the first convolution sees at least: smaller images are padded with zeros, 28 to 32.
 _SIDE = 32
+_RESNET9_SIDE = 12  # of which a quarter is left before the last convolution of 3 x 3, which has no padding
 _RESNET_SIDE = 16  # one pixel of a channel alone would be normalised to zero
 _POOL = 0
 # Channels of each convolution, and where a pooling stands.
@@ -229,8 +231,11 @@ def build_small(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
         )
 
 
-def _convolved(entering: int, channels: int, *, kernel: int = 3, stride: int = 1) -> tuple[nn.Module, ...]:
-    convolution = nn.Conv2d(entering, channels, kernel, stride=stride, padding=kernel // 2, bias=False)
+def _convolved(
+    entering: int, channels: int, *, kernel: int = 3, stride: int = 1, padding: tuple[int, int] | None = None
+) -> tuple[nn.Module, ...]:
+    zeros = (kernel // 2, kernel // 2) if padding is None else padding
+    convolution = nn.Conv2d(entering, channels, kernel, stride=stride, padding=zeros, bias=False)
     return convolution, nn.BatchNorm2d(channels), nn.ReLU()
 
 
@@ -265,3 +270,49 @@ def build_wide(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
             entering = channels
         layers += [nn.BatchNorm2d(entering), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
         return nn.Sequential(*layers, nn.Linear(entering, classes))
+
+
+class Around(nn.Module):
+    """Layers that keep the form of an image, with their input added to what they give."""
+
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.body = nn.Sequential(*layers)
+
+    def forward(self, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows c h w"]:
+        """Returns activations of the same shape."""
+        return torch.add(images, self.body(images))
+
+
+class ScaledLinear(nn.Linear):
+    """A linear layer without bias whose output is multiplied by `factor`: smaller logits and steps at its start."""
+
+    def __init__(self, entering: int, leaving: int, *, factor: float) -> None:
+        super().__init__(entering, leaving, bias=False)
+        self.factor = factor
+
+    def forward(self, input: Float[Tensor, "rows entering"]) -> Float[Tensor, "rows leaving"]:
+        """Returns logits."""
+        return super().forward(input) * self.factor
+
+
+def build_resnet9(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
+    """Returns the ResNet9 of FFCV's example: eight convolutions with batch normalisation, then a linear layer.
+
+    The image is halved twice, and the largest value of each channel is left. Images smaller than 12 pixels are padded
+    with zeros.
+    """
+    check_sizes("ResNet9", classes=classes)
+    with seeded(seed):
+        return nn.Sequential(
+            *_convolved(shape.channels, 64, padding=_padding(shape, 1, _RESNET9_SIDE)),
+            *_convolved(64, 128, kernel=5, stride=2),
+            Around(*_convolved(128, 128), *_convolved(128, 128)),
+            *_convolved(128, 256),
+            nn.MaxPool2d(2),
+            Around(*_convolved(256, 256), *_convolved(256, 256)),
+            *_convolved(256, 128, padding=(0, 0)),
+            nn.AdaptiveMaxPool2d(1),
+            nn.Flatten(),
+            ScaledLinear(128, classes, factor=0.2),
+        )

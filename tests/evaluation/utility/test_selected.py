@@ -200,7 +200,7 @@ def test_what_cannot_be_learnt_is_a_constant_predictor_with_a_note(labels, reaso
     assert reason in note
 
 
-@pytest.mark.parametrize(("name", "weights"), [("cnn", 71_466), ("wrn", 691_386)])
+@pytest.mark.parametrize(("name", "weights"), [("cnn", 71_466), ("resnet9", 2_273_728), ("wrn", 691_386)])
 def test_each_network_has_its_size_and_takes_images_of_any_size(name, weights):
     import torch
 
@@ -211,10 +211,20 @@ def test_each_network_has_its_size_and_takes_images_of_any_size(name, weights):
         assert network(torch.zeros(2, shape.channels, shape.height, shape.width)).shape == (2, 10)
 
 
+def test_resnet9_leads_inputs_past_its_middle_and_shrinks_its_logits():
+    import torch
+
+    network = build_selected("resnet9", ImageShape(height=12, width=12), 3, seed=0).eval()
+    middle = next(part for part in network if hasattr(part, "body"))
+    images, last = torch.rand(2, 128, 3, 3), network[-1]
+    assert torch.equal(middle(images), images + middle.body(images))
+    assert torch.allclose(last(torch.ones(1, 128)), 0.2 * last.weight.sum(dim=1))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"networks": ["lenet"]}, "networks has 'lenet'; expected some of cnn, resnet, wrn"),
+        ({"networks": ["lenet"]}, "networks has 'lenet'; expected some of cnn, resnet, resnet9, wrn"),
         ({"networks": []}, "networks has none"),
         ({"repeats": 0}, "repeats=0 must be"),
     ],

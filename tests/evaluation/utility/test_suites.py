@@ -128,7 +128,9 @@ def test_classifiers_of_images_by_name():
     assert [recipe.name for recipe in asked.recipes] == ["cnn", "logistic regression", "multi-layer perceptron"]
     assert asked.count == 5
     assert read_classifiers("twelve").count == 12
-    with pytest.raises(OptionError, match="classifiers has 'lenet'; expected some of cnn, resnet, wrn, logistic, mlp"):
+    with pytest.raises(
+        OptionError, match="classifiers has 'lenet'; expected some of cnn, resnet, resnet9, wrn, logistic, mlp"
+    ):
         read_classifiers("cnn,lenet")
     with pytest.raises(OptionError, match="repeats=0 must be"):
         read_classifiers("cnn", repeats=0)

@@ -24,8 +24,8 @@ NETWORKS = ("ConvNet", "LeNet", "AlexNet", "VGG11", "ResNet18", "MLP")
 
 SELECTION_VERSION = "2026.1"
 
-SELECTED_NETWORKS = ("cnn", "resnet", "wrn")
-"""A small network, ResNet18 and WRN-16-2."""
+SELECTED_NETWORKS = ("cnn", "resnet", "resnet9", "wrn")
+"""A small network, ResNet18, ResNet9 and WRN-16-2."""
 
 
 def read_networks(names: str) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ def build_selected(name: str, shape: ImageShape, classes: int, *, seed: int) -> 
 
     if name not in SELECTED_NETWORKS:
         raise OptionError(f"network {name!r} is not known; expected some of {', '.join(SELECTED_NETWORKS)}")
-    builders = (room.build_small, room.build_resnet18, room.build_wide)
+    builders = (room.build_small, room.build_resnet18, room.build_resnet9, room.build_wide)
     return builders[SELECTED_NETWORKS.index(name)](shape, classes, seed=seed)
 
 

@@ -249,7 +249,7 @@ def selected_networks(
     """Give networks that are chosen by held-out images of their own source, never by real ones.
 
     Args:
-        names: some of "cnn", "resnet" and "wrn"; the last two want a GPU for tens of thousands of images.
+        names: some of "cnn", "resnet", "resnet9" and "wrn"; the last three want a GPU for tens of thousands of images.
         repeats: fresh starts of each network, with consecutive seeds; each holds out other images.
         selection: how they are trained and chosen; None for the default.
 
@@ -291,8 +291,8 @@ def read_classifiers(names: str, *, repeats: int = 1, selection: SelectionRecipe
     """Read which classifiers of images are meant.
 
     Args:
-        names: separated by commas: "cnn", "resnet", "wrn"; "logistic" and "mlp" of scikit-learn; "twelve" for all
-            twelve of the papers, which include those two.
+        names: separated by commas: "cnn", "resnet", "resnet9", "wrn"; "logistic" and "mlp" of scikit-learn; "twelve"
+            for all twelve of the papers, which include those two.
         repeats: fresh starts of each network; the others are trained once.
         selection: how networks are trained and chosen; None for the default.
 
