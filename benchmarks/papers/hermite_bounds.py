@@ -14,9 +14,37 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.features.error_bounds import truncation_error
-from noisegate.features.hermite import hermite
+from noisegate.features.hermite import MOST_ORDER, hermite, rho_of
 
 Numbers = npt.NDArray[np.float64]
+
+
+def order_within(error: float, *, length_scale: float, half: float = 1.0) -> int:
+    """Returns the least order whose squared MMD is within `error` of the Gaussian kernel's, for all tables.
+
+    Two kernels that differ by at most e have squared MMDs that differ by at most 4e, which a difference of e·s(x)s(y)
+    reaches where s is 1 on one table and −1 on the other. What a series of Mehler leaves out is a kernel itself, so e
+    is its largest value at (x, x), and the squared MMD only falls (`truncation_error`).
+
+    Args:
+        error: Above 0.
+        length_scale: Of the kernel, in units of x.
+        half: All records lie in [−half, half].
+
+    Source: DP-HP, Theorem C.1 and Lemma C.1, whose n this is; equation 50 lacks a bracket. Some bound on x is needed:
+    of two records far enough out every order keeps nothing, so on the whole line the lemma is false for this series.
+
+    Raises:
+        OptionError: `error` or `half` is not above 0, or no order up to 2,000 is enough.
+    """
+    if not error > 0 or not half > 0:
+        raise OptionError(f"error={error!r} and half={half!r} must be above 0.")
+    positions, kept = np.linspace(0, half, 1025), np.zeros(1025)
+    for order, feature in enumerate(hermite(positions, order=MOST_ORDER, rho=rho_of(length_scale)).T):
+        kept += np.square(feature)
+        if truncation_error(max(0.0, 1 - float(kept.min()))) <= error:
+            return order
+    raise OptionError(f"no order up to {MOST_ORDER} is within {error:g}; take a larger length scale, error or both.")
 
 
 def marginal_distance(distance: float, *, columns: int, tail: float) -> float:

@@ -13,7 +13,13 @@ from noisegate.features.hermite import hermite, rho_of
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from papers.hermite_bounds import mahalanobis_error, mahalanobis_features, marginal_distance, sum_kernel_distance
+from papers.hermite_bounds import (
+    mahalanobis_error,
+    mahalanobis_features,
+    marginal_distance,
+    order_within,
+    sum_kernel_distance,
+)
 
 SCALE = 0.3
 
@@ -38,6 +44,38 @@ def mmds(one, two):
 def embedding(points, order):
     features = hermite(points, order=order, rho=rho_of(SCALE))
     return features.mean(axis=0).ravel() / math.sqrt(points.shape[1])
+
+
+def squared_mmd(one, two, order=None):
+    """Of two tables of weighted points of one column: of the Gaussian kernel, or of a series of it."""
+    points = np.concatenate([one[0], two[0]])
+    weights = np.concatenate([one[1], -two[1]])
+    gram = np.exp(-np.square(points[:, None] - points) / (2 * SCALE**2))
+    if order is not None:
+        features = hermite(points, order=order, rho=rho_of(SCALE))
+        gram = features @ features.T
+    return float(weights @ gram @ weights)
+
+
+@pytest.mark.parametrize("error", [0.5, 1e-2, 1e-6])
+def test_lemma_c1_gives_an_order_that_is_enough_for_any_two_tables_and_not_too_long(error):
+    order, random = order_within(error, length_scale=SCALE), np.random.default_rng(5)
+    for _ in range(200):
+        one, two = ((random.uniform(-1, 1, 6), random.dirichlet(np.full(6, 0.3))) for _ in range(2))
+        lost = squared_mmd(one, two) - squared_mmd(one, two, order)
+        assert -1e-12 <= lost <= error
+    # Records at opposite ends lose most; a shorter series loses a good part of what is allowed.
+    ends = [(np.array([end]), np.ones(1)) for end in (-1.0, 1.0)]
+    losses = [squared_mmd(*ends) - squared_mmd(*ends, shorter) for shorter in (order - 2, order - 1)]
+    assert max(losses) > error / 2
+    assert order_within(error, length_scale=SCALE, half=2.0) > order
+
+
+def test_lemma_c1_needs_records_within_bounds():
+    far = [(np.array([50.0]), np.ones(1)), (np.array([60.0]), np.ones(1))]
+    order = order_within(1e-6, length_scale=SCALE)
+    assert squared_mmd(*far) == pytest.approx(2)
+    assert squared_mmd(*far, order) == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize("order", [0, 3, 10, 60])
@@ -121,6 +159,8 @@ def test_equation_61_is_false_as_printed():
     [
         lambda: marginal_distance(-1.0, columns=2, tail=0.0),
         lambda: marginal_distance(1.0, columns=0, tail=0.0),
+        lambda: order_within(0.0, length_scale=SCALE),
+        lambda: order_within(1e-3, length_scale=1e-3),
         lambda: sum_kernel_distance([]),
         lambda: sum_kernel_distance([-0.1]),
         lambda: mahalanobis_features(POINTS, MATRIX, order=2, alpha=1.0),
