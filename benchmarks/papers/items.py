@@ -16,8 +16,9 @@ STATES = {
     "better": "beyond the paper, in its figure or in what is guaranteed",
     "faithful": "what is described is there, as described (for what has no figure)",
     "short": "there in part, or below the paper's figure: the note says what is missing",
-    "not run": "no figure or no code yet: the note says why",
+    "not run": "the code is there and no figure yet: the note says why",
     "unobtainable": "data or weights cannot be had here: the note says which",
+    "left out": "not built, on purpose: the note says why",
 }
 SECTIONS = {
     "algorithms": "Algorithms, variants, options, ablations",
@@ -51,9 +52,9 @@ class Item:
             yield f"{self.id}: state {self.state!r}; expected one of {', '.join(STATES)}"
         if self.section not in SECTIONS:
             yield f"{self.id}: section {self.section!r}; expected one of {', '.join(SECTIONS)}"
-        if self.state in ("short", "not run", "unobtainable") and not self.note:
+        if self.state in ("short", "not run", "unobtainable", "left out") and not self.note:
             yield f"{self.id}: state {self.state!r} without a note; say what is missing"
-        if self.state in ("reproduced", "better", "faithful") and not self.where:
+        if self.state in ("reproduced", "better", "faithful", "not run") and not self.where:
             yield f"{self.id}: state {self.state!r} without `where`; name the files that hold it"
         said = " ".join((*self.where, self.command, self.note))
         for path in dict.fromkeys((*self.where, *_PATH.findall(said))):
