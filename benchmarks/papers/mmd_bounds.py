@@ -32,10 +32,10 @@ from noisegate.features.noise_bounds import (
     excess_of_minimiser as excess_of_minimiser,
 )
 from noisegate.features.noise_bounds import (
-    expected_error as expected_error,
+    expected_error_of_any as expected_error_of_any,
 )
 from noisegate.features.noise_bounds import (
-    expected_error_of_any as expected_error_of_any,
+    expected_error_of_one as expected_error_of_one,
 )
 from noisegate.features.noise_bounds import (
     frobenius as frobenius,

@@ -115,6 +115,24 @@ def derived(default: Callable[[Mapping[str, Any]], Any]) -> Any:
     return dataclasses.field(default=None, metadata={_DERIVED: default})
 
 
+def by_preset(default: Any, /, **others: Any) -> Any:
+    """Returns a field whose default is that of the setting `preset`: one of `others` by its name, or `default`.
+
+    A preset "paper-grey" is written `paper_grey`. An unknown one is left to the check of `preset`.
+
+    Examples:
+        >>> from typing import Literal
+        >>> from noisegate.settings import Count, Settings, by_preset, settings
+        >>> @settings
+        ... class Fit(Settings):
+        ...     preset: Literal["quick", "paper"] = "quick"
+        ...     steps: Count = by_preset(100, paper=5000)
+        >>> Fit().steps, Fit(preset="paper").steps, Fit(preset="paper", steps=7).steps
+        (100, 5000, 7)
+    """
+    return derived(lambda given: others.get(str(given["preset"]).replace("-", "_"), default))
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field, derived))
 def settings(cls: _C) -> _C:
     """Makes a subclass of `Settings` a frozen, keyword-only dataclass whose fields are checked when it is made.

@@ -25,8 +25,8 @@ from papers.mmd_bounds import (
     error_quantile,
     error_quantile_of_any,
     excess_of_minimiser,
-    expected_error,
     expected_error_of_any,
+    expected_error_of_one,
     frobenius,
     hermite_kernel_error,
     largest_variance,
@@ -73,7 +73,7 @@ def test_the_expected_error_is_at_least_half_of_its_bound(case):
     slack = 4 * error.std() / math.sqrt(DRAWS)
     terms = noise.trace, 2 * math.sqrt(2 / math.pi) * along(noise, distances)
     assert max(terms) - slack <= error.mean() <= sum(terms) + slack
-    assert expected_error(noise, distances=distances) == pytest.approx(sum(terms), rel=1e-12)
+    assert expected_error_of_one(noise, distances=distances) == pytest.approx(sum(terms), rel=1e-12)
     # The exact form that the docstring states.
     assert error.mean() == pytest.approx(np.maximum(squared, 2 * np.abs(inner)).mean(), abs=slack)
 
@@ -274,7 +274,7 @@ def test_unusable_arguments_are_refused():
     with pytest.raises(OptionError, match=r"failure=1\.0"):
         error_quantile_of_any(noise, norm=1.0, failure=1.0)
     with pytest.raises(OptionError, match="distances="):
-        expected_error(noise, distances=(0.1, 0.2))
+        expected_error_of_one(noise, distances=(0.1, 0.2))
     with pytest.raises(OptionError, match="order=-1"):
         hermite_kernel_error(-1)
     with pytest.raises(OptionError, match="features=3"):

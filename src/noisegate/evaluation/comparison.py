@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class EvaluationReport:
     """What synthetic records are worth, measured on real ones.
 
     Attributes:
@@ -94,7 +94,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(Comparison):
+class Report(EvaluationReport):
     """What a synthetic table is worth, measured on real data.
 
     Attributes:
@@ -177,7 +177,7 @@ class Report(Comparison):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageReport(Comparison):
+class ImageReport(EvaluationReport):
     """What synthetic images are worth, measured on real ones.
 
     Attributes:

@@ -101,7 +101,7 @@ def squared_norm_quantile(noise: MeanNoise, failure: float) -> float:
     return noise.trace + 2 * frobenius(noise) * math.sqrt(log) + 2 * largest_variance(noise) * log
 
 
-def expected_error(noise: MeanNoise, *, distances: tuple[float, ...]) -> float:
+def expected_error_of_one(noise: MeanNoise, *, distances: tuple[float, ...]) -> float:
     """Returns a bound on E |‖a + n‖² − ‖a‖²| for one synthetic table that was made without looking at the noise.
 
         Tr Σ + 2 √(2/π) ‖Σ^½ a‖
@@ -273,7 +273,7 @@ def noise_bounds(releases: Sequence[PlannedRelease], *, records: int, failure: f
     return NoiseBounds(
         queries=tuple(one.query.name for one in releases),
         features=sum(noise.dims),
-        expected=expected_error(noise, distances=distances),
+        expected=expected_error_of_one(noise, distances=distances),
         quantile=error_quantile(noise, distances=distances, failure=failure),
         quantile_of_any=error_quantile_of_any(noise, norm=norm, failure=failure),
         excess=excess_of_minimiser(noise, norm=norm, failure=failure),

@@ -17,7 +17,7 @@ from noisegate.methods.gradient import Trainer
 from noisegate.methods.registry import register
 from noisegate.models.image_network import check_image_schema
 from noisegate.models.inputs import Inputs, class_label, inputs_of, scaled_inputs
-from noisegate.models.network_classifier import NetworkClassifier, NetworkDesign
+from noisegate.models.network_classifier import ClassifierDesign, NetworkClassifier
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
@@ -123,8 +123,8 @@ class DPSGD(ClassifierMethod):
         return {name: torch.from_numpy(before.weights[name].copy()) for name in fresh}
 
     @property
-    def _design(self) -> NetworkDesign:
-        return NetworkDesign(image=self.image, width=self.width, depth=self.depth, hidden=self.hidden)
+    def _design(self) -> ClassifierDesign:
+        return ClassifierDesign(image=self.image, width=self.width, depth=self.depth, hidden=self.hidden)
 
     def _network(self, schema: Schema) -> nn.Module:
         inputs = len(self._inputs(schema).names)

@@ -27,8 +27,8 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Count, Fraction, ImageSize, LabelShares, settings
-from noisegate.training.fit import DiffusionConfig, by_preset
+from noisegate.settings import Count, Fraction, ImageSize, LabelShares, by_preset, settings
+from noisegate.training.fit import DiffusionConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,8 +58,8 @@ class DPDM(DiffusionConfig, GenerativeMethod):
 
     image: ImageSize | None = None
     """Height, width and channels of the images."""
-    steps: Count = by_preset(400, 4395)
-    sampling_probability: Fraction = by_preset(512 / 60_000, 4096 / 60_000)
+    steps: Count = by_preset(400, paper=4395)
+    sampling_probability: Fraction = by_preset(512 / 60_000, paper=4096 / 60_000)
     label_shares: LabelShares | None = None
     """Share of each level of the label, as public knowledge; None for equal shares."""
 

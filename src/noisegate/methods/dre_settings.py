@@ -8,28 +8,13 @@ length, and the last weights count, as in section 3.2.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from noisegate.methods.generative import GenerativeMethod
 from noisegate.methods.public_features import ReferenceSettings
-from noisegate.settings import Count, Fraction, Positive, Unit, Widths, derived, settings
+from noisegate.settings import Count, Fraction, Positive, Unit, Widths, by_preset, settings
 
 Preset: TypeAlias = Literal["default", "paper"]
-
-PAPER: dict[str, Any] = {
-    "steps": 3000,
-    "sampling_probability": 64 / 50_000,
-    "clip_norm": 1.0,
-    "learning_rate": 1e-3,
-    "averaged": 1e-9,
-    "whitening": 0.0,
-}
-"""Of a method whose `preset` is "paper"."""
-
-
-def by_preset(name: str, default: Any) -> Any:
-    """Returns a field whose default is that of the preset."""
-    return derived(lambda given: PAPER[name] if given["preset"] == "paper" else default)
 
 
 @settings
@@ -37,22 +22,22 @@ class DensityRatioSettings(ReferenceSettings, GenerativeMethod):
     """Settings of DP-DRE; none of them depends on private data."""
 
     preset: Preset = "default"
-    """"paper": the settings below, and `steps`, are as in the paper's table 4; see `PAPER`."""
+    """"paper": the settings below are as in the paper's table 4."""
     hidden: Widths = (16,)
     """Widths of the discriminator's hidden layers."""
-    steps: Count = by_preset("steps", 500)
+    steps: Count = by_preset(500, paper=3000)
     """How many noisy gradients are taken, which is what costs privacy."""
-    sampling_probability: Fraction = by_preset("sampling_probability", 0.05)
+    sampling_probability: Fraction = by_preset(0.05, paper=64 / 50_000)
     """Poisson sampling probability per step."""
-    whitening: Unit = by_preset("whitening", 0.5)
+    whitening: Unit = by_preset(0.5, paper=0.0)
     """How far directions are brought to the same spread, from 0 to 1."""
     batch: Count = 1024
     """References in a step."""
-    clip_norm: Positive | None = by_preset("clip_norm", None)  # type: ignore[assignment]
+    clip_norm: Positive | None = by_preset(None, paper=1.0)  # type: ignore[assignment]
     """L2 norm that the gradient at each private record is clipped to; None for `clip_norm_for` the noise."""
-    learning_rate: Positive = by_preset("learning_rate", 0.02)
+    learning_rate: Positive = by_preset(0.02, paper=1e-3)
     """Of Adam."""
-    averaged: Fraction = by_preset("averaged", 0.5)
+    averaged: Fraction = by_preset(0.5, paper=1e-9)
     """Part of the steps, the last ones, whose weights are averaged."""
     most_weight: Positive = 1e4
     """Weights D/(1 − D) are at most this, so that they are finite whatever the discriminator says."""

@@ -23,8 +23,8 @@ from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.plan import Budget, Query
 from noisegate.schema import Schema
-from noisegate.settings import Count, Fraction, Positive, Share, settings
-from noisegate.training.fit import Whole, by_preset
+from noisegate.settings import Count, Fraction, Positive, Share, by_preset, settings
+from noisegate.training.fit import Whole
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
@@ -51,11 +51,11 @@ class DPFETA(DPDM):
     """Budget share of the mean images, where that of the steps is 1."""
     means_bound: Fraction = 0.5
     """What small images are clipped to, as a part of the length of a white one; public knowledge."""
-    means_steps: Whole = by_preset(300, 2000)
+    means_steps: Whole = by_preset(300, paper=2000)
     """Steps of Adam on the mean images."""
     means_batch: Count = 64
     """Images in such a step."""
-    means_learning_rate: Positive = by_preset(2e-3, 3e-4)
+    means_learning_rate: Positive = by_preset(2e-3, paper=3e-4)
     """Of Adam there."""
     means_jitter: Fraction = 0.1
     """Standard deviation of how far they are turned, sheared, stretched and moved, as a part of half a side."""

@@ -19,14 +19,14 @@ from noisegate.features.error_bounds import ErrorBound
 from noisegate.features.noise_bounds import NoiseBounds, noise_bounds
 from noisegate.methods.embedding import COUNTS, Embedding
 from noisegate.methods.matched import MatchedMethod
-from noisegate.methods.mepf_presets import BLOCKS, FIT, RESNET18, Preset, by_preset
+from noisegate.methods.mepf_presets import BLOCKS, FIT, RESNET18, Preset
 from noisegate.methods.mepf_stopping import StoppingNetwork
 from noisegate.methods.registry import register
 from noisegate.models.image_network import ImageKind, check_image_schema, residual_channels
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import Count, NoBool, Share, Widths, settings
+from noisegate.settings import Count, NoBool, Share, Widths, by_preset, settings
 from noisegate.training.fit import PerceptualFitSettings
 
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ class DPMEPF(StoppingNetwork, MatchedMethod):
     preset: Preset = "default"
     """"default", "paper": VGG-19, both moments, private early stopping, residual generator, 200,000 steps; or
     "paper-grey", for MNIST: blocks of a ResNet18, both moments, a small generator, 100,000 steps."""
-    network: str = by_preset("network")
+    network: str = by_preset("encoder", paper="torchvision:vgg19", paper_grey=RESNET18)
     """"encoder", the one of the package, "torchvision:NAME" or "timm:NAME"."""
-    moments: Annotated[Literal[1, 2], NoBool] = by_preset("moments")
+    moments: Annotated[Literal[1, 2], NoBool] = by_preset(1, paper=2, paper_grey=2)
     """1, or 2 for the squares of activations too."""
-    stopping: Stopping = by_preset("stopping")
+    stopping: Stopping = by_preset("none", paper="private")
     """"private", "none", or "discrepancy": when the distance is what the noise alone would leave."""
     first_share: Share = 1.0
     """Budget share of φ₁."""
@@ -75,11 +75,11 @@ class DPMEPF(StoppingNetwork, MatchedMethod):
     stopping_share: Share = 0.01
     """Budget share of each embedding for early stopping, as a part of its moment's: noise that is ten times larger, as
     in the paper's code."""
-    generator: ImageKind = by_preset("generator")
+    generator: ImageKind = by_preset("convolutional", paper="residual")
     """"convolutional", "residual", "sub-pixel" or "fully-connected"."""
-    latent: Count = by_preset("latent")
-    """Length of its noise vector."""
-    hidden: Widths = by_preset("hidden")
+    latent: Count = by_preset(32, paper=90, paper_grey=10)
+    """Length of its noise vector. The paper's for grey images has 10 numbers beside the one-hot label, as DP-MERF's."""
+    hidden: Widths = by_preset((200,), paper=(), paper_grey=(500,))
     """Widths of its fully connected layers."""
     channels: Widths = ()
     """Of its convolutions; empty for the papers'."""

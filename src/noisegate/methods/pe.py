@@ -23,7 +23,7 @@ import numpy as np
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import Counts, FeatureMap
 from noisegate.features.pixels import BlurredPixels
-from noisegate.methods.public_images import PublicImages
+from noisegate.methods.public_images import PublicImageSettings
 from noisegate.methods.registry import register
 from noisegate.methods.tab_pe import Candidates, Rounds
 from noisegate.models.image_network import check_image_schema
@@ -42,7 +42,7 @@ COUNTS = "counts"
 
 @register("pe")
 @settings
-class PrivateEvolution(PublicImages):
+class PrivateEvolution(PublicImageSettings):
     """Settings of Private Evolution; none of them depends on private data.
 
     Examples:

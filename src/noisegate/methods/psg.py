@@ -24,7 +24,7 @@ from noisegate.methods.gradient import Trainer
 from noisegate.methods.registry import register
 from noisegate.models.image_network import check_image_schema
 from noisegate.models.inputs import Inputs, class_label, decode_inputs, inputs_of, scaled_inputs
-from noisegate.models.network_classifier import NetworkDesign
+from noisegate.models.network_classifier import ClassifierDesign
 from noisegate.models.record_sets import PointSet
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
@@ -126,7 +126,7 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
 
     def network(self, schema: Schema, seed: int) -> nn.Module:
         """Returns the classifier with fresh weights, from rows of inputs to logits, in float32 on the CPU."""
-        design = NetworkDesign(image=self.image, width=self.width, depth=self.depth, hidden=self.hidden)
+        design = ClassifierDesign(image=self.image, width=self.width, depth=self.depth, hidden=self.hidden)
         return design.build(len(self._inputs(schema).names), schema.layout.classes, seed=seed)
 
     def model(self, release: Release, fitting: Any = None) -> PointSet:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @settings
-class PublicImages(EncodedImages):
+class PublicImageSettings(EncodedImages):
     """Settings that say which images are public."""
 
     public: Source = field(default=None, compare=False)
@@ -69,7 +69,7 @@ class PublicImages(EncodedImages):
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as a JSON object; a public table in memory is not in it."""
         public = self.public if isinstance(self.public, str) else None
-        return super(PublicImages, replace(self, public=public)).to_json()
+        return super(PublicImageSettings, replace(self, public=public)).to_json()
 
     @cached_property
     def _references(self) -> dict[str, PublicReference]:

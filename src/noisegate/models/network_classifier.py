@@ -32,7 +32,7 @@ _ROWS = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkDesign:
+class ClassifierDesign:
     """What a classifier's network is made of: a ConvNet for images, a perceptron for a table.
 
     Attributes:
@@ -42,8 +42,8 @@ class NetworkDesign:
         hidden: Widths of the perceptron's hidden layers.
 
     Examples:
-        >>> from noisegate.models.network_classifier import NetworkDesign
-        >>> design = NetworkDesign(image=(8, 8, 1), width=4, depth=2, hidden=())
+        >>> from noisegate.models.network_classifier import ClassifierDesign
+        >>> design = ClassifierDesign(image=(8, 8, 1), width=4, depth=2, hidden=())
         >>> [tuple(value.shape) for value in design.build(64, 3, seed=0).parameters()][-2:]
         [(3, 16), (3,)]
     """
@@ -71,11 +71,11 @@ class NetworkDesign:
         return {"image": self.image, "width": self.width, "depth": self.depth, "hidden": self.hidden}
 
     @staticmethod
-    def from_json(values: Mapping[str, Any]) -> NetworkDesign:
+    def from_json(values: Mapping[str, Any]) -> ClassifierDesign:
         """Returns the design that `to_json` gave."""
         image = values["image"] if values["image"] is None else tuple(values["image"])
         hidden = tuple(values["hidden"])
-        return NetworkDesign(image=image, width=values["width"], depth=values["depth"], hidden=hidden)
+        return ClassifierDesign(image=image, width=values["width"], depth=values["depth"], hidden=hidden)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -91,7 +91,7 @@ class NetworkClassifier:
     """
 
     weights: Mapping[str, npt.NDArray[np.float32]]
-    design: NetworkDesign
+    design: ClassifierDesign
     classes: tuple[str | int | bool, ...]
     inputs: Inputs
     release: Release
@@ -163,7 +163,7 @@ class NetworkClassifier:
                 raise ValueError("the schema has no label with levels")
             classifier = NetworkClassifier(
                 weights={name: np.asarray(value, np.float32) for name, value in tensors.items()},
-                design=NetworkDesign.from_json(description["design"]),
+                design=ClassifierDesign.from_json(description["design"]),
                 classes=classes,
                 inputs=inputs_of(release.schema, centre=float(description["centre"])),
                 release=release,

@@ -165,7 +165,7 @@ def test_images_are_moved_by_whole_pixels_within_their_edges():
     import torch
 
     images = torch.arange(2 * 3 * 4 * 5, dtype=torch.float32).reshape(2, 3, 4, 5).repeat(100, 1, 1, 1)
-    moved = training.moved(images, 1, np.random.default_rng(0))
+    moved = training.shifted(images, 1, np.random.default_rng(0))
     padded = torch.nn.functional.pad(images, (1, 1, 1, 1), mode="replicate")
     seen = set()
     for row in range(200):

@@ -232,7 +232,7 @@ class ImageBatches:
         return torch.from_numpy(self.rows.labels[places].astype(np.int64)).to(self.device)
 
 
-def moved(
+def shifted(
     images: Float[torch.Tensor, "rows channels height width"], most: int, random: np.random.Generator
 ) -> Float[torch.Tensor, "rows channels height width"]:
     """Move each image by at most so many pixels; its edge comes in from outside."""
@@ -272,7 +272,7 @@ def _epochs(
     for _ in range(recipe.epochs):
         network.train()
         for places in np.array_split(random.permutation(kept), steps):
-            _descend(network, optimizer, moved(images.batch(places), recipe.shift, random), images.labels(places))
+            _descend(network, optimizer, shifted(images.batch(places), recipe.shift, random), images.labels(places))
             schedule.step()
         given = _logits(network, images, held).argmax(dim=1).cpu().numpy()
         yield float(np.mean(given == images.rows.labels[held]))
