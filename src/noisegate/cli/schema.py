@@ -87,11 +87,14 @@ def init(
     schema, rules = found.schema, found.rules
     if as_json:
         told = {"constraints": [str(one) for one in rules.constraints], "remarks": list(rules.remarks)}
-        print_json({"schema": str(out), "columns": len(schema.columns), **told})
+        print_json({"schema": str(out), "columns": len(schema.columns), "ignored": found.ignored, **told})
+    for reason in found.ignored.values():
+        say(f"- {reason}.")
+    left_out = f", {len(found.ignored)} more are ignored" if found.ignored else ""
     drafted = f", {len(rules.constraints)} constraints that all of its records keep to" if rules.constraints else ""
     say(
-        f"Wrote {out}: {len(schema.columns)} columns{drafted}. Read it, comments included, widen what is too narrow, "
-        "take out what need not hold for other records, and keep it with the data."
+        f"Wrote {out}: {len(schema.columns)} columns{left_out}{drafted}. Read it, comments included, widen what is too "
+        "narrow, take out what need not hold for other records, and keep it with the data."
     )
 
 

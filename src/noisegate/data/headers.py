@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from noisegate.errors import DataError
 from noisegate.schema import Schema
 
+_MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
 
 def check_header(found: Sequence[str], schema: Schema, name: str, *, show_names: bool) -> None:
     """Require the columns that the schema describes, each once, and no others than those it ignores.
@@ -45,7 +47,10 @@ def check_header(found: Sequence[str], schema: Schema, name: str, *, show_names:
 
 
 def check_titles(found: Sequence[str], name: str) -> None:
-    """Require that every column has a name."""
+    """Require that every column has a name, and that they are told apart by commas."""
+    other = next((words for mark, words in _MARKS.items() if len(found) == 1 and mark in found[0]), None)
+    if other is not None:
+        raise DataError(f"{name}: the first line has {other} between its fields; save the file with commas")
     if "" in found:
         raise DataError(
             f"{name}: column {list(found).index('') + 1} has no name; remove it (pandas: write with index=False)"

@@ -16,6 +16,8 @@ LEAST_ROWS, LEAST_DISTINCT = 50, 10
 has a chance of 1 in 500."""
 
 _MOST_DIGITS = 6
+# So few decimals, in so many records at least, are how the column is written.
+_MOST_SHOWN, _LEAST_SHOWN = 3, 20
 _MOST_UNITS = 2**50
 # A sentinel is said by as many records, alone or with a few others.
 _SENTINEL_ROWS, _MOST_SENTINELS = 10, 4
@@ -67,6 +69,15 @@ def grid(values: Numbers, rows: int) -> SampledGrid | None:
             if not (units / float(scale) == values).all():
                 continue
         return SampledGrid(step=int(np.gcd.reduce(np.diff(units))), scale=scale, units=units)
+    return None
+
+
+def decimals(values: Numbers, rows: int) -> SampledGrid | None:
+    """Returns the grid of as many decimals as the values, ascending and distinct, show; for few of them."""
+    for digits in range(1, _MOST_SHOWN + 1):
+        units = np.rint(values * 10.0**digits)
+        if rows >= _LEAST_SHOWN and (units / 10.0**digits == values).all():
+            return SampledGrid(step=1, scale=10**digits, units=units.astype(np.int64))
     return None
 
 

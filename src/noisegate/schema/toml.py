@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from itertools import chain, repeat
 from types import MappingProxyType
@@ -21,16 +21,21 @@ def write_toml(
     *,
     columns: Mapping[str, Sequence[str]] = MappingProxyType({}),
     constraints: Sequence[Sequence[str]] = (),
+    commented: Collection[str] = (),
 ) -> str:
     """Return TOML text: plain keys, ``[images]``, a table ``[columns.NAME]`` for each column, ``[[constraints]]``.
 
-    ``columns`` and ``constraints`` hold lines of comment above each of them, by name and in order.
+    ``columns`` and ``constraints`` hold lines of comment above each of them, by name and in order. The columns in
+    ``commented`` are comments as a whole; one of them without a form is its comment alone.
     """
     top = {key: value for key, value in form.items() if key not in ("images", "columns", "constraints")}
     blocks = [_lines(top)] if top else []
     blocks += [f"[images]\n{_lines(form['images'])}"] if "images" in form else []
     for name, column in form.get("columns", {}).items():
-        blocks.append(f"{_comment(columns.get(name, ()))}[columns.{_key(name)}]\n{_lines(column)}")
+        lines = f"[columns.{_key(name)}]\n{_lines(column)}"
+        if name in commented:
+            lines = _comment(lines.removesuffix("\n").split("\n")) if column else ""
+        blocks.append(_comment(columns.get(name, ())) + lines)
     for constraint, why in zip(form.get("constraints", ()), chain(constraints, repeat(())), strict=False):
         blocks.append(f"{_comment(why)}[[constraints]]\n{_lines(constraint)}")
     return "\n".join(blocks)
@@ -42,7 +47,7 @@ def _comment(lines: Sequence[str]) -> str:
 
 
 def _lines(form: Mapping[str, Any]) -> str:
-    return "".join(f"{key} = {_value(value)}\n" for key, value in form.items())
+    return "".join(f"# {key} = \n" if value is ... else f"{key} = {_value(value)}\n" for key, value in form.items())
 
 
 def _key(name: str) -> str:
