@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from noisegate.errors import OptionError
-from noisegate.models.synthesizer import BATCH_ROWS, PROBE_ROWS, accepted_batches
+from noisegate.models.rejection import BATCH_ROWS, PROBE_ROWS, accepted_batches
 from noisegate.schema import EncodedTable
 
 

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, read_model, write_model
 from noisegate.models.output.image_batch import ImageBatch, image_batch
 from noisegate.models.record_model import ConditionalModel, RecordModel, model_class
+from noisegate.models.rejection import BATCH_ROWS, Accept, accepted_batches
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable, Region, Schema, decode
@@ -26,19 +26,11 @@ from noisegate.verdict import Verdict
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import torch
 
-Accept: TypeAlias = Callable[[EncodedTable], npt.NDArray[np.bool_]]
-
-BATCH_ROWS = 16_384
-LEAST_ACCEPTANCE = 1e-4
 USUALLY_KEPT = 0.5
 """Where a smaller share of drawn records keeps to the constraints, whoever samples is told."""
 
 _TRIED = 4096
-# At the least acceptance this is 13 records on average: few enough to be quick, enough to tell 1e-4 from 1e-5.
-PROBE_ROWS = 8 * BATCH_ROWS
-
 # Of the numbers of a batch of images: 64 MB as float64.
 _BATCH_NUMBERS = 2**23
 MOST_ROWS = 2**53
@@ -266,46 +258,6 @@ def _folder(given: Any) -> Path:
     if not isinstance(given, str | Path) or not str(given).strip() or "\0" in str(given):
         raise ModelError(f"folder={given!r} must be the path of a model folder.")
     return Path(given)
-
-
-def accepted_batches(
-    model: RecordModel,
-    rows: int,
-    random: torch.Generator,
-    *,
-    accept: Accept | None,
-    asked: str,
-    batch_rows: int = BATCH_ROWS,
-) -> Iterator[EncodedTable]:
-    """Yields `rows` records of `model` that are accepted, in batches of at most `batch_rows`, in constant memory.
-
-    `accept` says which records may be kept, None for all, and `asked` what it asks, in words.
-
-    Raises:
-        OptionError: if fewer than one in 10,000 records are accepted.
-    """
-    drawn = kept = 0
-    for start in range(0, rows, batch_rows):
-        wanted = min(batch_rows, rows - start)
-        if accept is None:
-            yield model.draw(wanted, random)
-            continue
-        parts: list[EncodedTable] = []
-        found = 0
-        while found < wanted:
-            # As many as should do, by what was accepted so far; the surplus is dropped, which favours no record.
-            share = (kept + 1) / (drawn + 1)
-            records = model.draw(min(batch_rows, int((wanted - found) / share) + 1), random)
-            accepted = records.rows(accept(records))
-            drawn, kept = drawn + len(records), kept + len(accepted)
-            if drawn >= PROBE_ROWS and kept < LEAST_ACCEPTANCE * drawn:
-                raise OptionError(
-                    f"{asked}: of {drawn:,} synthetic records only {kept:,} did, a probability of about "
-                    f"{kept / drawn:.1g}; below {LEAST_ACCEPTANCE:g} none are made. Ask for less at once."
-                )
-            parts.append(accepted)
-            found += len(accepted)
-        yield EncodedTable.concatenate(parts).rows(slice(0, wanted))
 
 
 def _check_memory(n: int, columns: int) -> None:
