@@ -1,6 +1,7 @@
 """The tabular benchmark of DP-MERF (Tables 1 and 5 to 8) and DP-HP (Tables 2 and 7): fit, sample, twelve classifiers.
 
     python benchmarks/dp_merf/table_tabular.py --dataset adult --data DIR [--method dp-merf] [--epsilon 1] [--seeds 5]
+        [--even] [--thinned]
 
 Any method of tables that noisegate knows can be asked: dp-merf, dp-hp, dp-gan, dp-cgan, pairwise and so on. DIR holds
 the files of the data set as its publisher hands them out; benchmarks/papers/README.md lists them. Seed i splits the
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from rich.console import Console
 from rich.progress import Progress, TaskID
@@ -27,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from papers.catalogue import TABLES, load, published
 from papers.published import Loaded
-from tabular_page import Asked, Runs, content, print_page
+from tabular_page import Asked, Runs, content, papers_rate, print_page
 
 from noisegate import Adjacency, Gate, UserError
 from noisegate.evaluation import UtilityReport, downstream_scores, twelve
@@ -75,6 +77,12 @@ def _options() -> argparse.Namespace:
         help="replace-one takes the number of records as public, as the papers do",
     )
     parser.add_argument("--seeds", type=int, default=5, help="number of runs; run i has public seed i and fresh noise")
+    parser.add_argument("--even", action="store_true", help="as many synthetic records of each class")
+    parser.add_argument(
+        "--thinned",
+        action="store_true",
+        help="keep the test records of the largest class at DP-MERF's rate (expected.toml); the private ones all stay",
+    )
     parser.add_argument("--rows", type=int, help="synthetic records; default: the published number of training records")
     parser.add_argument("--each", action="store_true", help="print each classifier too, as DP-MERF's Tables 5 to 8 do")
     parser.add_argument("--no-real", action="store_true", help="do not train on the real records as well")
@@ -113,6 +121,8 @@ def _runs(options: argparse.Namespace, progress: Progress) -> Runs:
     for seed in range(options.seeds):
         progress.update(task, description=f"{options.dataset}, seed {seed}: fit and sample")
         loaded = load(options.dataset, options.data, seed=seed)
+        if options.thinned:
+            loaded = loaded._replace(test=thinned(loaded.test, options.dataset, loaded.schema.label, seed))
         synthetic = _synthetic(options, loaded, seed)
         progress.advance(task)
         told = _teller(progress, task, f"{options.dataset}, seed {seed}")
@@ -138,7 +148,16 @@ def _synthetic(options: argparse.Namespace, loaded: Loaded, seed: int) -> pa.Tab
     # The seed is of the public randomness: features, weights, fitting. The private noise takes none.
     synthesizer = make_method(options.method, {**options.settings, "seed": seed}).fit(gate, device=options.device)
     # As many as the published set has for training: the number of the records at hand is private.
-    return synthesizer.sample(options.rows or published(options.dataset).train_records, seed=seed)
+    even = loaded.schema.label if options.even else None
+    return synthesizer.sample(options.rows or published(options.dataset).train_records, seed=seed, even=even)
+
+
+def thinned(test: pa.Table, dataset: str, label: str | None, seed: int) -> pa.Table:
+    """Returns test records without most of the largest class: each is kept at the papers' rate, by a public seed."""
+    classes = np.asarray(test[label].to_pylist())
+    names, counts = np.unique(classes, return_counts=True)
+    chance = np.random.Generator(np.random.Philox([seed, 1])).random(len(classes))
+    return test.filter(pa.array((classes != names[counts.argmax()]) | (chance < papers_rate(dataset))))
 
 
 def _scored(

@@ -42,6 +42,14 @@ class Asked:
     epsilon: float
     delta: float
     adjacency: str
+    even: bool = False
+    thinned: bool = False
+
+    @property
+    def classes(self) -> str:
+        """How classes are drawn and scored, in words; empty where they are as they are."""
+        drawn = ", classes drawn evenly" if self.even else ""
+        return drawn + (", test records thinned as in the papers" if self.thinned else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +87,11 @@ def papers_figures(dataset: str) -> dict[str, dict[str, float]]:
     return dict(tomllib.loads(EXPECTED.read_text(encoding="utf-8"))["tabular"][dataset])
 
 
+def papers_rate(dataset: str) -> float:
+    """Returns the share of the largest class that DP-MERF keeps (its Table 4)."""
+    return float(tomllib.loads(EXPECTED.read_text(encoding="utf-8"))["kept"][dataset])
+
+
 def papers_classifiers(dataset: str) -> dict[str, dict[str, float]]:
     """Returns what DP-MERF prints at (1, 1e-5)-DP for each classifier (Tables 6 and 8); nothing for other sets."""
     return dict(tomllib.loads(EXPECTED.read_text(encoding="utf-8"))["each"].get(dataset, {}))
@@ -95,7 +108,8 @@ def print_page(console: Console, asked: Asked, runs: Runs, *, each: bool = False
     With `each`, the scores of each classifier too, which DP-MERF prints for Credit and Intrusion.
     """
     guarantee = f"({asked.epsilon:g}, {asked.delta:g})-DP, {asked.adjacency}"
-    page = Table(title=f"{asked.dataset}, {asked.method}, {guarantee}: 12 classifiers", title_justify="left")
+    title = f"{asked.dataset}, {asked.method}, {guarantee}{asked.classes}: 12 classifiers"
+    page = Table(title=title, title_justify="left")
     for heading in ("", f"mean of {len(runs.synthetic)} seed(s) ± sd", "trained on real records"):
         page.add_column(heading, justify="right" if heading else "left")
     for name, title in TITLES.items():

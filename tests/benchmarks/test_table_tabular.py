@@ -34,6 +34,7 @@ from tabular_page import (
     hp_paper_cost,
     papers_classifiers,
     papers_figures,
+    papers_rate,
     print_page,
 )
 
@@ -76,6 +77,18 @@ def test_the_page_has_mean_and_deviation_over_the_seeds_and_the_papers_figures()
     ):
         assert part in text
     assert "0.688" not in page(RUNS, epsilon=2.0)  # the papers have figures at ε = 1 only
+
+
+def test_test_records_of_the_largest_class_are_thinned_at_the_papers_rate() -> None:
+    test = pa.table({"y": ["no"] * 4000 + ["yes"] * 1000, "row": range(5000)})
+    kept = table_tabular.thinned(test, "adult", "y", 0)
+    counts = [kept["y"].to_pylist().count(value) for value in ("no", "yes")]
+    assert counts[1] == 1000
+    assert abs(counts[0] - 1600) < 5 * math.sqrt(4000 * 0.4 * 0.6)
+    assert kept.equals(table_tabular.thinned(test, "adult", "y", 0))
+    assert not kept.equals(table_tabular.thinned(test, "adult", "y", 1))
+    assert table_tabular.thinned(test, "epileptic", "y", 0).equals(test)
+    assert all(0 < papers_rate(name) <= 1 for name in TABLES)
 
 
 def test_one_seed_has_no_deviation() -> None:
@@ -150,13 +163,15 @@ class Stub:
     def __init__(self) -> None:
         self.rows: list[int] = []
         self.gates: list[object] = []
+        self.even: list[str | None] = []
 
     def fit(self, gate, device):
         self.gates.append(gate)
         return self
 
-    def sample(self, rows, *, seed):
+    def sample(self, rows, *, seed, even):
         self.rows.append(rows)
+        self.even.append(even)
         return pa.table({"seed": [seed]})
 
 
@@ -187,6 +202,8 @@ def test_it_samples_the_published_number_and_spends_what_was_asked(
     stub.gates.clear()
     assert run(monkeypatch, *arguments, "--adjacency", "replace-one") == 0
     assert {(gate.budget.adjacency, gate.records) for gate in stub.gates} == {(Adjacency.REPLACE_ONE, 9)}
+    assert run(monkeypatch, *arguments, "--even") == 0
+    assert stub.even == [None] * 4 + ["income"] * 2
 
 
 def test_a_missing_file_ends_it_with_the_message(

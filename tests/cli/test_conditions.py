@@ -53,6 +53,20 @@ def test_sample_keeps_to_its_conditions(fitted, tmp_path, cli):
     assert len({row["age"] for row in rows}) > 3
 
 
+def test_sample_makes_classes_even(fitted, tmp_path, cli):
+    out = tmp_path / "made.csv"
+    ended = cli("sample", fitted.out, "-n", 40, "-o", out, "--even", "answer", "--where", "age>=30", "--json")
+    assert (ended.code, ended.json["even"]) == (0, "answer")
+    with out.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [sum(row["answer"] == answer for row in rows) for answer in ("yes", "no")] == [20, 20]
+    assert all(int(row["age"]) >= 30 for row in rows)
+    refused = cli("sample", fitted.out, "-n", 5, "-o", tmp_path / "none.csv", "--even", "age")
+    assert refused.code == 2
+    assert "even='age'" in refused.err
+    assert not (tmp_path / "none.csv").exists()
+
+
 @pytest.mark.parametrize(
     ("where", "says"),
     [

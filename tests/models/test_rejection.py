@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from noisegate.errors import OptionError
-from noisegate.models.rejection import BATCH_ROWS, PROBE_ROWS, accepted_batches
+from noisegate.models.rejection import BATCH_ROWS, PROBE_ROWS, accepted_batches, mixed
 from noisegate.schema import EncodedTable
 
 
@@ -65,3 +65,16 @@ def test_hardly_any_acceptance_is_refused_with_its_estimate():
 
 def test_rare_is_not_refused():
     assert sum(map(len, batches(Even(), 300, below(4e-4)))) == 300
+
+
+def test_batches_of_several_are_shuffled_together_and_one_alone_stays_as_it_is():
+    def part(value, sizes):
+        return iter([EncodedTable(np.full((size, 1), value), np.zeros((size, 0), np.int32)) for size in sizes])
+
+    random = torch.Generator().manual_seed(0)
+    first, second = mixed([part(0.0, [50, 50]), part(1.0, [50])], random)
+    assert (len(first), first.numeric.sum(), len(second), second.numeric.sum()) == (100, 50, 50, 0)
+    assert 10 < first.numeric[:50].sum() < 40  # by the false alarm of a shuffle below 1e-8
+    before = random.get_state()
+    assert [len(batch) for batch in mixed([part(0.0, [3, 1])], random)] == [3, 1]
+    assert torch.equal(random.get_state(), before)

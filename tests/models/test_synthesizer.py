@@ -211,6 +211,28 @@ def test_a_condition_holds_for_every_record_and_leaves_the_rest_to_the_model(fit
     assert abs(rate.mean() - kept.rate.mean()) < 5 * (rate.var() * (1 / 600 + 1 / len(kept))) ** 0.5
 
 
+def test_each_value_of_a_column_comes_as_often_whatever_its_share(fitted):
+    some = fitted.sample(301, seed=1, even="grade", where={"work": "a"})
+    assert sorted(some["grade"].to_pylist().count(grade) for grade in (3, 5, 7)) == [100, 100, 101]
+    assert set(some["work"].to_pylist()) == {"a"}
+    assert len(set(some["grade"].to_pylist()[:20])) > 1
+    assert None not in fitted.sample(30, seed=1, even="work")["work"].to_pylist()
+    assert fitted.sample(20, seed=4, even="member").equals(fitted.sample(20, seed=4, even="member"))
+
+
+@pytest.mark.parametrize(
+    ("even", "says"),
+    [
+        ("wrk", "even: no column 'wrk'"),
+        ("age", "even='age': the column holds numbers"),
+        ("member", r"even='member': where=\{'member': True\} says"),
+    ],
+)
+def test_a_column_that_cannot_be_even_is_named(fitted, even, says):
+    with pytest.raises(OptionError, match=says):
+        fitted.batches(5, even=even, where={"member": True})
+
+
 @pytest.mark.parametrize(
     ("where", "says"),
     [

@@ -46,6 +46,13 @@ def sample_command(
             help="Only records with this value: --where sex=Female, --where 'age>=18', --where age=18..30. Repeatable.",
         ),
     ] = None,
+    even: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="As many records with each value of this column, whatever their shares: --even diagnosis.",
+        ),
+    ] = None,
     grid: Annotated[Path | None, typer.Option(help="Images: also draw some of each class into this PNG file.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -61,7 +68,7 @@ def sample_command(
         raise OptionError(f"-n {n:,}: at most {MOST_ROWS - 1:,} records are made at once; ask for fewer.")
     if n < 1:
         raise OptionError(f"-n {n}: the number of records must be at least 1.")
-    asked = read_conditions(where)
+    asked: dict[str, Any] = {"where": read_conditions(where), "even": even}
     synthesizer = Synthesizer.load(model)
     if grid is not None and synthesizer.schema.images is None:
         raise OptionError(f"--grid {grid} shows images, and {model} makes a table; leave it out.")
@@ -73,7 +80,7 @@ def sample_command(
         more: dict[str, Any] = {} if grid is None else {"grid": str(grid)}
         if synthesizer.schema.constraints:
             more["kept_share"] = synthesizer.kept_share
-        print_json({"records": n, "out": str(out), "seed": seed, "where": where or [], **more})
+        print_json({"records": n, "out": str(out), "seed": seed, "where": where or [], "even": even, **more})
     else:
         say(f"Wrote {n:,} synthetic records to {out}. Hand {model / 'certificate.md'} over with them.")
 
@@ -97,7 +104,7 @@ def _check_room(synthesizer: Synthesizer, n: int, out: Path) -> None:
 
 
 def _write(
-    synthesizer: Synthesizer, n: int, out: Path, seed: int | None, where: Mapping[str, Any], grid: Path | None
+    synthesizer: Synthesizer, n: int, out: Path, seed: int | None, asked: Mapping[str, Any], grid: Path | None
 ) -> None:
     """Writes records, and a picture of some if they are images; both files appear, or neither."""
     from noisegate.models.output.grid import MOST_CLASSES, SampleGrid
@@ -106,7 +113,7 @@ def _write(
     shown = None if grid is None or form is None else SampleGrid(form=form, out=grid)
     if shown is not None and len(shown.form.labels) > MOST_CLASSES:
         say(f"{grid} shows the first {MOST_CLASSES} of {len(shown.form.labels):,} classes.")
-    batches: Iterator[Any] = (synthesizer.batches if form is None else synthesizer.images)(n, seed=seed, where=where)
+    batches: Iterator[Any] = (synthesizer.batches if form is None else synthesizer.images)(n, seed=seed, **asked)
     with ExitStack() as files:
         drawing = None if shown is None else files.enter_context(new_file(shown.out, "--grid"))
         write = files.enter_context(_writer(synthesizer.schema, n, out))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from noisegate.errors import OptionError
 from noisegate.models.record_model import RecordModel
 from noisegate.schema import EncodedTable
+from noisegate.seeds import permutation
 
 if TYPE_CHECKING:
     import torch
@@ -61,3 +63,13 @@ def accepted_batches(
             parts.append(accepted)
             found += len(accepted)
         yield EncodedTable.concatenate(parts).rows(slice(0, wanted))
+
+
+def mixed(parts: Sequence[Iterator[EncodedTable]], random: torch.Generator) -> Iterator[EncodedTable]:
+    """Yields one batch of each of several iterators, shuffled together, until all are done; one alone as it is."""
+    if len(parts) == 1:
+        yield from parts[0]
+        return
+    for batches in zip_longest(*parts):
+        together = EncodedTable.concatenate([batch for batch in batches if batch is not None])
+        yield together.rows(permutation(random, len(together)))

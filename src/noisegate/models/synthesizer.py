@@ -17,7 +17,7 @@ from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, read_model, write_model
 from noisegate.models.output.image_batch import ImageBatch, image_batch
 from noisegate.models.record_model import ConditionalModel, RecordModel, model_class
-from noisegate.models.rejection import BATCH_ROWS, Accept, accepted_batches
+from noisegate.models.rejection import BATCH_ROWS, Accept, accepted_batches, mixed
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable, Region, Schema, decode
@@ -26,6 +26,7 @@ from noisegate.verdict import Verdict
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import torch
 
 USUALLY_KEPT = 0.5
 """Where a smaller share of drawn records keeps to the constraints, whoever samples is told."""
@@ -135,7 +136,9 @@ class Synthesizer:
             "released, or drop a constraint that many records break."
         )
 
-    def sample(self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None) -> Any:
+    def sample(
+        self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None, even: str | None = None
+    ) -> Any:
         """Returns `n` synthetic records, with the columns and types of the schema, that keep to its constraints.
 
         Args:
@@ -144,33 +147,39 @@ class Synthesizer:
             where: Values that every record shall have, by column: ``{"sex": "Female", "age": (18, 30)}``. A level, a
                 truth value, or None for missing; of a number or date one value or a closed interval, with None for
                 an open end. Every other column then follows the model, given these values.
+            even: A column of levels or truth values, each of which as many records shall have (to within one), whatever
+                the model's shares: a small class is then as large as the others. None is missing there.
 
         Returns:
             A PyArrow table; after `noisegate.synthesize`, the kind of table that was given there.
 
         Raises:
             OptionError: if `n` is negative or no whole number, `where` names an unknown column or a value that it
-                cannot have, or the model gives fewer than one such record in 10,000.
+                cannot have, `even` a column without levels or one that `where` names, or the model gives fewer than one
+                such record in 10,000.
         """
         import pyarrow as pa
 
-        batches = self.batches(n, seed=seed, where=where)
+        batches = self.batches(n, seed=seed, where=where, even=even)
         if self.often_broken is not None:
             warnings.warn(self.often_broken, UserWarning, stacklevel=2)
         _check_memory(n, len(self.schema.columns))
         table = pa.concat_tables(list(batches) or [decode(_no_record(self.schema), self.schema)])
         return self.convert(table) if self.convert else table
 
-    def batches(self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None) -> Iterator[pa.Table]:
+    def batches(
+        self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None, even: str | None = None
+    ) -> Iterator[pa.Table]:
         """Returns `n` synthetic records in Arrow tables of at most 16,384, in constant memory; see `sample`."""
-        return (decode(records, self.schema) for records in self._encoded(n, seed, where))
+        return (decode(records, self.schema) for records in self._encoded(n, seed, where, even))
 
     def images(
-        self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None
+        self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None, even: str | None = None
     ) -> Iterator[ImageBatch]:
         """Returns `n` synthetic images with their labels, in batches, in constant memory.
 
-        They are those that `sample` gives as rows of pixels, for the same arguments, as ``where={"label": 3}``.
+        They are those that `sample` gives as rows of pixels, for the same arguments, as ``where={"label": 3}`` or
+        ``even="label"``.
         `noisegate.models.output.formats` writes them.
 
         Raises:
@@ -181,9 +190,11 @@ class Synthesizer:
                 "this model was fitted to a table and makes no images: take sample(n). A model of images is fitted "
                 "with a schema of images, as noisegate.schema.pixel_schema(28, 28, labels=range(10)) makes it."
             )
-        return (image_batch(records, self.schema) for records in self._encoded(n, seed, where))
+        return (image_batch(records, self.schema) for records in self._encoded(n, seed, where, even))
 
-    def _encoded(self, n: int, seed: int | None, where: Mapping[str, Any] | None) -> Iterator[EncodedTable]:
+    def _encoded(
+        self, n: int, seed: int | None, where: Mapping[str, Any] | None, even: str | None
+    ) -> Iterator[EncodedTable]:
         """Returns `n` records in batches; what is wrong with the request is found at once."""
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
             raise OptionError(f"n={n!r}: the number of records to sample must be a whole number, 0 or more.")
@@ -191,6 +202,18 @@ class Synthesizer:
             raise OptionError(f"n={n:,}: at most {MOST_ROWS - 1:,} records are sampled at once; ask for fewer.")
         if seed is not None:
             check_seed(seed)
+        conditions, random = [where] if even is None else self._for_each(even, where), public_random(seed)
+        rows = max(_batch_rows(self.schema) // len(conditions), 1)
+        parts = [
+            self._accepted(n // len(conditions) + (place < n % len(conditions)), random, condition, rows)
+            for place, condition in enumerate(conditions)
+        ]
+        return _drawn(mixed(parts, random))
+
+    def _accepted(
+        self, n: int, random: torch.Generator, where: Mapping[str, Any] | None, batch_rows: int
+    ) -> Iterator[EncodedTable]:
+        """Returns `n` records under one condition, in batches."""
         region = self._region(where) if where else None
         model, asked = self.model, "the constraints of the schema"
         if region is not None:
@@ -199,15 +222,19 @@ class Synthesizer:
                 if not model.probability(region) > 0:
                     raise OptionError(f"{asked}: the model gives no such record; ask for less at once.")
                 model = model.given(region)
-        batches = accepted_batches(
-            model,
-            n,
-            public_random(seed),
-            accept=self._accept(region),
-            asked=asked,
-            batch_rows=_batch_rows(self.schema),
-        )
-        return _drawn(batches)
+        return accepted_batches(model, n, random, accept=self._accept(region), asked=asked, batch_rows=batch_rows)
+
+    def _for_each(self, even: str, where: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+        """Returns the condition, and for each value of a column the same with that value."""
+        try:
+            column = self.schema.column(even)
+        except SchemaError as error:
+            raise OptionError(f"even: {error}") from None
+        if column.numeric:
+            raise OptionError(f"even={even!r}: the column holds numbers; name one of levels or of truth values.")
+        if where and even in where:
+            raise OptionError(f"even={even!r}: where={dict(where)!r} says the value of that column; leave one out.")
+        return [{**(where or {}), even: value} for value in column.levels]
 
     def save(self, folder: str | Path) -> Path:
         """Writes the model into the new folder `folder`: safetensors and JSON, no pickle. See `model_folder`.
