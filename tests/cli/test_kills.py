@@ -290,7 +290,7 @@ PRETRAIN = [
     ("noisegate.contrib.pretraining.images:read_public_images", "before"),
     ("noisegate.contrib.pretraining.encoder:EncoderFitting._random", "before"),
     ("noisegate.contrib.pretraining.training:Pretraining.save", "before"),
-    ("noisegate.networks.encoder:save_encoder", "before"),
+    ("noisegate.contrib.pretraining.classifiers:SmallClassifier.write", "before"),
 ]
 QUICK_PRETRAIN: set[tuple[str, ...]] = set()
 

@@ -49,24 +49,30 @@ def encoder(
         str,
         typer.Option(metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them."),
     ] = "refuse",
+    network: Annotated[
+        str,
+        typer.Option(metavar="encoder|torchvision:resnet18", help="What to train; a ResNet18 needs noisegate[vision]."),
+    ] = "encoder",
     epochs: Annotated[int, typer.Option(help="Times that every image is seen.")] = 5,
+    steps: Annotated[int | None, typer.Option(help="Steps of 128 images, in place of --epochs.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=MOST_EVALUATION_SEED, help="Of weights, order and augmentation.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Train a small encoder to tell the labels of public images apart.
+    """Train an encoder to tell the labels of public images apart.
 
-    An interrupted training goes on where it was when the same command is given again. It runs on one thread: the same
+    It is a small one, or the ResNet18 of torchvision, which `dp-mepf` takes as network=torchvision:resnet18. An
+    interrupted training goes on where it was when the same command is given again. It runs on one thread: the same
     command makes the same file on a machine of the same kind.
     """
     from noisegate.contrib.pretraining.encoder import EncoderFitting, EncoderTraining
-    from noisegate.networks.encoder import SIDE, save_encoder
+    from noisegate.networks.encoder import SIDE
 
-    settings = EncoderTraining(epochs=epochs, seed=seed)
+    settings = EncoderTraining(network=network, epochs=epochs, steps=steps, seed=seed)  # type: ignore[arg-type]
     _check_new(out)
     fitting = EncoderFitting(_public(images, SIDE, 3, label=label, on_error=on_error), settings)
     loss = _train(fitting, out)
-    digest = _write(fitting, out, lambda path: save_encoder(fitting.encoder, fitting.head, path))
-    _tell({"encoder": str(out), "sha256": digest, "steps": fitting.steps, "loss": loss}, as_json)
+    digest = _write(fitting, out, fitting.classifier.write)
+    _tell({"encoder": str(out), "network": network, "sha256": digest, "steps": fitting.steps, "loss": loss}, as_json)
 
 
 @app.command("decoder")

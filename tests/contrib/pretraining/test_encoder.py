@@ -10,6 +10,9 @@ from noisegate.contrib.pretraining.encoder import EncoderFitting, EncoderTrainin
 from noisegate.contrib.pretraining.images import PublicImages
 from noisegate.contrib.pretraining.training import partial_of
 from noisegate.errors import ModelError, OptionError
+from noisegate.networks.layers import ChosenLayers
+from noisegate.networks.named import load_network
+from noisegate.schema.pixels import ImageShape
 
 QUICK = EncoderTraining(epochs=2, batch=8, learning_rate=0.05)
 
@@ -27,7 +30,6 @@ def test_it_learns_what_is_there():
     fit.run(lambda step, loss: losses.append(loss))
     assert fit.step == fit.steps == len(losses) == 24
     assert np.mean(losses[-4:]) < 0.75 * np.mean(losses[:2])
-    assert not any(value.requires_grad for value in fit.encoder.parameters())
 
 
 def test_a_kept_training_goes_on_with_the_same_bits(tmp_path):
@@ -46,7 +48,7 @@ def test_a_kept_training_goes_on_with_the_same_bits(tmp_path):
     assert second.resume(path)
     assert second.step == 4
     second.run()
-    for one, other in zip(whole.encoder.parameters(), second.encoder.parameters(), strict=True):
+    for one, other in zip(whole.classifier.state_dict().values(), second.classifier.state_dict().values(), strict=True):
         assert torch.equal(one, other)
     for changed in (EncoderFitting(images(), replace(QUICK, epochs=3)), EncoderFitting(images(seed=1), QUICK)):
         with pytest.raises(ModelError, match="was left by a training with other images or options; remove"):
@@ -95,6 +97,24 @@ def test_about_half_of_the_images_are_mirrored():
 def test_unusable_options_are_refused():
     with pytest.raises(OptionError, match="are fewer than batch=128"):
         EncoderFitting(images(), EncoderTraining())
-    for options in ({"epochs": 0}, {"seed": True}, {"grey": 2.0}, {"learning_rate": "fast"}):
+    bad = [{"epochs": 0}, {"steps": 0}, {"seed": True}, {"grey": 2.0}, {"network": "torchvision:vgg19"}]
+    for options in (*bad, {"learning_rate": "fast"}):
         with pytest.raises(OptionError, match=f"{next(iter(options))}="):
             EncoderTraining(**options)
+
+
+def test_a_resnet18_has_the_layers_of_the_paper(tmp_path):
+    pytest.importorskip("torchvision")
+    fit = EncoderFitting(images(), replace(QUICK, network="torchvision:resnet18", steps=2))
+    fit.run()
+    assert fit.step == 2
+    path = tmp_path / "resnet18.safetensors"
+    network = load_network("torchvision:resnet18", str(path), fit.classifier.write(path))
+    shape = ImageShape(height=32, width=32, channels=3)
+    layers = ChosenLayers(network.module, network.layers, shape, mean=network.mean, std=network.std)
+    assert layers.dim == 47_104
+    fit.classifier.eval()
+    given = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    last = ChosenLayers(network.module, ["fc"], shape, mean=network.mean, std=network.std)
+    with torch.inference_mode():
+        torch.testing.assert_close(last(given.permute(0, 2, 3, 1).flatten(1)), fit.classifier(given))

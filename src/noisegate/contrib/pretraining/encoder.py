@@ -1,4 +1,4 @@
-"""Trains the encoder of `noisegate.networks.encoder` to tell the labels of public images apart.
+"""Trains an encoder, that of `noisegate.networks.encoder` or a ResNet18, to tell the labels of public images apart.
 
 Stochastic gradient descent with a one-cycle schedule on random crops and mirror images, half of them in grey so that
 the same encoder serves grey and colour images. Intensities are never inverted: what an encoder does not see, a release
@@ -15,12 +15,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from noisegate.contrib.pretraining.classifiers import CLASSIFIERS, Classifier, Name
 from noisegate.contrib.pretraining.images import LUMA, PublicImages
 from noisegate.contrib.pretraining.training import Part, Pretraining, Rows, Steps, Whole
-from noisegate.devices import seeded
 from noisegate.errors import OptionError
-from noisegate.networks.encoder import SIDE, WIDTH, build_encoder, classify, folded
-from noisegate.networks.encoder import Encoder as Network
+from noisegate.networks.encoder import SIDE
 from noisegate.settings import Settings, settings
 from noisegate.training.checkpoint import under
 
@@ -36,8 +35,12 @@ _MOMENTUM = 0.9
 class EncoderTraining(Settings):
     """How to train; all of it is public."""
 
+    network: Name = "encoder"
+    "What is trained, by the name that a method takes it by."
     epochs: Steps = 5
     "Times that every image is seen."
+    steps: Steps | None = None
+    "Of the training, in place of that."
     batch: Rows = 128
     "Images a step."
     learning_rate: Annotated[float, Field(ge=0, le=10), "a number from 0 to 10"] = 0.1
@@ -59,8 +62,12 @@ class EncoderFitting(Pretraining[EncoderTraining]):
         images: Public images of 32 x 32 pixels in colour, and their labels.
         settings: How.
 
+    Attributes:
+        classifier: The network so far, with its classifier.
+
     Raises:
         OptionError: if there are fewer images than a batch takes.
+        MissingExtraError: if it is a network of torchvision, and that is not installed.
     """
 
     def __init__(self, images: PublicImages, settings: EncoderTraining) -> None:
@@ -68,29 +75,16 @@ class EncoderFitting(Pretraining[EncoderTraining]):
             raise OptionError(f"{len(images.labels)} images are fewer than batch={settings.batch}; give more of them.")
         self.images, self.settings = images, settings
         self._pixels, self._labels = torch.from_numpy(images.pixels), torch.from_numpy(images.labels)
-        self._network = build_encoder(seed=settings.seed)
-        with seeded(settings.seed):
-            self._head = nn.Linear(WIDTH, len(images.classes))
-        self._both = nn.ModuleDict({"encoder": self._network, "head": self._head})
-        self.parts = {"parts": self._both}
+        self.classifier: Classifier = CLASSIFIERS[settings.network](len(images.classes), seed=settings.seed)
+        self.parts = {"parts": self.classifier}
         self._optimiser = torch.optim.SGD(
-            self._both.parameters(), lr=0.0, momentum=_MOMENTUM, nesterov=True, weight_decay=settings.decay
+            self.classifier.parameters(), lr=0.0, momentum=_MOMENTUM, nesterov=True, weight_decay=settings.decay
         )
 
     @property
     def steps(self) -> int:
         """Steps of the whole training."""
-        return self.settings.epochs * self._steps_an_epoch
-
-    @property
-    def encoder(self) -> Network:
-        """The encoder so far, folded and frozen."""
-        return folded(self._network)
-
-    @property
-    def head(self) -> nn.Linear:
-        """The classifier on top of it."""
-        return self._head
+        return self.settings.steps or self.settings.epochs * self._steps_an_epoch
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns weights, momenta and the number of steps."""
@@ -113,8 +107,8 @@ class EncoderFitting(Pretraining[EncoderTraining]):
             group["lr"] = settings.learning_rate * _cycle(self.step / self.steps)
         rows = self._rows()
         images = augmented(self._pixels[rows], self._random(1, self.step), grey=settings.grey)
-        self._both.train()
-        logits = classify(self._network, self._head, images)
+        self.classifier.train()
+        logits = self.classifier(images)
         loss = nn.functional.cross_entropy(logits, self._labels[rows], label_smoothing=settings.smoothing)
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
