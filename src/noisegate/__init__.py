@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from noisegate._version import __version__
 
 if TYPE_CHECKING:
+    from noisegate.api import evaluate as evaluate
     from noisegate.api import fit as fit
     from noisegate.api import synthesize as synthesize
     from noisegate.auditing.run import audit as audit
+    from noisegate.data.draft import draft_schema as draft_schema
     from noisegate.errors import BudgetRefusedError as BudgetRefusedError
     from noisegate.errors import NoisegateError as NoisegateError
     from noisegate.errors import UserError as UserError
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from noisegate.methods.privbayes import PrivBayes as PrivBayes
     from noisegate.methods.psg import PrivateSetGeneration as PrivateSetGeneration
     from noisegate.methods.tab_pe import TabPE as TabPE
+    from noisegate.models.folder import verify as verify
+    from noisegate.models.saved import load as load
     from noisegate.models.synthesizer import Synthesizer as Synthesizer
     from noisegate.privacy.certificate import Certificate as Certificate
     from noisegate.privacy.events import Adjacency as Adjacency
@@ -88,8 +92,12 @@ _HOMES = {
     "Verdict": "noisegate.verdict",
     "audit": "noisegate.auditing.run",
     "discover_schema": "noisegate.gate.queries.discovery",
+    "draft_schema": "noisegate.data.draft",
+    "evaluate": "noisegate.api",
     "fit": "noisegate.api",
+    "load": "noisegate.models.saved",
     "synthesize": "noisegate.api",
+    "verify": "noisegate.models.folder",
 }
 __all__ = ["__version__", *sorted(_HOMES)]
 

@@ -7,15 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from noisegate.errors import OptionError
 from noisegate.ledger.ledger import Ledger
+from noisegate.methods.method import Method
 from noisegate.methods.registry import AUTO, method_named
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import RECORD, Adjacency
 from noisegate.run_folder import Observer, Run, RunFolder
 from noisegate.runs import resume_run, start_run
-from noisegate.schema import Schema
+from noisegate.schema import EncodedTable, Schema, decode
 
 if TYPE_CHECKING:
+    from noisegate.evaluation import ImageReport, Report
     from noisegate.models.synthesizer import Synthesizer
     from noisegate.runs import Model
 
@@ -26,7 +29,7 @@ def fit(
     schema: Schema | str | Path | None = None,
     epsilon: float | None = None,
     delta: float = 1e-5,
-    method: str = AUTO,
+    method: str | Method = AUTO,
     out: str | Path | None = None,
     resume: bool | str | Path = False,
     adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
@@ -54,7 +57,8 @@ def fit(
         schema: Public knowledge about the records, or the path of its TOML file.
         epsilon: ε of the guarantee.
         delta: δ of the guarantee.
-        method: Name of the method; "auto" is the one that does best where nothing else is known.
+        method: Name of the method, or one that is made, as ``Pairwise(cells=8)``; "auto" is the one that does best
+            where nothing else is known.
         out: Model folder to make; None to keep the model in memory only.
         resume: Go on with the interrupted run of `out`, or of the folder that its error named. Options may be left out,
             and data too, unless it is a training whose steps are not done.
@@ -93,6 +97,9 @@ def fit(
     if resume:
         folder = RunFolder(place, None if resume is True else Path(resume), observer=observer)
         given = {name: value for name, value in options.items() if value != defaults[name]}
+        if isinstance(method, Method):
+            given |= {"method": method.name}
+            settings = method.to_json() | settings
         given["settings"] = settings | ({"seed": seed} if seed else {})
         return _in_kind(resume_run(folder, data, given=given, device=device), data)
     run = Run.of(**options, settings={"seed": seed, **settings})
@@ -128,8 +135,75 @@ def synthesize(data: Any, *, schema: Schema | str | Path, epsilon: float, **opti
         >>> people.shape, str(people["age"].type)
         ((1000, 1), 'int64')
     """
-    method_named(options.get("method", AUTO), makes="records")
+    method = options.get("method", AUTO)
+    method_named(method.name if isinstance(method, Method) else method, makes="records")
     return cast("Synthesizer", fit(data, schema=schema, epsilon=epsilon, **options))
+
+
+def evaluate(
+    synthetic: Any,
+    test: Any,
+    *,
+    schema: Schema | str | Path | None = None,
+    train: Any = None,
+    seed: int = 0,
+    show_values: bool = False,
+    **options: Any,
+) -> Report | ImageReport:
+    """Returns how synthetic records compare with real ones; the figures are not covered by the guarantee.
+
+    What `noisegate evaluate` measures: scores of models that are trained on synthetic and tested on real records, and
+    distances of marginals; with a schema of images those of `noisegate.evaluation.evaluate_images`.
+
+    Args:
+        synthetic: Synthetic records of any kind that `fit` takes; or the model, to draw as many as there are real ones.
+        test: Real records that the fit did not use.
+        schema: Of the records, or the path of its TOML file; None for that of the model.
+        train: Real records that the fit used: gives the ceiling to compare with.
+        seed: Of classifiers and draws; public.
+        show_values: Whether errors may quote private values.
+        options: Of `noisegate.evaluation.evaluate`, or of `noisegate.evaluation.evaluate_images`.
+
+    Raises:
+        UserError: if there is no schema, or records that do not fit it.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import Schema, evaluate, synthesize
+        >>> from noisegate.schema import Boolean, Integer
+        >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
+        >>> table = pa.table({"age": [31, 58, 44, 67] * 50, "ill": [False, True, False, True] * 50})
+        >>> report = evaluate(synthesize(table, schema=schema, epsilon=1.0), table)
+        >>> report.compared_with, report.verdict.word in ("good", "usable", "rough", "noise")
+        ('test', True)
+    """
+    from noisegate.data.frames import read_table
+    from noisegate.data.sources import open_source
+    from noisegate.evaluation import evaluate as evaluate_tables
+    from noisegate.evaluation import evaluate_images, images_of
+    from noisegate.models.synthesizer import Synthesizer
+
+    made = synthetic if isinstance(synthetic, Synthesizer) else None
+    if isinstance(schema, str | Path):
+        schema = Schema.from_toml(schema)
+    schema = schema or (None if made is None else made.schema)
+    if not isinstance(schema, Schema):
+        raise OptionError("schema=None: give the schema of the records, or the model that made them as synthetic=.")
+    known = schema
+
+    def read(records: Any) -> Any:
+        if known.images is None:
+            return read_table(records, known, show_values=show_values)
+        return images_of(open_source(records, known, show_values=show_values).batches(), known)
+
+    real, used = read(test), None if train is None else read(train)
+    if made is not None:
+        records = made.records(len(real if used is None else used), seed=seed)
+        drawn = images_of(records, known) if known.images else decode(EncodedTable.concatenate(list(records)), known)
+    else:
+        drawn = read(synthetic)
+    measure: Any = evaluate_tables if schema.images is None else evaluate_images
+    return cast("Report | ImageReport", measure(drawn, real, schema, used, seed=seed, **options))
 
 
 def _in_kind(model: Model, data: Any) -> Model:

@@ -116,14 +116,17 @@ class Run:
     def of(
         cls,
         *,
-        method: str,
+        method: str | Method,
         schema: Schema | str | Path,
         adjacency: Adjacency | str,
         settings: Mapping[str, Any],
         discovery: Certificate | None = None,
         **options: Any,
     ) -> Run:
-        """Returns what is asked for, with the method by its name; a discovery beside a schema file is found."""
+        """Returns what is asked for; a discovery beside a schema file is found.
+
+        The method is given by its name, with its settings, or made, with none but the seed that it has anyway.
+        """
         if isinstance(schema, str | Path):
             if discovery is None and was_discovered(Path(schema)):
                 discovery = discovery_beside(Path(schema))
@@ -131,8 +134,16 @@ class Run:
         if not isinstance(schema, Schema):
             raise OptionError(f"schema={schema!r} must be a noisegate.Schema, or the path of its TOML file.")
         bought = None if discovery is None else discovery.to_json()
-        relation, chosen = Adjacency.parse(adjacency).value, make_for(method, schema, settings)
-        return cls(method=chosen, schema=schema, adjacency=relation, discovery=bought, **options)
+        relation = Adjacency.parse(adjacency).value
+        if not isinstance(method, Method):
+            method = make_for(method, schema, settings)
+        elif told := next(
+            (f"{name}={value!r}" for name, value in settings.items() if (name, value) != ("seed", 0)), None
+        ):
+            raise OptionError(
+                f"{told}: is given beside a method that is made; give it to {type(method).__name__}(...)."
+            )
+        return cls(method=method, schema=schema, adjacency=relation, discovery=bought, **options)
 
     def gate(self, data: Any, *, show_values: bool, progress: Callable[[int], None]) -> Gate:
         """Returns the gate before the records in `data`; nothing is read yet."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -11,6 +11,9 @@ from rich.markup import escape
 from noisegate.cli.console import OUT, print_json
 from noisegate.cli.options import Json
 from noisegate.privacy.events import used
+
+if TYPE_CHECKING:
+    from noisegate.schema_certificate import SchemaVerification
 
 
 def verify_command(
@@ -25,13 +28,14 @@ def verify_command(
 
     Example: `noisegate verify model`
     """
-    if model.is_file():
-        _verify_schema(model, as_json)
-        return
-    from noisegate.models.folder import verify_model
+    from noisegate.models.folder import verify
     from noisegate.privacy.certificate import schema_cost
+    from noisegate.schema_certificate import SchemaVerification
 
-    found = verify_model(model)
+    found = verify(model)
+    if isinstance(found, SchemaVerification):
+        _show_schema(found, as_json)
+        return
     certificate = found.certificate
     if as_json:
         state = {"ok": True, "recomputed_epsilon": found.recomputed_epsilon, "not_covered": list(found.others)}
@@ -50,10 +54,7 @@ def verify_command(
         OUT.print(f"[yellow]Not covered[/yellow], whatever it holds: {escape(', '.join(map(repr, found.others)))}.")
 
 
-def _verify_schema(path: Path, as_json: bool) -> None:
-    from noisegate.schema_certificate import verify_schema
-
-    found = verify_schema(path)
+def _show_schema(found: SchemaVerification, as_json: bool) -> None:
     certificate = found.certificate
     if as_json:
         state = {"ok": True, "recomputed_epsilon": found.recomputed_epsilon, "schema_unchanged": found.unchanged}

@@ -15,7 +15,7 @@ from noisegate.data.draft_times import draft_time
 from noisegate.data.frames import read_table
 from noisegate.data.headers import check_titles
 from noisegate.data.rules import MOST_COLUMNS, Rules, find_rules
-from noisegate.data.tables.tables import find_files
+from noisegate.data.tables.tables import open_origins
 from noisegate.errors import DataError, SchemaError
 from noisegate.schema import DEFAULT_MISSING_VALUES, Boolean, Schema
 from noisegate.schema.drafted import Entry, drafted_text, schema_of
@@ -52,12 +52,30 @@ class Draft:
         return drafted_text(self.entries, top=top, constraints=constraints, remarks=self.rules.remarks)
 
 
-def draft_schema(path: str | Path, label: str | None = None) -> Schema:
-    """Return the schema of `draft`."""
-    return draft(path, label=label).schema
+def draft_schema(public: Any, label: str | None = None) -> Schema:
+    """Return a schema drafted from *public* records, as `noisegate schema init` drafts it from a file.
+
+    Its bounds and levels come straight from the records, so never use it on private ones: `discover_schema` buys them.
+
+    Args:
+        public: a table of any kind that `noisegate.fit` takes, or the path of a file that is public.
+        label: name of the column to be predicted from the others.
+
+    Raises:
+        DataError: if the records cannot be read, or there are none.
+        SchemaError: if a column holds free text, or nothing at all, or ``label`` is not a column.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import draft_schema
+        >>> schema = draft_schema(pa.table({"age": [18, 35, 62], "job": ["nurse", "baker", "nurse"]}))
+        >>> schema.column("age").upper, schema.column("job").levels
+        (70, ('baker', 'nurse'))
+    """
+    return draft(public, label=label).schema
 
 
-def draft(path: str | Path, label: str | None = None) -> Draft:
+def draft(path: Any, label: str | None = None) -> Draft:
     """Return a draft of a schema from a *public* file: its bounds and levels come straight from the records.
 
     Whole and decimal numbers get bounds rounded outwards, ISO dates and moments bounds at the turn of a year; ``true``
@@ -74,13 +92,14 @@ def draft(path: str | Path, label: str | None = None) -> Draft:
         DataError: if the file cannot be read or has no records.
         SchemaError: if no column can be used, or ``label`` is not one that can be.
     """
-    for origin in find_files(Path(path)):
+    for origin in open_origins(path)[1]:
         check_titles([name for name, _ in origin.columns()], origin.name)
     table = read_table(path)
+    where = Path(path).name if isinstance(path, str | Path) else "the table"
     if not table.num_rows:
-        raise DataError(f"{Path(path).name}: there are no records to draft a schema from")
+        raise DataError(f"{where}: there are no records to draft a schema from")
     if label is not None and label not in table.column_names:
-        raise SchemaError(f"label {label!r} is not a column of {Path(path).name}: {', '.join(table.column_names)}")
+        raise SchemaError(f"label {label!r} is not a column of {where}: {', '.join(table.column_names)}")
     entries = tuple(_draft(name, table[name].combine_chunks(), is_label=name == label) for name in table.column_names)
     why = next((" ".join(entry.why) for entry in entries if entry.ignored and entry.name == label), None)
     if why is not None:

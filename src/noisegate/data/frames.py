@@ -14,13 +14,13 @@ import pyarrow.compute
 from noisegate.data.headers import check_alike
 from noisegate.data.sources import open_source
 from noisegate.data.tables.objects import MixedObjects, objects_to_arrow
-from noisegate.data.tables.tables import MemoryTable, Origin, find_files
+from noisegate.data.tables.tables import MemoryTable, Origin, open_origins
 from noisegate.errors import DataError
 from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode
 
 
-def read_table(path: str | Path, schema: Schema | None = None, *, show_values: bool = False) -> pa.Table:
-    """Read all records of a CSV or Parquet file, or of a folder of either, into memory.
+def read_table(path: Any, schema: Schema | None = None, *, show_values: bool = False) -> pa.Table:
+    """Read all records of a CSV or Parquet file, of a folder of either, or of a table in memory, into memory.
 
     With a schema, the table has its columns and types, and values outside the bounds are moved to the bound; with one
     of images, the path may also hold images (`noisegate.data.images.images.ImageSource`).
@@ -32,15 +32,16 @@ def read_table(path: str | Path, schema: Schema | None = None, *, show_values: b
     if schema is not None:
         source = open_source(path, schema, show_values=show_values)
         return decode(EncodedTable.concatenate(list(source.batches())), schema)
-    tables, origins = [], find_files(Path(path))
+    tables, (where, origins) = [], open_origins(path)
     check_alike([(origin.name, [name for name, _ in origin.columns()]) for origin in origins], show_names=True)
     for origin in origins:
         columns = dict(origin.columns())
         if len(columns) < len(origin.columns()):
             raise DataError(f"{origin.name}: two columns have the same name; rename or remove one")
-        tables.append(_whole(origin, list(columns), 1 << 16))
+        # A table in memory at once: the type of a column of Python objects is that of all its cells.
+        tables.append(_whole(origin, list(columns), 1 << 16 if isinstance(path, str | Path) else 2**62))
     if any(table.schema != tables[0].schema for table in tables):
-        raise DataError(f"{path}: the files have different columns or types; make them alike")
+        raise DataError(f"{where}: the files have different columns or types; make them alike")
     return pa.concat_tables(tables)
 
 

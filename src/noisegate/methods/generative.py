@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -74,30 +74,14 @@ class GenerativeMethod(DescentMethod):
         summary = FitSummary(step=self.steps, steps=self.steps, discrepancy=float("inf"), notes=notes)
         return Synthesizer(release=release, model=model, summary=summary)
 
-    def fit(
-        self,
-        gate: Gate,
-        *,
-        device: str = "auto",
-        report: Callable[[FitState], None] | None = None,
-        convert: Callable[[Any], Any] | None = None,
-    ) -> Synthesizer:
-        """Returns a synthesizer for the records behind `gate`. To keep an interrupted run, use `query` with a folder.
-
-        Args:
-            gate: Private records and a budget, and their number as far as the public knows.
-            device: "auto", "cpu", "cuda" or "mps": where to train.
-            report: Called after every step of the training; its discrepancy is NaN, as there is no distance to a
-                release.
-            convert: Applied to the Arrow tables that `Synthesizer.sample` returns.
-        """
+    def _fit_gate(self, gate: Gate, *, device: str, report: Any, convert: Any) -> Synthesizer:
+        """Returns a synthesizer; `report` gets a discrepancy of NaN, as there is no distance to a release."""
         from noisegate.devices import choose_device
 
         def after_step(done: int) -> None:
             if report is not None:
                 report(FitState(step=done, steps=self.steps, discrepancy=float("nan")))
 
-        self.check_gate(gate)
         release = self.query(gate, report=after_step, device=str(choose_device(device)))
         return replace(self.synthesizer(release), convert=convert)
 
@@ -116,11 +100,11 @@ class ClassifierMethod(DescentMethod):
         """Returns the classifier, which is what a release of this method holds."""
         return self.classifier(release)
 
-    def fit(  # type: ignore[override]
-        self, gate: Gate, *, report: Callable[[int], None] | None = None, device: str = "cpu"
-    ) -> Classifier:
+    def _fit_gate(self, gate: Gate, *, device: str, report: Any, convert: Any) -> Any:
         """Returns a classifier of the records behind `gate`; see `query`."""
-        return self.classifier(self.query(gate, report=report, device=device))
+        from noisegate.devices import choose_device
+
+        return self.classifier(self.query(gate, report=report, device=str(choose_device(device))))
 
 
 def public_shares(schema: Schema, shares: tuple[float, ...] | None) -> tuple[float, ...] | None:

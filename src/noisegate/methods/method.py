@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import astuple, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 from noisegate.errors import FitWarning, OptionError
 from noisegate.features.error_bounds import ErrorBound
@@ -171,7 +171,7 @@ class Method(Settings, ABC):
         if not hasattr(gate, "budget"):
             raise OptionError(
                 f"gate={type(gate).__name__}: a method asks through a gate; give "
-                "noisegate.Gate(data, schema=schema, epsilon=1.0), or call noisegate.synthesize(data, ...)."
+                "noisegate.Gate(data, schema=schema, epsilon=1.0); or fit(data, schema=schema, epsilon=1.0)."
             )
 
     def check_fit(self, device: str) -> None:
@@ -217,21 +217,47 @@ class Method(Settings, ABC):
 
     def fit(
         self,
-        gate: Gate,
+        data: Gate | Any,
         *,
         device: str = "auto",
         report: Callable[[FitState], None] | None = None,
         convert: Callable[[Any], Any] | None = None,
+        **run: Any,
     ) -> Synthesizer:
-        """Returns a synthesizer for the records behind `gate`.
+        """Returns a synthesizer for private records; of a method that trains a classifier, this.
 
         Args:
-            gate: Private records and a budget.
+            data: A gate, which has a budget; or records, with `run`.
             device: "auto", "cpu", "cuda" or "mps"; methods that compute on the CPU alone only check it.
-            report: Called after every step of the fit.
-            convert: Applied to the Arrow tables that `Synthesizer.sample` returns.
+            report: With a gate, called after every step.
+            convert: With a gate, applied to the Arrow tables that `Synthesizer.sample` returns.
+            run: Beside records, what `noisegate.fit` takes: ``schema``, ``epsilon``, ``ledger``, ``dataset``, ``out``.
+
+        Raises:
+            UserError: if anything given is unusable; nothing is spent.
+            BudgetRefusedError: if the ledger refuses.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> from noisegate import Pairwise, Schema
+            >>> from noisegate.schema import Boolean
+            >>> table = pa.table({"ill": [True, False] * 100})
+            >>> Pairwise().fit(table, schema=Schema([Boolean(name="ill")]), epsilon=1.0).sample(3).shape
+            (3, 1)
         """
-        self.check_gate(gate)
+        if not run:
+            self.check_gate(data)
+            return self._fit_gate(data, device=device, report=report, convert=convert)
+        if hasattr(data, "budget"):
+            raise OptionError(f"{next(iter(run))}: a gate knows what it spends on; give this to the gate, or records.")
+        if report is not None or convert is not None:
+            raise OptionError("report, convert: these go with a gate; beside records take progress=True or observer=.")
+        import noisegate
+
+        return cast("Synthesizer", noisegate.fit(data, method=self, device=device, **run))
+
+    def _fit_gate(self, gate: Gate, *, device: str, report: Any, convert: Any) -> Synthesizer:
+        """Returns a synthesizer for the records behind a gate."""
         self.check_fit(device)
         plan = self.plan(gate.schema, gate.budget)
         release = self.query(gate, plan)

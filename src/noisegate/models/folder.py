@@ -41,7 +41,7 @@ from noisegate.privacy.events import (
 )
 from noisegate.privacy.grid import UNITS, GridBound
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, read_arrays, read_json
-from noisegate.schema_certificate import check_stated
+from noisegate.schema_certificate import SchemaVerification, check_stated, verify_schema
 
 FORMAT = 1
 MODEL_FILE, GENERATOR_FILE, PAGE_FILE = "model.json", "generator.safetensors", "certificate.md"
@@ -118,6 +118,11 @@ def write_model(folder: Path, *, release: Release, tensors: Tensors, model: Mapp
     return write_folder(folder, fill)
 
 
+def holds_classifier(folder: Path) -> bool:
+    """Whether the model in a folder predicts labels and draws no records; a `ModelError` where none can be read."""
+    return _checked_description(folder)["model"].get("kind") in (CLASSIFIER, NETWORK_CLASSIFIER)
+
+
 def read_model(folder: Path) -> tuple[Release, dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """Returns release, tensors and model description, after checking every hash and the certificate.
 
@@ -153,6 +158,26 @@ def verify_model(folder: Path) -> Verification:
         raise ModelError(f"{folder / PAGE_FILE} does not say what {CERTIFICATE_FILE} states: do not rely on it.")
     others = tuple(sorted({path.name for path in folder.iterdir()} - {*HASHED, MODEL_FILE}))
     return Verification(certificate=certificate, recomputed_epsilon=recomputed, files=HASHED, others=others)
+
+
+def verify(path: str | Path) -> Verification | SchemaVerification:
+    """Recomputes ε of what was handed over from its certificate, and checks every hash; needs no data.
+
+    Args:
+        path: A model folder, or the certificate of a discovered schema, which lies beside it.
+
+    Raises:
+        ModelError: if the claim does not hold, or anything is missing, broken or was changed.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import Schema, synthesize, verify
+        >>> from noisegate.schema import Boolean
+        >>> made = synthesize(pa.table({"ill": [True, False] * 100}), schema=Schema([Boolean(name="ill")]), epsilon=1.0)
+        >>> verify(made.save("model")).recomputed_epsilon <= 1.0
+        True
+    """
+    return verify_schema(Path(path)) if Path(path).is_file() else verify_model(Path(path))
 
 
 def _check_events(release: Release, folder: Path) -> None:

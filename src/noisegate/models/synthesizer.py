@@ -171,7 +171,7 @@ class Synthesizer:
         self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None, even: str | None = None
     ) -> Iterator[pa.Table]:
         """Returns `n` synthetic records in Arrow tables of at most 16,384, in constant memory; see `sample`."""
-        return (decode(records, self.schema) for records in self._encoded(n, seed, where, even))
+        return (decode(records, self.schema) for records in self.records(n, seed=seed, where=where, even=even))
 
     def images(
         self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None, even: str | None = None
@@ -190,12 +190,12 @@ class Synthesizer:
                 "this model was fitted to a table and makes no images: take sample(n). A model of images is fitted "
                 "with a schema of images, as noisegate.schema.pixel_schema(28, 28, labels=range(10)) makes it."
             )
-        return (image_batch(records, self.schema) for records in self._encoded(n, seed, where, even))
+        return (image_batch(records, self.schema) for records in self.records(n, seed=seed, where=where, even=even))
 
-    def _encoded(
-        self, n: int, seed: int | None, where: Mapping[str, Any] | None, even: str | None
+    def records(
+        self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None, even: str | None = None
     ) -> Iterator[EncodedTable]:
-        """Returns `n` records in batches; what is wrong with the request is found at once."""
+        """Returns `n` synthetic records as the schema encodes them, in batches; what is wrong is found at once."""
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
             raise OptionError(f"n={n!r}: the number of records to sample must be a whole number, 0 or more.")
         if n >= MOST_ROWS:
@@ -243,7 +243,7 @@ class Synthesizer:
             ModelError: if the folder exists or cannot be written.
         """
         model = {"kind": self.model.kind, **self.model.to_json(), "fit": self.summary.to_json()}
-        return write_model(_folder(folder), release=self.release, tensors=self.model.tensors(), model=model)
+        return write_model(model_path(folder), release=self.release, tensors=self.model.tensors(), model=model)
 
     @staticmethod
     def load(folder: str | Path) -> Synthesizer:
@@ -252,11 +252,11 @@ class Synthesizer:
         Raises:
             ModelError: if the folder is missing, broken or was changed, or holds a classifier.
         """
-        release, tensors, description = read_model(_folder(folder))
+        release, tensors, description = read_model(model_path(folder))
         if description.get("kind") in (CLASSIFIER, NETWORK_CLASSIFIER):
             raise ModelError(
                 f"{folder} holds a classifier, which draws no records: ask it with `noisegate predict`, or with "
-                "noisegate.models.classifiers.load_classifier; `noisegate explain` shows what one of dp-llm answers to."
+                "noisegate.load; `noisegate explain` shows what one of dp-llm answers to."
             )
         try:
             model = model_class(description["kind"]).from_saved(release.schema, tensors, description)
@@ -281,7 +281,8 @@ class Synthesizer:
         return lambda records: region.contains(records) & ~schema.broken(records)
 
 
-def _folder(given: Any) -> Path:
+def model_path(given: Any) -> Path:
+    """Returns the path of a model folder; a `ModelError` where none is given."""
     if not isinstance(given, str | Path) or not str(given).strip() or "\0" in str(given):
         raise ModelError(f"folder={given!r} must be the path of a model folder.")
     return Path(given)

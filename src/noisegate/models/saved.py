@@ -1,0 +1,36 @@
+"""Any model in a folder, whether it draws records or predicts labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noisegate.models.folder import holds_classifier
+
+if TYPE_CHECKING:
+    from noisegate.models.classifiers import Classifier
+    from noisegate.models.synthesizer import Synthesizer
+
+
+def load(folder: str | Path) -> Synthesizer | Classifier:
+    """Returns the model in a folder, after checking every hash: a synthesizer, or a classifier.
+
+    Args:
+        folder: What `save`, ``fit(out=...)`` or `noisegate fit --out` wrote.
+
+    Raises:
+        ModelError: if the folder is missing, broken or was changed.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import Schema, load, synthesize
+        >>> from noisegate.schema import Boolean
+        >>> made = synthesize(pa.table({"ill": [True, False] * 100}), schema=Schema([Boolean(name="ill")]), epsilon=1.0)
+        >>> load(made.save("model")).sample(2).column_names
+        ['ill']
+    """
+    from noisegate.models.classifiers import load_classifier
+    from noisegate.models.synthesizer import Synthesizer, model_path
+
+    found = model_path(folder)
+    return load_classifier(found) if holds_classifier(found) else Synthesizer.load(found)

@@ -1,0 +1,167 @@
+"""What the command line can, a Python session can: the verbs as functions, and every method beside its data."""
+
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import noisegate
+from noisegate import Ledger, LocallyLinearMaps, Pairwise, Schema, Synthesizer, synthesize
+from noisegate.errors import BudgetRefusedError, ModelError, OptionError, SchemaError
+from noisegate.methods.merf import DPMERF
+from noisegate.methods.registry import make_for
+from noisegate.schema import Boolean, Integer, pixel_schema
+from noisegate.schema_certificate import SchemaVerification
+
+SCHEMA = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
+TABLE = pa.table({"age": [31, 58, 44, 67] * 50, "ill": [False, True, False, True] * 50})
+SMALL = Pairwise(cells=4, fit_options={"components": 4, "steps": 10})
+RUN = {"schema": SCHEMA, "epsilon": 2.0}
+
+
+def classifier(**options):
+    method = make_for("dp-llm", SCHEMA, {"steps": 5, "sampling_probability": 0.1, "projection": None})
+    return method.fit(TABLE, **RUN, records=200, **options)
+
+
+def test_a_method_takes_records_as_it_takes_a_gate(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("clinic", epsilon=2.5, delta=1e-5)
+    made = SMALL.fit(TABLE.to_pandas(), **RUN, ledger=ledger, dataset="clinic", out=tmp_path / "model")
+    assert isinstance(made.sample(3), pd.DataFrame)
+    assert made.certificate.public["settings"] == SMALL.to_json()
+    assert made.certificate.ledger["dataset"] == "clinic"
+    assert ledger.show("clinic")[0].spent == pytest.approx(2.0)
+    assert noisegate.verify(tmp_path / "model").certificate == made.certificate
+    with pytest.raises(BudgetRefusedError):
+        SMALL.fit(TABLE, **RUN, ledger=ledger, dataset="clinic")
+
+
+def test_no_method_has_a_way_in_of_its_own():
+    folder = Path(noisegate.methods.method.__file__).parent
+    own = [path.name for path in folder.glob("*.py") if "    def fit(" in path.read_text("utf-8")]
+    assert own == ["method.py"], f"{own}: a fit of its own takes no records; give the method a _fit_gate"
+
+
+def test_a_method_that_is_made_takes_no_settings_beside_it():
+    with pytest.raises(OptionError, match=r"cells=3: .* give it to Pairwise"):
+        noisegate.fit(TABLE, method=SMALL, **RUN, cells=3)
+    with pytest.raises(OptionError, match=r"seed=3: .* give it to Pairwise"):
+        SMALL.fit(TABLE, **RUN, seed=3)
+    with pytest.raises(OptionError, match="report"):
+        SMALL.fit(TABLE, **RUN, report=print)
+
+
+def test_what_a_gate_knows_is_not_told_twice():
+    gate = noisegate.Gate(TABLE, **RUN)
+    with pytest.raises(OptionError, match="epsilon: a gate knows"):
+        SMALL.fit(gate, epsilon=1.0)
+    with pytest.raises(OptionError, match=r"fit\(data, schema=schema, epsilon=1.0\)"):
+        SMALL.fit(TABLE)
+    assert SMALL.fit(gate).certificate.epsilon == 2.0  # nothing was spent by the refusals
+
+
+def test_a_run_of_a_made_method_goes_on_and_says_what_differs(tmp_path, monkeypatch):
+    def broken(*_args, **_options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Pairwise, "fitting", broken)
+        with pytest.raises(KeyboardInterrupt):
+            SMALL.fit(TABLE, **RUN, out=tmp_path / "model")
+    made = SMALL.fit(None, out=tmp_path / "model", resume=True)
+    assert made.certificate.epsilon == 2.0
+
+
+def test_load_gives_whatever_model_a_folder_holds(tmp_path):
+    records, labels = SMALL.fit(TABLE, **RUN, out=tmp_path / "records"), classifier(out=tmp_path / "labels")
+    assert isinstance(noisegate.load(tmp_path / "records"), Synthesizer)
+    assert noisegate.load(str(tmp_path / "labels")).classes == labels.classes
+    assert noisegate.load(tmp_path / "records").certificate == records.certificate
+    with pytest.raises(ModelError, match=r"noisegate\.load"):
+        Synthesizer.load(tmp_path / "labels")
+    with pytest.raises(ModelError, match="does not exist"):
+        noisegate.load(tmp_path / "nothing")
+    with pytest.raises(ModelError, match="folder=None"):
+        noisegate.load(None)
+    (tmp_path / "records" / "release.safetensors").write_bytes(b"")
+    with pytest.raises(ModelError, match="was changed"):
+        noisegate.load(tmp_path / "records")
+
+
+def test_a_certificate_is_verified_without_its_files(tmp_path):
+    certificate = SMALL.fit(TABLE, **RUN).certificate
+    assert certificate.verify() == certificate.check() <= 2.0
+    for claim in ({"epsilon": 1.0}, {"unit": "two\nlines"}):
+        with pytest.raises(ModelError):
+            noisegate.Certificate(**{**vars(certificate), **claim}).verify()
+
+
+def test_verify_takes_the_certificate_of_a_schema_too(tmp_path, monkeypatch):
+    from noisegate.cli.start import start
+
+    pa.csv.write_csv(TABLE, tmp_path / "data.csv")
+    asked = ["discover", "data.csv", "--epsilon", "5", "--kinds", "age=integer,ill=boolean", "-o", "schema.toml"]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["noisegate", "schema", *asked])
+    with pytest.raises(SystemExit, match="0"):
+        start()
+    found = noisegate.verify("schema.toml.certificate.json")
+    assert isinstance(found, SchemaVerification)
+    assert found.unchanged
+
+
+@pytest.mark.parametrize("kind", [pa.table, pd.DataFrame, pl.DataFrame])
+def test_a_schema_is_drafted_of_a_table_as_of_its_file(kind, tmp_path):
+    columns = {"age": [18, 35, 62], "job": ["nurse", "baker", "nurse"], "ill": [True, False, True]}
+    pa.csv.write_csv(pa.table(columns), tmp_path / "public.csv")
+    drafted = noisegate.draft_schema(kind(columns), label="job")
+    assert drafted == noisegate.draft_schema(tmp_path / "public.csv", label="job")
+    with pytest.raises(SchemaError, match="label 'pay' is not a column of the table"):
+        noisegate.draft_schema(kind(columns), label="pay")
+
+
+def test_a_draft_takes_the_type_of_all_cells_of_an_object_column():
+    many = pd.DataFrame({"code": pd.Series([1] * 70_000 + ["x"], dtype=object)})
+    with pytest.raises(noisegate.UserError, match="'code': holds Python objects of mixed"):
+        noisegate.draft_schema(many)
+
+
+def test_evaluate_measures_what_the_command_line_measures(tmp_path):
+    from noisegate.data.frames import read_table
+    from noisegate.evaluation import evaluate
+
+    model = SMALL.fit(TABLE, **RUN)
+    made, test = model.sample(100, seed=1), TABLE.slice(0, 120)
+    pa.csv.write_csv(test, tmp_path / "test.csv")
+    SCHEMA.to_toml(tmp_path / "schema.toml")
+    found = noisegate.evaluate(
+        made.to_pandas(), tmp_path / "test.csv", schema=tmp_path / "schema.toml", train=pl.from_arrow(TABLE)
+    )
+    expected = evaluate(made, read_table(tmp_path / "test.csv", SCHEMA), SCHEMA, TABLE)
+    assert found.to_json() == expected.to_json()
+
+
+def test_evaluate_draws_from_a_model_as_many_records_as_there_are():
+    model = SMALL.fit(TABLE, **RUN)
+    found = noisegate.evaluate(model, TABLE.slice(0, 120), train=TABLE, seed=3)
+    expected = noisegate.evaluate(model.sample(200, seed=3), TABLE.slice(0, 120), schema=SCHEMA, train=TABLE, seed=3)
+    assert found.to_json() == expected.to_json()
+    with pytest.raises(OptionError, match="schema=None"):
+        noisegate.evaluate(TABLE, TABLE)
+
+
+def test_a_classifier_is_trained_beside_its_data_and_synthesize_refuses_it():
+    assert classifier(device="cpu").classes == (False, True)
+    with pytest.raises(OptionError, match="LocallyLinearMaps"):
+        synthesize(TABLE, method=make_for("dp-llm", SCHEMA, {}), **RUN)
+    assert LocallyLinearMaps.__name__ in noisegate.__all__
+
+
+def test_a_method_of_images_takes_their_shape_by_itself():
+    schema = pixel_schema(4, 4)
+    with pytest.raises(OptionError, match="image"):
+        DPMERF(kernel="image").fit(TABLE, schema=schema, epsilon=1.0)
