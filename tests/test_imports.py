@@ -46,8 +46,12 @@ PUBLIC = [
     "Verdict",
     "audit",
     "discover_schema",
+    "draft_schema",
+    "evaluate",
     "fit",
+    "load",
     "synthesize",
+    "verify",
 ]
 MODULES = [module.name for module in pkgutil.walk_packages(noisegate.__path__, "noisegate.")]
 

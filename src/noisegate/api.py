@@ -52,8 +52,7 @@ def fit(
     error that stops the run says how to resume it, at no further cost.
 
     Args:
-        data: pandas, Polars or PyArrow table, or a path (see `Gate`); of images a folder, a Parquet file with an image
-            column or an .npz file. What `sample(n)` gives is of the same kind.
+        data: A path, or a table or images in memory (see `Gate`). What `sample(n)` gives is a table of the same kind.
         schema: Public knowledge about the records, or the path of its TOML file.
         epsilon: ε of the guarantee.
         delta: δ of the guarantee.

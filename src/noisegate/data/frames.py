@@ -13,8 +13,10 @@ import pyarrow.compute
 
 from noisegate.data.headers import check_alike
 from noisegate.data.sources import open_source
+from noisegate.data.tables.arrays import plain_array
+from noisegate.data.tables.memory import of_package, table_in_memory
 from noisegate.data.tables.objects import MixedObjects, objects_to_arrow
-from noisegate.data.tables.tables import MemoryTable, Origin, open_origins
+from noisegate.data.tables.tables import Origin, open_origins
 from noisegate.errors import DataError
 from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode
 
@@ -61,7 +63,7 @@ class NativeForm:
     a column with levels is kept as categories is copied; the categories are the schema's.
     """
 
-    kind: str  # "pandas", "polars" or "arrow"
+    kind: str  # "pandas", "polars", "arrow", "datasets", "dict", "array" (two axes) or "records" (a structured array)
     schema: Schema
     categories: Mapping[str, bool]  # columns with levels kept as categories, and whether they are ordered (pandas only)
 
@@ -76,6 +78,12 @@ class NativeForm:
             return _to_pandas(table, self)
         if self.kind == "polars":
             return _to_polars(table, self)
+        if self.kind == "datasets":
+            import datasets
+
+            return datasets.Dataset(table)
+        if self.kind in ("dict", "array", "records"):
+            return _to_numpy(table, self.kind)
         encoded = {name: _dictionary(table[name], self.levels(name)) for name in self.categories}
         return pa.table({name: encoded.get(name, table[name]) for name in table.column_names})
 
@@ -87,11 +95,7 @@ class NativeForm:
 
 
 def native_form(like: Any, schema: Schema) -> NativeForm:
-    """Return the form of ``like``; nothing of its records, dtypes or metadata is kept.
-
-    Raises:
-        DataError: if ``like`` is no pandas, Polars or PyArrow table.
-    """
+    """Return the form of ``like``, PyArrow where it is of no other; nothing of its records or metadata is kept."""
     import narwhals as nw
 
     with_levels = [column.name for column in schema.columns if isinstance(column, Categorical | Ordinal)]
@@ -101,14 +105,38 @@ def native_form(like: Any, schema: Schema) -> NativeForm:
     elif nw.dependencies.is_pandas_dataframe(like):
         kind, types = "pandas", {str(name): dtype for name, dtype in like.dtypes.items()}
         kept = {name: bool(types[name].ordered) for name in with_levels if str(types.get(name)) == "category"}
-    elif nw.dependencies.is_polars_dataframe(like):
+    elif nw.dependencies.is_polars_dataframe(like) or nw.dependencies.is_polars_lazyframe(like):
         import polars as pl
 
-        kind, types = "polars", like.schema
+        kind, types = "polars", like.collect_schema()
         kept = {name: False for name in with_levels if isinstance(types.get(name), pl.Categorical | pl.Enum)}
     else:
-        raise DataError(f"expected a pandas, Polars or PyArrow table, found {type(like).__name__}; convert it")
+        kind, kept = _kind(like, schema), {}
     return NativeForm(kind=kind, schema=schema, categories=kept)
+
+
+def _kind(like: Any, schema: Schema) -> str:
+    """Return the form of what is neither a frame nor a PyArrow table."""
+    if of_package(like, "datasets", "Dataset") or of_package(like, "datasets", "IterableDataset"):
+        return "datasets"
+    like = plain_array(like)
+    if isinstance(like, Mapping):
+        return "dict" if schema.images is None else "arrow"
+    if isinstance(like, np.ndarray) and like.ndim < 3:
+        return "records" if like.dtype.names else "array"
+    return "arrow"
+
+
+def _to_numpy(table: pa.Table, kind: str) -> Any:
+    """Return a dict of arrays; or an array of the columns, of objects where not all of them are numbers."""
+    columns = {name: table[name].to_numpy() for name in table.column_names}
+    if kind == "dict":
+        return columns
+    if kind == "records":
+        return np.rec.fromarrays(list(columns.values()), dtype=[(name, one.dtype) for name, one in columns.items()])
+    if all(one.dtype.kind in "bif" for one in columns.values()):
+        return np.column_stack(list(columns.values()))
+    return np.column_stack([np.array(table[name].to_pylist(), dtype=object) for name in table.column_names])
 
 
 def _dictionary(cells: pa.ChunkedArray, levels: list[Any]) -> pa.ChunkedArray:
@@ -168,7 +196,7 @@ def records_table(records: Any, names: Sequence[str], *, where: str = "X") -> pa
                 "the schema but the label, in its order"
             )
         return pa.table({name: np.ascontiguousarray(array[:, j]) for j, name in enumerate(names)})
-    table = MemoryTable(records)
+    table = table_in_memory(records)
     columns = dict(table.columns())
     absent = [name for name in names if name not in columns]
     if absent:

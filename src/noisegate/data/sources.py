@@ -22,20 +22,22 @@ def open_source(
     """Return the private records in ``data``; nothing is read yet.
 
     Args:
-        data: a path, or a table in memory. Where the schema describes images, the path may hold images, or a table with
-            a column for each pixel.
+        data: a path, or a table in memory. Where the schema describes images, these, or a table with a column for each
+            pixel.
         schema: the schema that the records must fit.
         show_values: whether messages may quote private values.
         units: whose record each one is, and how many of each are used; None to use all.
         on_error: "refuse", or "skip" to leave out images that cannot be used; see `ImageSource`.
     """
-    if schema.images is not None and isinstance(data, str | Path):
+    if schema.images is not None:
         from noisegate.data.images.decode import ImageReadOptions
         from noisegate.data.images.images import ImageSource, find_images
+        from noisegate.data.images.memory import memory_images
 
         unit = None if units is None else units.column
         options = ImageReadOptions(form=schema.images, unit_column=unit, show_values=show_values)
-        found = find_images(Path(data), options)
+        in_file = isinstance(data, str | Path)
+        found = find_images(Path(data), options) if in_file else memory_images(data, options)
         if found is not None:
             return ImageSource(data, schema, show_values=show_values, units=units, on_error=on_error, origins=found)
     if on_error != "refuse":

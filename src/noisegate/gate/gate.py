@@ -41,8 +41,10 @@ class Gate:
     """Private records behind, a budget in front.
 
     Args:
-        data: Path of a CSV or Parquet file or of a folder of them, or a pandas, Polars or PyArrow table. With a schema
-            of images, also the path of images: see `noisegate.data.images.images.ImageSource`.
+        data: Path of a CSV or Parquet file or of a folder of them; or a table: of pandas, Polars (a lazy one is streamed)
+            or PyArrow, a dict of columns, a NumPy array (structured, or with the columns of the schema in order), or a
+            Hugging Face data set. With a schema of images, also the path of images or images in memory: see
+            `noisegate.data.images.images.ImageSource`, `noisegate.data.images.memory.memory_images`.
         schema: Public knowledge about the table. Required: bounds and levels read off the data would leak.
         epsilon: ε of the guarantee, in [0.01, 1000].
         delta: δ of the guarantee.

@@ -97,8 +97,8 @@ class PictureFile:
             return stream.read()
 
 
-Picture: TypeAlias = bytes | PictureFile | npt.NDArray[np.uint8] | None
-"""An image as it is kept: a file in memory or on disk, (height, width) or (height, width, channels) pixels, or none."""
+Picture: TypeAlias = "bytes | PictureFile | npt.NDArray[np.uint8] | Image | None"
+"""An image as it is kept: a file in memory or on disk, (height, width[, channels]) pixels, one of Pillow, or none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ def decode_picture(picture: Picture, form: ImageForm) -> Pixels:
     if picture is None:
         raise PictureProblem("holds no bytes of an image; embed the files in the data instead of their paths")
     content = picture.read() if isinstance(picture, PictureFile) else picture
-    return _fitted(_opened(content), form)
+    return _fitted(_opened(content) if isinstance(content, bytes) else content, form)
 
 
 def _opened(content: bytes) -> Image:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import pyarrow as pa
 from noisegate.data.images.arrays import ImageArrays
 from noisegate.data.images.decode import ImageOrigin, ImageReadOptions, PictureProblem, Pictures, decode_picture
 from noisegate.data.images.folders import ImageFolder, ImageList, find_list, list_folder
+from noisegate.data.images.memory import memory_images
 from noisegate.data.images.parquet import ImageParquet, image_columns
 from noisegate.data.images.torchvision import CIFAR, IDX, STL, SVHN, CifarBatch, IdxImages, StlImages, SvhnImages
 from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
@@ -51,8 +52,9 @@ def reading_bytes(shape: ImageShape) -> int:
 class ImageSource(Source[ImageOrigin]):
     """Private images: a folder, Parquet with an image column, arrays in ``.npz``, or a torchvision data set on disk.
 
-    A record is one image with its label. Which files are read is told in `images.folders`, by which public rules they
-    become pixels in `images.decode` and the schema's `ImageForm`.
+    Or in memory: arrays, a data set of torch, or a table with an image column (`images.memory`). A record is one image
+    with its label. Which files are read is told in `images.folders`, by which public rules they become pixels in
+    `images.decode` and the schema's `ImageForm`.
 
     With ``on_error="skip"``, a picture that cannot be used (broken, animated, or of a mode or size that the schema does
     not say how to read) is left out, and `skipped` counts it. This keeps every guarantee: whether a picture is left
@@ -62,7 +64,7 @@ class ImageSource(Source[ImageOrigin]):
     since a wrong set of labels would silently leave out whole classes.
 
     The arguments are those of `TableSource`; names of files are private values, too. ``batch_rows`` is None for what
-    `batch_rows_of` says, and ``origins`` is what `find_images` found at the path, if it was looked for already.
+    `batch_rows_of` says, and ``origins`` is what was found there, if it was looked for already.
 
     Attributes:
         skipped: how many pictures the latest pass has left out so far. Private.
@@ -77,7 +79,7 @@ class ImageSource(Source[ImageOrigin]):
 
     def __init__(
         self,
-        source: str | Path,
+        source: Any,
         schema: Schema,
         *,
         show_values: bool = False,
@@ -97,11 +99,14 @@ class ImageSource(Source[ImageOrigin]):
         super().__init__(schema, show_values=show_values, batch_rows=rows, units=units)
         unit = None if units is None else units.column
         options = ImageReadOptions(form=form, unit_column=unit, show_values=show_values)
-        found = find_images(Path(source), options) if origins is None else origins
-        if not found:
-            raise DataError(f"{source}: there are no images; check the path")
-        self.name, self.skipped = Path(source).name or str(source), 0
-        self._form, self._skip, self._origins, self._counting = form, on_error == "skip", found, threading.Lock()
+        in_file = isinstance(source, str | Path)
+        if origins is None:
+            origins = find_images(Path(source), options) if in_file else memory_images(source, options)
+        if not origins:
+            what = source if in_file else type(source).__name__
+            raise DataError(f"{what}: there are no images; check the {'path' if in_file else 'data'}")
+        self.name, self.skipped = (Path(source).name or str(source)) if in_file else origins[0].name, 0
+        self._form, self._skip, self._origins, self._counting = form, on_error == "skip", origins, threading.Lock()
 
     def check(self) -> None:
         """Check names, types and shapes, as far as they are told without reading an image."""

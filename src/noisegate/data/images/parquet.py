@@ -1,21 +1,25 @@
-"""Images in a Parquet file with Hugging Face's image column: a struct of ``bytes`` and ``path``, or plain bytes."""
+"""Images in a table, Parquet's or another, in Hugging Face's column: a struct of ``bytes`` and ``path``, or bytes."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from noisegate.data.images.decode import ImageOrigin, Pictures
+from noisegate.data.images.decode import ImageOrigin, ImageReadOptions, Pictures
+from noisegate.data.tables.memory import Table
 from noisegate.data.tables.parquet_file import ParquetFile
 from noisegate.data.units import check_unit_column
 from noisegate.errors import DataError
 
 _BATCH_BYTES = 1 << 25  # of encoded images in one batch: several batches wait to be decoded
+_ROWS = 256  # of a table that does not say how large its files of images are
 _USUAL = "image"
 
 
@@ -32,16 +36,15 @@ def _holds_images(kind: pa.DataType) -> bool:
     return bool(pt.is_binary(kind) or pt.is_large_binary(kind))
 
 
-class ImageParquet(ImageOrigin):
-    """A Parquet file of images; columns other than the image, its label and its unit are not read."""
+@dataclass(frozen=True)
+class ImageTable(ImageOrigin):
+    """A table with a column of images; columns other than the image, its label and its unit are not read."""
 
-    @cached_property
-    def _file(self) -> ParquetFile:
-        return ParquetFile(self.path)
+    table: Table
 
     @cached_property
     def _image(self) -> str:
-        columns = image_columns(self._file.columns())
+        columns = image_columns(self.table.columns())
         if len(columns) != 1:
             what = "no column of images" if not columns else f"several columns of images: {', '.join(columns)}"
             raise DataError(
@@ -53,7 +56,8 @@ class ImageParquet(ImageOrigin):
     @cached_property
     def label_names(self) -> tuple[str, ...] | None:
         """The names of the classes that Hugging Face's metadata give, by position."""
-        metadata = pq.read_schema(self.path).metadata or {}
+        schema = self.schema
+        metadata = {} if schema is None else schema.metadata or {}
         try:
             known = json.loads(metadata.get(b"huggingface", b"{}"))
             names = known["info"]["features"][self.options.form.label]["names"]
@@ -63,7 +67,7 @@ class ImageParquet(ImageOrigin):
 
     def check(self) -> None:
         """Check names and types of the columns; no record is read."""
-        columns = self._file.columns()
+        columns = self.table.columns()
         assert self._image
         if self.options.unit_column is not None:
             check_unit_column(self.options.unit_column, columns, self.name)
@@ -83,7 +87,7 @@ class ImageParquet(ImageOrigin):
         """Yield the images, at most ``rows`` at a time, and fewer where files of images are large."""
         label, unit = self.options.form.label, self.options.unit_column
         names = [self._image, *(name for name in (label, unit) if name is not None)]
-        for arrays in self._file.batches(names, self._rows(rows)):
+        for arrays in self.table.batches(names, self._rows(rows)):
             images = arrays[self._image]
             if pt.is_struct(images.type):
                 images = images.flatten()[images.type.get_field_index("bytes")]
@@ -95,7 +99,28 @@ class ImageParquet(ImageOrigin):
 
     def place(self, row: int) -> str:
         """Return the file name and the number of the record, counted from 1."""
-        return self._file.place(row)
+        return self.table.place(row)
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """What the table says of itself, where it says anything."""
+        return getattr(self.table, "schema", None)
+
+    def _rows(self, rows: int) -> int:
+        """Return how many images are read at a time."""
+        return min(rows, _ROWS)
+
+
+class ImageParquet(ImageTable):
+    """A Parquet file of images."""
+
+    def __init__(self, path: Path, options: ImageReadOptions) -> None:
+        super().__init__(path, options, ParquetFile(path))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What the footer of the file says."""
+        return pq.read_schema(self.path)
 
     def _rows(self, rows: int) -> int:
         """Return how many images are read at a time, by the sizes that the file's footer states."""

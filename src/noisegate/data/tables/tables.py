@@ -15,13 +15,12 @@ import pyarrow.types as pt
 
 from noisegate.data.headers import check_alike, check_header
 from noisegate.data.tables.csv_file import CsvFile
-from noisegate.data.tables.objects import MixedObjects, objects_to_arrow
+from noisegate.data.tables.memory import table_in_memory
 from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
 from noisegate.data.units import UnitCounter, UnitLimit, check_unit_column
 from noisegate.errors import DataError, OptionError
 from noisegate.records import Rows
 from noisegate.schema import Schema
-from noisegate.schema.columns import TEXT_PADDING
 from noisegate.schema.encode import Mask, encode
 from noisegate.schema.problems import Problem
 
@@ -143,7 +142,7 @@ class Origin(Placed, Protocol):
 
 
 class TableSource(Source[Origin]):
-    """Private records in a CSV or Parquet file, a folder of either, or a pandas, Polars or PyArrow table.
+    """Private records in a CSV or Parquet file, a folder of either, or in memory (`noisegate.data.tables.memory`).
 
     Nothing of it is read yet. Messages may quote private values where `show_values` says so; ``units`` says whose
     record each one is, and how many of each are used, None to use all.
@@ -163,7 +162,7 @@ class TableSource(Source[Origin]):
         units: UnitLimit | None = None,
     ) -> None:
         super().__init__(schema, show_values=show_values, batch_rows=batch_rows, units=units)
-        self.name, self._origins = open_origins(source)
+        self.name, self._origins = open_origins(source, schema.names)
 
     def check(self) -> None:
         """Check names and types of the columns; no record is read."""
@@ -192,11 +191,12 @@ class TableSource(Source[Origin]):
         return records if used is None or used.all() else records.rows(used)
 
 
-def open_origins(source: str | Path | Any) -> tuple[str, list[Origin]]:
-    """Return what messages call a path or a table in memory, and its origins; see `find_files`."""
+def open_origins(source: str | Path | Any, names: Sequence[str] | None = None) -> tuple[str, list[Origin]]:
+    """Return what messages call a path or a table in memory, and its origins; see `find_files`, `table_in_memory`."""
     if isinstance(source, str | Path):
         return Path(source).name or str(source), find_files(Path(source))
-    return MemoryTable.name, [MemoryTable(source)]
+    table = table_in_memory(source, names)
+    return table.name, [table]
 
 
 def find_files(path: Path) -> list[Origin]:
@@ -250,51 +250,3 @@ def _file(path: Path) -> Origin:
         if start.startswith(magic):
             raise DataError(f"{path.name}: is {what}; expected CSV or Parquet: unpack it or save it as one of these")
     return CsvFile(path)
-
-
-class MemoryTable:
-    """A pandas, Polars or PyArrow table, turned to Arrow some records at a time and never copied; see `Origin`."""
-
-    name = "DataFrame"
-    typed = True
-
-    def __init__(self, native: Any) -> None:
-        import narwhals as nw
-
-        try:
-            self._frame: nw.DataFrame[Any] = nw.from_native(native, eager_only=True)
-            self._names = {str(name).strip(TEXT_PADDING): name for name in self._frame.columns}
-        except TypeError:
-            raise DataError(
-                f"expected a path, or a pandas, Polars or PyArrow table, found {type(native).__name__}; "
-                "convert it (a lazy frame: call .collect() first)"
-            ) from None
-        except nw.exceptions.DuplicateError:
-            raise DataError("DataFrame: two columns have the same name; rename or remove one") from None
-        pandas = nw.dependencies.is_pandas_dataframe(native)
-        self._objects = {name for name, dtype in native.dtypes.items() if dtype.kind == "O"} if pandas else set()
-
-    def columns(self) -> list[tuple[str, pa.DataType]]:
-        """Return name and type of each column; a pandas column of Python objects has the type null."""
-        named = [(str(raw).strip(TEXT_PADDING), raw) for raw in self._frame.columns]
-        return [(name, self._slice(name, raw, 0, 0).type) for name, raw in named]
-
-    def batches(self, names: Sequence[str], rows: int) -> Iterator[Mapping[str, pa.Array]]:
-        """Yield the columns called ``names``, ``rows`` records at a time."""
-        for start in range(0, len(self._frame), rows):
-            yield {name: self._slice(name, self._names[name], start, start + rows) for name in names}
-
-    def place(self, row: int) -> str:
-        """Return the number of the record, counted from 1."""
-        return f"{self.name}, record {row + 1}"
-
-    def _slice(self, name: str, raw: Any, start: int, stop: int) -> pa.Array:
-        try:
-            part = self._frame.get_column(raw)[start:stop]
-            cells = objects_to_arrow(part.to_list()) if raw in self._objects else part.to_arrow()
-            return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
-        except (MixedObjects, pa.ArrowException, TypeError, ValueError, OverflowError):
-            pass
-        raise DataError(  # outside the handler: Arrow's message quotes the value
-            f"{self.name}, column {name!r}: holds Python objects of mixed or unknown types; give it one type"
-        )

@@ -257,7 +257,7 @@ def discover_schema(data: Any, *, epsilon: float, **options: Any) -> Discovery:
     """Returns a schema of a private table, bought with a part of its privacy budget.
 
     Args:
-        data: Path, or pandas, Polars or PyArrow table, as for `synthesize`.
+        data: A path, or a table in memory, as for `synthesize`.
         epsilon: ε of the guarantee; 0.1 suits some ten thousand records.
         options: As for `SchemaGate`, most of all ``kinds={"age": "integer", ...}``, ``ledger`` and ``dataset``.
 

@@ -1,0 +1,206 @@
+"""Every kind of table in memory gives the same records, bit for bit; what is none is refused with the line to write."""
+
+import threading
+import tracemalloc
+
+import datasets
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from noisegate import synthesize
+from noisegate.data import TableSource, native_form
+from noisegate.data.units import UnitLimit
+from noisegate.errors import DataError, installed
+from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema
+
+SECRET = "Ms Q. Zebra"
+SCHEMA = Schema(
+    (
+        Integer(name="age", lower=0, upper=99),
+        Continuous(name="rate", lower=0.0, upper=1.0, missing=True),
+        Categorical(name="work", levels=("a", "b")),
+        Boolean(name="ill"),
+    )
+)
+CELLS = {"age": [31, 58, 44], "rate": [0.5, None, 0.25], "work": ["a", "b", "a"], "ill": [True, False, True]}
+NUMBERS = Schema((Integer(name="age", lower=0, upper=99), Continuous(name="rate", lower=0.0, upper=1.0, missing=True)))
+DTYPE = [("age", np.int32), ("rate", np.float64), ("work", "U1"), ("ill", np.bool_)]
+STRUCTURED = np.array([(31, 0.5, "a", True), (58, np.nan, "b", False), (44, 0.25, "a", True)], dtype=DTYPE)
+
+
+def encode(data, schema=SCHEMA, **options):
+    found = EncodedTable.concatenate(list(TableSource(data, schema, batch_rows=2, **options).batches()))
+    return found.numeric.tobytes(), found.codes.tobytes()
+
+
+def arrays():
+    return {name: STRUCTURED[name] for name in CELLS}
+
+
+def tensors():
+    import torch
+
+    return arrays() | {"age": torch.tensor(CELLS["age"]), "ill": torch.tensor(CELLS["ill"])}
+
+
+KINDS = {
+    "dict of lists": lambda: CELLS,
+    "dict of arrays": arrays,
+    "dict of series": lambda: {
+        "age": pd.Series(CELLS["age"], dtype="Int64"),
+        "rate": pl.Series(CELLS["rate"]),
+        "work": pd.Series(CELLS["work"], dtype="category"),
+        "ill": pa.array(CELLS["ill"]),
+    },
+    "dict of tensors": tensors,
+    "array of objects": lambda: np.array(list(zip(*CELLS.values(), strict=True)), dtype=object),
+    "structured array": lambda: STRUCTURED,
+    "structured array in another order": lambda: STRUCTURED[["work", "ill", "rate", "age"]],
+    "lazy frame": lambda: pl.LazyFrame(CELLS),
+    "Hugging Face": lambda: datasets.Dataset.from_dict(CELLS),
+    "Hugging Face, of another format": lambda: datasets.Dataset.from_dict(CELLS).with_format("numpy"),
+    "Hugging Face, shuffled and back": lambda: datasets.Dataset.from_dict(CELLS).select([2, 0, 1]).select([1, 2, 0]),
+    "Hugging Face, iterable": lambda: datasets.Dataset.from_dict(CELLS).to_iterable_dataset(),
+}
+SAMPLED = {
+    "dict": dict,
+    "array": np.ndarray,
+    "structured": np.recarray,
+    "lazy": pl.DataFrame,
+    "Hugging": datasets.Dataset,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_table_gives_the_same_records(kind):
+    if "tensor" in kind and not installed("torch"):
+        pytest.skip("torch is not installed")
+    data = KINDS[kind]()
+    assert encode(data) == encode(pa.table(CELLS))
+    assert encode(data) == encode(data)  # read twice
+    form = native_form(data, SCHEMA)(pa.table(CELLS))
+    assert isinstance(form, SAMPLED[kind.split()[0]])
+    assert encode(form) == encode(pa.table(CELLS)), "what is sampled can be given again"
+
+
+@pytest.mark.parametrize("kind", ["array", "tensor", "masked"])
+def test_an_array_of_numbers_has_the_columns_of_the_schema_in_their_order(kind):
+    values = np.column_stack((STRUCTURED["age"], STRUCTURED["rate"]))
+    if kind == "tensor":
+        values = pytest.importorskip("torch").from_numpy(values)
+    if kind == "masked":
+        values = np.ma.masked_invalid(values).filled(0.1)
+        values = np.ma.array(values, mask=[[False, False], [False, True], [False, False]])
+    assert encode(values, NUMBERS) == encode(pa.table({name: CELLS[name] for name in NUMBERS.names}), NUMBERS)
+    sampled = native_form(values, NUMBERS)(pa.table({"age": [1], "rate": [None]}, schema=pa.schema(
+        [("age", pa.int64()), ("rate", pa.float64())]
+    )))  # fmt: skip
+    assert sampled.dtype == np.float64
+    assert np.isnan(sampled[0, 1])
+
+
+def test_a_model_gives_back_the_kind_that_it_was_made_from():
+    schema = Schema((Integer(name="age", lower=0, upper=99), Integer(name="height", lower=0, upper=250)))
+    ages = np.random.default_rng(0).integers(0, 99, (300, 2))
+    model = synthesize(ages, schema=schema, epsilon=2.0, cells=4, fit_options={"steps": 5})
+    assert model.sample(7).shape == (7, 2)
+    assert model.sample(7).dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (datasets.DatasetDict({"train": datasets.Dataset.from_dict(CELLS)}), r"data\['train'\]"),
+        (pa.table(CELLS).to_batches()[0], "Table.from_batches"),
+        (pa.table(CELLS).to_reader(), "data.read_all()"),
+        (pl.Series([1]), "data.to_frame()"),
+        (pd.Series([1]), "data.to_frame()"),
+        ([CELLS], "pyarrow.Table.from_pylist"),
+        (([[1, 2]], [1]), r"pandas.DataFrame\(X"),
+        (object(), "convert it"),
+    ],
+)
+def test_what_is_no_table_is_refused_with_the_line_that_makes_one(data, line):
+    with pytest.raises(DataError, match=rf"found {type(data).__name__}; .*{line}"):
+        TableSource(data, SCHEMA)
+
+
+@pytest.mark.skipif(not installed("torch"), reason="torch is not installed")
+def test_a_data_set_or_a_loader_of_torch_is_no_table():
+    from torch import zeros
+    from torch.utils.data import DataLoader, TensorDataset
+
+    with pytest.raises(DataError, match=r"TensorDataset; .*pandas.DataFrame\(list\(data\)"):
+        TableSource(TensorDataset(zeros(3)), SCHEMA)
+    with pytest.raises(DataError, match=r"DataLoader; .*data.dataset"):
+        TableSource(DataLoader(TensorDataset(zeros(3))), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (CELLS | {"age": [31, SECRET, 44]}, "'age': is a list of mixed"),
+        (CELLS | {"age": [31, 58]}, "'age': is shorter"),
+        (CELLS | {"rate": np.zeros((3, 2))}, "'rate': is a ndarray"),
+        (CELLS | {"rate": np.zeros(3, dtype=complex)}, "'rate': is a ndarray"),
+        (np.zeros((3, 5)), r"\(3, 5\): expected \(records, 4\)"),
+        (np.zeros((3, 4, 1)), r"\(3, 4, 1\): expected \(records, 4\)"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused_by_name_and_quote_nothing(data, says):
+    with pytest.raises(DataError, match=says) as caught:
+        encode(data)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_lazy_frame_that_fails_on_its_way_is_refused_and_prints_nothing(capfd):
+    """Polars' own `collect_batches` ends early without an error, and prints the value that stopped it."""
+    many = pl.LazyFrame({"age": [*["1"] * 50_000, SECRET]}).with_columns(pl.col("age").str.to_integer())
+    schema = Schema((Integer(name="age", lower=0, upper=99),))
+    with pytest.raises(DataError, match=r"LazyFrame: cannot be read to its end; data = data.collect\(\)") as caught:
+        list(TableSource(many, schema, batch_rows=1000).batches())
+    assert caught.value.__context__ is None
+    assert SECRET not in "".join(capfd.readouterr())
+    with pytest.raises(DataError, match="cannot be computed"):
+        TableSource(pl.LazyFrame({"age": [1]}).select(pl.col("nobody")), schema)
+
+
+def test_a_lazy_frame_that_is_left_midway_leaves_no_thread():
+    frame = pl.LazyFrame({"age": [1] * 100_000, "rate": [0.5] * 100_000})
+    before = threading.active_count()
+    batches = TableSource(frame, NUMBERS, batch_rows=1000).batches()
+    next(batches)
+    batches.close()
+    assert threading.active_count() == before
+
+
+def test_a_stream_is_read_some_records_at_a_time(tmp_path):
+    pq_path = tmp_path / "many.parquet"
+    pl.DataFrame({"age": np.zeros(1_000_000, dtype=np.int64), "rate": np.zeros(1_000_000)}).write_parquet(
+        pq_path, row_group_size=10_000
+    )
+    for data in (pl.scan_parquet(pq_path), datasets.Dataset.from_parquet(str(pq_path), cache_dir=str(tmp_path))):
+        tracemalloc.start()
+        seen = sum(map(len, TableSource(data, NUMBERS).batches()))
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert seen == 1_000_000
+        assert most < 8_000_000  # of 16 MB of cells, once they are numbers
+
+
+@pytest.mark.parametrize("kind", ["dict of lists", "lazy frame", "Hugging Face"])
+def test_units_are_counted_in_a_stream_too(kind):
+    who = {"dict of lists": dict, "lazy frame": pl.LazyFrame, "Hugging Face": datasets.Dataset.from_dict}[kind]
+    data = who(CELLS | {"who": ["x", "x", "y"]})
+    units = UnitLimit(column="who", contributions=1)
+    found = EncodedTable.concatenate(list(TableSource(data, SCHEMA, units=units).batches()))
+    assert len(found) == 2
+
+
+def test_a_hugging_face_stream_without_columns_is_refused():
+    stream = datasets.IterableDataset.from_generator(lambda: iter([{"age": 1}]))
+    with pytest.raises(DataError, match=r"data.cast\(datasets.Features"):
+        TableSource(stream, SCHEMA)
