@@ -41,7 +41,7 @@ class Gate:
     """Private records behind, a budget in front.
 
     Args:
-        data: Path of a CSV or Parquet file or of a folder of them; or a table: of pandas, Polars (a lazy one is streamed)
+        data: Path of a CSV or Parquet file or of a folder of them; or a table: of pandas, Polars (lazy ones stream)
             or PyArrow, a dict of columns, a NumPy array (structured, or with the columns of the schema in order), or a
             Hugging Face data set. With a schema of images, also the path of images or images in memory: see
             `noisegate.data.images.images.ImageSource`, `noisegate.data.images.memory.memory_images`.
