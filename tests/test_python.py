@@ -132,7 +132,7 @@ def test_a_draft_takes_the_type_of_all_cells_of_an_object_column():
 
 def test_evaluate_measures_what_the_command_line_measures(tmp_path):
     from noisegate.data.frames import read_table
-    from noisegate.evaluation import evaluate
+    from noisegate.evaluation import evaluate_tables
 
     model = SMALL.fit(TABLE, **RUN)
     made, test = model.sample(100, seed=1), TABLE.slice(0, 120)
@@ -141,7 +141,7 @@ def test_evaluate_measures_what_the_command_line_measures(tmp_path):
     found = noisegate.evaluate(
         made.to_pandas(), tmp_path / "test.csv", schema=tmp_path / "schema.toml", train=pl.from_arrow(TABLE)
     )
-    expected = evaluate(made, read_table(tmp_path / "test.csv", SCHEMA), SCHEMA, TABLE)
+    expected = evaluate_tables(made, read_table(tmp_path / "test.csv", SCHEMA), SCHEMA, TABLE)
     assert found.to_json() == expected.to_json()
 
 

@@ -12,7 +12,7 @@ import noisegate as ng
 from noisegate.contrib.pretraining.decoder import DecoderTraining
 from noisegate.contrib.pretraining.encoder import EncoderTraining
 from noisegate.errors import OptionError
-from noisegate.evaluation import evaluate, kernel_distance
+from noisegate.evaluation import evaluate_tables, kernel_distance
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.registry import METHODS
 from noisegate.schema import Boolean, Schema
@@ -64,7 +64,7 @@ def test_a_run_with_one_spends_nothing_and_one_with_the_largest_works(tmp_path):
 def test_no_evaluation_takes_one(seed):
     numbers, tables = np.zeros((4, 2)), people()
     for score in (
-        lambda: evaluate(tables, tables, SCHEMA, seed=seed),
+        lambda: evaluate_tables(tables, tables, SCHEMA, seed=seed),
         lambda: kernel_distance(numbers, numbers, seed=seed),
     ):
         with pytest.raises(OptionError, match="seed="):

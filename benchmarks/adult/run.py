@@ -25,7 +25,7 @@ from rich.table import Table
 
 from noisegate import Gate, Schema, UserError
 from noisegate.data.frames import read_table
-from noisegate.evaluation import CAVEAT, Report, evaluate
+from noisegate.evaluation import CAVEAT, Report, evaluate_tables
 from noisegate.methods.registry import make_method
 
 HERE = Path(__file__).parent
@@ -137,7 +137,7 @@ def _runs(
         task = progress.add_task("evaluate", total=options.seeds)
         runs, reports = [], []
         for seed, (synthetic, seconds, megabytes) in enumerate(made):
-            reports.append(evaluate(synthetic, test, schema, train=train))
+            reports.append(evaluate_tables(synthetic, test, schema, train=train))
             runs.append({"seed": seed, **_figures(reports[-1]), "fit_seconds": seconds, "peak_megabytes": megabytes})
             progress.advance(task)
     return runs, reports

@@ -32,7 +32,7 @@ from rich.table import Table
 from noisegate import Gate, Schema, UserError
 from noisegate.atomic import new_file
 from noisegate.data.frames import read_table
-from noisegate.evaluation import LabelledRows, evaluate, read_classifiers, utility_scores
+from noisegate.evaluation import LabelledRows, evaluate_tables, read_classifiers, utility_scores
 from noisegate.methods.registry import make_for
 
 HERE = Path(__file__).parent
@@ -121,7 +121,7 @@ def _scores(options: argparse.Namespace, model: Any, loaded: Loaded, made: int, 
             report = utility_scores(read_classifiers(name), train, _rows(loaded.test), classes=10, seed=seed, jobs=1)
             told[name] = report.mean.accuracy
         return told
-    report = evaluate(model.sample(made, seed=seed), loaded.test, loaded.schema, train=loaded.train)
+    report = evaluate_tables(model.sample(made, seed=seed), loaded.test, loaded.schema, train=loaded.train)
     assert report.downstream is not None
     mean = report.downstream.mean
     scores = {"roc_auc": mean.roc_auc, "average_precision": mean.average_precision, "f1": mean.f1}

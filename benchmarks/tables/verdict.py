@@ -25,7 +25,7 @@ from documented import documented
 
 from noisegate import Budget, Gate, Pairwise, Schema
 from noisegate.data.frames import read_table
-from noisegate.evaluation import Report, evaluate, three
+from noisegate.evaluation import Report, evaluate_tables, three
 from noisegate.verdict import WORDS, word_of_misplaced
 
 HERE = Path(__file__).parent
@@ -87,7 +87,9 @@ def judged(of: Case, epsilon: float, records: int) -> dict[str, Any]:
     made = method.fit(Gate(train, schema=of.schema, epsilon=epsilon))
     # Of a larger table the first records stand for all; what that does to distances is known and taken out.
     suite = replace(three(), recipes=three().recipes[::2])  # without the forest, which is slow and says the same
-    found: Report = evaluate(made.sample(DRAWN, seed=1), of.test, of.schema, train.slice(0, DRAWN), classifiers=suite)
+    found: Report = evaluate_tables(
+        made.sample(DRAWN, seed=1), of.test, of.schema, train.slice(0, DRAWN), classifiers=suite
+    )
     assert planned is not None and made.verdict is not None and found.verdict is not None
     singles, pairs = (found.marginals.order(order).beyond_sampling for order in (1, 2))
     return {

@@ -161,7 +161,7 @@ def evaluate(
         train: Real records that the fit used: gives the ceiling to compare with.
         seed: Of classifiers and draws; public.
         show_values: Whether errors may quote private values.
-        options: Of `noisegate.evaluation.evaluate`, or of `noisegate.evaluation.evaluate_images`.
+        options: Of `noisegate.evaluation.evaluate_tables`, or of `noisegate.evaluation.evaluate_images`.
 
     Raises:
         UserError: if there is no schema, or records that do not fit it.
@@ -178,8 +178,7 @@ def evaluate(
     """
     from noisegate.data.frames import read_table
     from noisegate.data.sources import open_source
-    from noisegate.evaluation import evaluate as evaluate_tables
-    from noisegate.evaluation import evaluate_images, images_of
+    from noisegate.evaluation import evaluate_images, evaluate_tables, images_of
     from noisegate.models.synthesizer import Synthesizer
 
     made = synthetic if isinstance(synthetic, Synthesizer) else None

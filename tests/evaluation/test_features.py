@@ -85,11 +85,11 @@ def test_weights_that_are_not_there_or_are_others_are_named(tmp_path, monkeypatc
     with pytest.raises(ModelError, match=r"neither 'pt_inception-2015-12-05-6726825d\.pth'"):
         inception.cached_weights()
     with pytest.raises(ModelError, match="cannot be read"):
-        inception.load(torch.nn.Identity(), tmp_path / "absent.pth")
+        inception.load_weights(torch.nn.Identity(), tmp_path / "absent.pth")
     (tmp_path / "other.pth").write_bytes(b"other")
     digest = hashlib.sha256(b"other").hexdigest()
     with pytest.raises(ModelError, match=f"starts with {digest[:8]}, expected 6726825d"):
-        inception.load(torch.nn.Identity(), tmp_path / "other.pth")
+        inception.load_weights(torch.nn.Identity(), tmp_path / "other.pth")
 
 
 @pytest.mark.slow  # builds a network of 22 million weights
@@ -102,7 +102,7 @@ def test_the_network_of_published_distances(tmp_path):
     file = tmp_path / "weights.pth"
     held = own.state_dict()
     torch.save(held, file)
-    inception.load(network, file, hashlib.sha256(file.read_bytes()).hexdigest()[:8])
+    inception.load_weights(network, file, hashlib.sha256(file.read_bytes()).hexdigest()[:8])
     own.fc = torch.nn.Identity()
     pixels = torch.rand(1, 3, 32, 32)
     with torch.inference_mode():
@@ -115,4 +115,4 @@ def test_the_network_of_published_distances(tmp_path):
     assert not torch.allclose(found, other)
     torch.save({name: value for name, value in held.items() if "Mixed_6a" not in name}, file)
     with pytest.raises(ModelError, match="holds other tensors"):
-        inception.load(network, file, hashlib.sha256(file.read_bytes()).hexdigest()[:8])
+        inception.load_weights(network, file, hashlib.sha256(file.read_bytes()).hexdigest()[:8])

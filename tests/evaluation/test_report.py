@@ -5,7 +5,14 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
-from noisegate.evaluation import CAVEAT, NetworkOptions, Training, downstream_scores, evaluate, marginal_distances
+from noisegate.evaluation import (
+    CAVEAT,
+    NetworkOptions,
+    Training,
+    downstream_scores,
+    evaluate_tables,
+    marginal_distances,
+)
 from noisegate.schema import Categorical, Continuous, Schema, pixel_schema
 
 COLUMNS = (Continuous(name="x [red]", lower=-4.0, upper=4.0), Categorical(name="y", levels=("no", "yes")))
@@ -30,7 +37,7 @@ def flat(text):
 
 def test_with_the_training_table_there_is_a_ceiling_and_a_floor():
     train, test = rows(0), rows(1)
-    report = evaluate(train, test, SCHEMA, train)
+    report = evaluate_tables(train, test, SCHEMA, train)
     assert report.compared_with == "train"
     assert [entry.mean for entry in report.marginals.orders] == [0.0, 0.0]
     assert report.floor.order(1).mean > 0
@@ -41,7 +48,7 @@ def test_with_the_training_table_there_is_a_ceiling_and_a_floor():
 
 def test_floor_and_ceiling_are_of_the_real_tables_only():
     train, test = rows(2), rows(1)
-    report = evaluate(rows(0, centre=2.0), test, SCHEMA, train)
+    report = evaluate_tables(rows(0, centre=2.0), test, SCHEMA, train)
     assert report.floor == marginal_distances(train, test, SCHEMA)
     assert report.ceiling == downstream_scores(train, test, SCHEMA)
     assert report.marginals.order(1).mean > report.floor.order(1).mean
@@ -49,7 +56,7 @@ def test_floor_and_ceiling_are_of_the_real_tables_only():
 
 
 def test_without_it_the_marginals_are_compared_with_the_test_table():
-    report = evaluate(rows(0), rows(0), SCHEMA)
+    report = evaluate_tables(rows(0), rows(0), SCHEMA)
     assert report.compared_with == "test"
     assert report.marginals.order(2).mean == 0.0
     assert report.floor is None
@@ -58,7 +65,7 @@ def test_without_it_the_marginals_are_compared_with_the_test_table():
 
 
 def test_the_json_form_and_the_page_both_carry_the_caveat_and_the_figures():
-    report = evaluate(rows(0, centre=0.5), rows(1), SCHEMA, rows(2))
+    report = evaluate_tables(rows(0, centre=0.5), rows(1), SCHEMA, rows(2))
     form = json.loads(json.dumps(report.to_json(), allow_nan=False))
     assert form["caveat"] == CAVEAT
     assert "NOT covered" in CAVEAT
@@ -71,11 +78,11 @@ def test_the_json_form_and_the_page_both_carry_the_caveat_and_the_figures():
 
 
 def test_names_are_printed_as_they_are_and_not_as_markup():
-    assert "x [red]" in page(evaluate(rows(0, centre=2.0), rows(1), SCHEMA))
+    assert "x [red]" in page(evaluate_tables(rows(0, centre=2.0), rows(1), SCHEMA))
 
 
 def test_without_a_usable_label_the_marginals_still_come_with_a_note():
-    report = evaluate(rows(0), rows(1), Schema(columns=COLUMNS), rows(2))
+    report = evaluate_tables(rows(0), rows(1), Schema(columns=COLUMNS), rows(2))
     assert report.downstream is None
     assert report.ceiling is None
     assert report.marginals.order(1).mean > 0
@@ -85,7 +92,7 @@ def test_without_a_usable_label_the_marginals_still_come_with_a_note():
 
 def test_notes_say_which_table_they_are_about():
     same = rows(0).set_column(1, "y", [pa.array(["no"] * 200)])
-    report = evaluate(same, rows(1), SCHEMA, rows(2))
+    report = evaluate_tables(same, rows(1), SCHEMA, rows(2))
     assert report.notes == (
         "trained on the synthetic table: the training table has only the class 'no' of 'y': "
         "every row gets the same score for each class",
@@ -95,15 +102,15 @@ def test_notes_say_which_table_they_are_about():
 
 def test_progress_counts_on_over_the_ceiling():
     told = []
-    evaluate(rows(0), rows(1), SCHEMA, rows(2), progress=lambda *said: told.append(said[1:]))
+    evaluate_tables(rows(0), rows(1), SCHEMA, rows(2), progress=lambda *said: told.append(said[1:]))
     assert told == [(done, 6) for done in range(1, 7)]
     told.clear()
-    evaluate(rows(0), rows(1), SCHEMA, progress=lambda *said: told.append(said[1:]))
+    evaluate_tables(rows(0), rows(1), SCHEMA, progress=lambda *said: told.append(said[1:]))
     assert told == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_the_page_has_accuracy_and_the_spread_over_the_models():
-    report = evaluate(rows(0, centre=0.5), rows(1), SCHEMA)
+    report = evaluate_tables(rows(0, centre=0.5), rows(1), SCHEMA)
     text = page(report, width=80)
     assert f"{report.downstream.mean.accuracy:.3f}" in text
     assert f"{report.downstream.deviation.roc_auc:.3f}" in text
@@ -117,7 +124,7 @@ def test_networks_have_a_row_for_each_and_one_for_its_starts():
     images = pa.table({name: random.integers(0, 256, 30) for name in schema.names[:-1]} | {"label": np.arange(30) % 2})
     options = NetworkOptions(repeats=2, training=Training(epochs=1, device="cpu"))
     told = []
-    report = evaluate(
+    report = evaluate_tables(
         images,
         images,
         schema,
@@ -132,5 +139,5 @@ def test_networks_have_a_row_for_each_and_one_for_its_starts():
     assert text.count("± over its starts") == 4
     assert f"{report.downstream.spread['MLP'].roc_auc:.3f}" in text
     assert CAVEAT in flat(text)
-    single = page(evaluate(images, images, schema, classifiers="mlp", networks=options, jobs=1))
+    single = page(evaluate_tables(images, images, schema, classifiers="mlp", networks=options, jobs=1))
     assert "mean of the models" not in single

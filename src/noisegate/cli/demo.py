@@ -93,7 +93,7 @@ def demo_command(
 def _copy_survey(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
     """Fills the empty `folder`; returns the figures and what is told of them."""
     from noisegate.data.frames import read_table
-    from noisegate.evaluation import evaluate
+    from noisegate.evaluation import evaluate_tables
     from noisegate.gate.gate import Gate
     from noisegate.methods.pairwise import Pairwise
     from noisegate.reporting import comparison_picture
@@ -112,7 +112,7 @@ def _copy_survey(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
         write(table)
     with ERR.status("4. Comparing with the real answers"):
         real, held_out = read_table(train, schema), read_table(test, schema)
-        report = evaluate(table, held_out, schema, real)
+        report = evaluate_tables(table, held_out, schema, real)
         comparison_picture(table, real, schema, folder / "comparison.png")
     say("4. Compared with the real answers.")
     (folder / FIGURES).write_text(json.dumps(report.to_json(), indent=2, default=str) + "\n", "utf-8")

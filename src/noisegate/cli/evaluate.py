@@ -149,7 +149,7 @@ def evaluate_command(options: EvaluateOptions, as_json: Json = False) -> None:
 def _tables(options: EvaluateOptions, schema: Schema, suite: Suite, networks: NetworkOptions) -> Any:
     """Reads tables and measures them."""
     from noisegate.data.frames import read_table
-    from noisegate.evaluation import evaluate as measure
+    from noisegate.evaluation import evaluate_tables as measure
     from noisegate.evaluation.images import find_pixels
     from noisegate.reporting import comparison_picture
 

@@ -157,7 +157,7 @@ def load_inception(model: str, weights: str | None, sha256: str | None) -> Froze
     digest = check_digest(file_digest(path, f"weights={str(path)!r}"), sha256, f"weights={str(path)!r}", required=False)
     with seeded(0):
         network = inception.build_inception()
-    inception.load(network, path)
+    inception.load_weights(network, path)
     # It brings images of any size to its own, and takes intensities as they are.
     return _public(_WithFeature(network), digest, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 

@@ -19,7 +19,7 @@ from noisegate.evaluation.metrics.ndb import DifferentBins, different_bins
 from noisegate.evaluation.metrics.prd import DistributionScores, distribution_scores
 from noisegate.evaluation.metrics.result import CAVEAT
 from noisegate.evaluation.regression import RegressionReport, RegressionScores, regression_scores
-from noisegate.evaluation.report import evaluate, evaluate_images
+from noisegate.evaluation.report import evaluate_images, evaluate_tables
 from noisegate.evaluation.tables import downstream_scores
 from noisegate.evaluation.utility.network_settings import NetworkOptions, SelectionRecipe, Training
 from noisegate.evaluation.utility.networks import NETWORKS, NETWORKS_VERSION, build_network
@@ -69,8 +69,8 @@ __all__ = [
     "different_bins",
     "distribution_scores",
     "downstream_scores",
-    "evaluate",
     "evaluate_images",
+    "evaluate_tables",
     "frechet_distance",
     "images_of",
     "images_of_arrays",

@@ -86,7 +86,7 @@ class Inception:
 
         path = inception.cached_weights() if weights is None else weights
         self._network = inception.build_inception()
-        inception.load(self._network, path)
+        inception.load_weights(self._network, path)
 
     def __call__(self, pixels: np.ndarray) -> np.ndarray:
         """Give 2,048 features per image."""

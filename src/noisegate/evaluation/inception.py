@@ -46,7 +46,7 @@ def build_inception() -> nn.Module:
     return _Resized(network)
 
 
-def load(network: nn.Module, path: Path, digest: str = DIGEST) -> None:
+def load_weights(network: nn.Module, path: Path, digest: str = DIGEST) -> None:
     """Put weights from a file into the network of :func:`build_inception`; its SHA-256 must start with ``digest``."""
     try:
         with path.open("rb") as file:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from noisegate.evaluation.report import evaluate_tables
 from noisegate.evaluation.utility.network_settings import REPEATS, NetworkOptions, SelectionRecipe, Training
 from noisegate.evaluation.utility.networks import NETWORKS
 from noisegate.evaluation.utility.recipe import LabelledRows, Suite
@@ -67,6 +68,7 @@ RENAMED: dict[str, tuple[Any, str]] = {
     "SelectionReport": (UtilityReport, "UtilityReport"),
     "Twelve": (Suite, "Suite"),
     "TwelveReport": (UtilityReport, "UtilityReport"),
+    "evaluate": (evaluate_tables, "evaluate_tables"),
     "network_scores": (_network_scores, "utility_scores(networks(...), ...)"),
     "synthetic_selection_scores": (_selection_scores, "utility_scores(selected_networks(...), ...)"),
     "twelve_scores": (_twelve_scores, "utility_scores(twelve(...), ...)"),

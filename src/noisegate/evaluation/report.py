@@ -23,7 +23,7 @@ from noisegate.schema import NumericColumn, Schema
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
 
-def evaluate(
+def evaluate_tables(
     synthetic: pa.Table,
     test: pa.Table,
     schema: Schema,

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from noisegate.data.images.decode import ImageOrigin, ImageReadOptions, Pictures
-from noisegate.data.tables.memory import Table
+from noisegate.data.tables.memory import TableInMemory
 from noisegate.data.tables.parquet_file import ParquetFile
 from noisegate.data.units import check_unit_column
 from noisegate.errors import DataError
@@ -40,7 +40,7 @@ def _holds_images(kind: pa.DataType) -> bool:
 class ImageTable(ImageOrigin):
     """A table with a column of images; columns other than the image, its label and its unit are not read."""
 
-    table: Table
+    table: TableInMemory
 
     @cached_property
     def _image(self) -> str:

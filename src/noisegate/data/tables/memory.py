@@ -42,7 +42,7 @@ _LINES = {
 """The line that converts what is no table, by package and class."""
 
 
-class Table(Protocol):
+class TableInMemory(Protocol):
     """See `noisegate.data.tables.tables.Origin`."""
 
     @property
@@ -68,7 +68,7 @@ class Table(Protocol):
         ...
 
 
-def table_in_memory(data: Any, names: Sequence[str] | None = None) -> Table:
+def table_in_memory(data: Any, names: Sequence[str] | None = None) -> TableInMemory:
     """Return what is no path as a table; ``names`` are those of the columns of an array, which has none.
 
     Raises:
