@@ -242,7 +242,8 @@ def check(
     path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file, TOML.")], as_json: Json = False
 ) -> None:
     """Check a schema and show what it says."""
-    from noisegate.schema import Boolean, Categorical, Ordinal, Schema
+    from noisegate.schema import Schema
+    from noisegate.schema.card import HEADINGS, in_words
     from noisegate.schema.satisfiable import kept_share
 
     schema = Schema.from_toml(path)
@@ -254,18 +255,8 @@ def check(
     if schema.images is not None:
         OUT.print(f"{path}: {_pictured(schema)}. The schema is good.", markup=False)
         return
-    rows = []
-    for column in schema.columns[:_MOST_SHOWN]:
-        match column:
-            case Boolean() | Ordinal() | Categorical():
-                span = f"{column.size - column.missing} levels"
-            case _:
-                step = getattr(column, "step", None)
-                span = f"{column.lower} to {column.upper}" + (f" by {step:g}" if step is not None else "")
-                span += f"; atoms {', '.join(map(str, column.atoms))}" if column.atoms else ""
-        role = "label" if column.name == schema.label else ""
-        rows.append([column.name, column.kind, span, "allowed" if column.missing else "no", role])
-    OUT.print(table(str(path), dict.fromkeys(["column", "kind", "range", "missing", "role"], "left"), rows))
+    rows = [in_words(column, schema.label) for column in schema.columns[:_MOST_SHOWN]]
+    OUT.print(table(str(path), dict.fromkeys(HEADINGS, "left"), rows))
     if len(schema.columns) > _MOST_SHOWN:
         OUT.print(f"... and {len(schema.columns) - _MOST_SHOWN:,} more columns; --json shows all.")
     for constraint in schema.constraints:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from noisegate.cards import Card, Shown, sheets_of
 from noisegate.evaluation.images import ImageDistances
 from noisegate.evaluation.metrics.marginals import MarginalReport
 from noisegate.evaluation.metrics.result import CAVEAT
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvaluationReport:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class EvaluationReport(Shown):
     """What synthetic records are worth, measured on real ones.
 
     Attributes:
@@ -59,16 +60,27 @@ class EvaluationReport:
         """What each kind of figure comes to, in words."""
         raise NotImplementedError
 
+    def card(self) -> Card:
+        """The figures as a card for a terminal, which has the verdict, or a notebook, which has all."""
+        facts = {} if self.verdict is None else {"verdict": self.verdict.headline}
+        facts |= {} if self.verdict is None else dict(zip(("because", "and"), self.verdict.reasons, strict=False))
+        title = f"{type(self).__name__}: synthetic records against real {self.compared_with} records"
+        return Card(title=title, facts=facts, sheets=list(sheets_of(list(self._pages()))), notes=[CAVEAT])
+
+    def _pages(self) -> Iterator[Table]:
+        """The figures as tables."""
+        yield self._distance_page()
+        if self.downstream is not None:
+            yield self._score_page(self.downstream)
+        yield from self._more_pages()
+
     def render(self) -> RenderableType:
         """The figures as a page for ``rich.console.Console.print``, with the sentence about the guarantee."""
         from rich.console import Group
         from rich.panel import Panel
         from rich.text import Text
 
-        parts: list[RenderableType] = [self._distance_page()]
-        if self.downstream is not None:
-            parts.append(self._score_page(self.downstream))
-        parts += self._more_pages()
+        parts: list[RenderableType] = list(self._pages())
         parts += [Text(f"Note: {note}.") for note in self.notes]
         if self.verdict is not None:
             parts.append(self.verdict.render())
@@ -93,7 +105,7 @@ class EvaluationReport:
             page.add_section()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Report(EvaluationReport):
     """What a synthetic table is worth, measured on real data.
 
@@ -176,7 +188,7 @@ class Report(EvaluationReport):
         yield page
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ImageReport(EvaluationReport):
     """What synthetic images are worth, measured on real ones.
 

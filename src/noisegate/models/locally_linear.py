@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.cards import Card, Shown
 from noisegate.errors import ModelError, OptionError
 from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, read_model, write_model
 from noisegate.models.inputs import Inputs, inputs_of
@@ -53,8 +54,8 @@ def locally_linear_scores(
     return (torch.softmax(answers / temperature, dim=-2) * answers).sum(dim=-2)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LocallyLinear:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LocallyLinear(Shown):
     """A trained classifier with its release; it holds no record, and what is asked of it costs no privacy.
 
     Attributes:
@@ -125,6 +126,14 @@ class LocallyLinear:
         if label not in self.classes:
             raise OptionError(f"label={label!r} is no class; choose one of {list(self.classes)}.")
         return np.asarray(self.weights[:, self.classes.index(label)] * self.inputs.gradients)
+
+    def card(self) -> Card:
+        """Returns what the classifier is and promises, as a card for a terminal or a notebook."""
+        certificate, classes = self.release.certificate, ", ".join(map(str, self.classes))
+        told = certificate.card()
+        facts = {"classes": classes, "guarantee": certificate.guarantee, **told.facts}
+        title = f"{type(self).__name__}: a classifier of {len(self.classes)} classes"
+        return Card(title=title, facts=facts, sheets=told.sheets)
 
     def save(self, folder: str | Path) -> Path:
         """Writes the classifier into the new folder `folder`: safetensors and JSON, no pickle."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.cards import Card, Shown
 from noisegate.errors import ModelError, NoisegateError
 from noisegate.models.folder import NETWORK_CLASSIFIER, read_model, write_model
 from noisegate.models.image_network import read_shape
@@ -78,8 +79,8 @@ class ClassifierDesign:
         return ClassifierDesign(image=image, width=values["width"], depth=values["depth"], hidden=hidden)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class NetworkClassifier:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class NetworkClassifier(Shown):
     """A trained classifier with its release; it holds no record, and what is asked of it costs no privacy.
 
     Attributes:
@@ -144,6 +145,14 @@ class NetworkClassifier:
     def predictions(self, records: EncodedTable) -> npt.NDArray[np.int64]:
         """Returns the class with the highest score, as its position in `classes`, (rows,)."""
         return np.asarray(self.scores(records).argmax(axis=1), dtype=np.int64)
+
+    def card(self) -> Card:
+        """Returns what the classifier is and promises, as a card for a terminal or a notebook."""
+        certificate, classes = self.release.certificate, ", ".join(map(str, self.classes))
+        told = certificate.card()
+        facts = {"classes": classes, "guarantee": certificate.guarantee, **told.facts}
+        title = f"{type(self).__name__}: a classifier of {len(self.classes)} classes"
+        return Card(title=title, facts=facts, sheets=told.sheets)
 
     def save(self, folder: str | Path) -> Path:
         """Writes the classifier into the new folder `folder`: safetensors and JSON, no pickle."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from noisegate.cards import Card, Shown
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, read_model, write_model
 from noisegate.models.output.image_batch import ImageBatch, image_batch
@@ -74,8 +75,8 @@ class FitSummary:
         return cls(**{**told, "discrepancy": distance, "verdict": known})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Synthesizer:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Synthesizer(Shown):
     """A fitted model of records with its release. It holds no record; sampling costs no privacy.
 
     Attributes:
@@ -106,6 +107,15 @@ class Synthesizer:
     def certificate(self) -> Certificate:
         """The statement to hand out with the synthetic table."""
         return self.release.certificate
+
+    def card(self) -> Card:
+        """Returns what the model is, promises and is worth, as a card for a terminal or a notebook."""
+        certificate, schema = self.certificate.card(), self.schema.card()
+        facts = {"guarantee": self.certificate.guarantee, **certificate.facts}
+        if self.verdict is not None:
+            facts = {"verdict": self.verdict.headline, **facts}
+        title = f"Synthesizer of a {schema.title.replace('Schema:', 'table:', 1)}"
+        return Card(title=title, facts=facts, sheets=[*schema.sheets, *certificate.sheets])
 
     @property
     def verdict(self) -> Verdict | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from noisegate._version import __version__
+from noisegate.cards import Card, Sheet, Shown
 from noisegate.errors import ModelError, UserError
 from noisegate.privacy import accounting
 from noisegate.privacy.events import (
@@ -32,6 +33,9 @@ FORMAT = 1
 # There is no way to seed private noise in this library, so this is a constant.
 NOISE_SOURCE = "operating system, unseeded"
 _LONGEST_TEXT = 1000
+_HEADINGS = (
+    *("question", "numbers released", "sensitivity (grid)", "noise (grid)", "noise / sensitivity", "noise drawn by"),
+)
 _SAMPLERS = {
     Sampler.DISCRETE_GAUSSIAN: "exact discrete Gaussian (OpenDP)",
     Sampler.ROUNDED_GAUSSIAN: "float64 Gaussian from ChaCha20, rounded to a grid",
@@ -39,8 +43,8 @@ _SAMPLERS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Certificate:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Certificate(Shown):
     """What was asked of the private data, with what noise, and what follows from it.
 
     Attributes:
@@ -82,11 +86,24 @@ class Certificate:
     version: str = __version__
 
     def __str__(self) -> str:
-        return (
-            f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency.value}, unit: "
-            f"{used(self.unit, self.contributions)}, "
-            f"method: {self.method}. Released {'; '.join(map(_in_words, self.events))}."
-        )
+        return f"{self.guarantee}, method: {self.method}. Released {'; '.join(map(_in_words, self.events))}."
+
+    @property
+    def guarantee(self) -> str:
+        """(ε, δ), the neighbours and the privacy unit, in words."""
+        promised = f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency.value}"
+        return f"{promised}, unit: {used(self.unit, self.contributions)}"
+
+    def card(self) -> Card:
+        """Returns the statement as a card for a terminal or a notebook; `render` makes the page to sign."""
+        booked = "nowhere" if self.ledger is None else f"on the data set {self.ledger.get('dataset')!r}"
+        facts = {"method": f"{self.method}, noisegate {self.version}", "booked": booked}
+        if (bought := schema_cost(self)) is not None:
+            facts["schema"] = bought
+        facts |= {event.name: _in_words(event).removeprefix(f"{event.name}: ") for event in self.events}
+        rows = [[cell.strip() for cell in _row(event).strip("| ").split(" | ")] for event in self.events]
+        asked = Sheet(title="What was computed from private records", headings=_HEADINGS, rows=rows)
+        return Card(title=f"Certificate: {self.guarantee}", facts=facts, sheets=[asked])
 
     def to_json(self) -> dict[str, Any]:
         """Returns the certificate as a JSON object."""
@@ -262,7 +279,7 @@ def render(certificate: Certificate) -> str:
         "",
         "Nothing else was. All numbers are sums over records of vectors of bounded norm, with noise added once.",
         "",
-        "| question | numbers released | sensitivity (grid) | noise (grid) | noise / sensitivity | noise drawn by |",
+        f"| {' | '.join(_HEADINGS)} |",
         "| --- | --- | --- | --- | --- | --- |",
         *map(_row, certificate.events),
         "",

@@ -30,7 +30,7 @@ _THRESHOLD_PART = 0.1
 _LARGEST_ODDS = 1e-9
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class DiscoveryPlan(PricedPlan):
     """Questions with noise that together cost at most `budget`. Made by `plan_discovery`.
 

@@ -145,7 +145,7 @@ class StepPlan(Settings):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CalibratedStepPlan(PricedPlan):
     """Steps, and maybe queries, with noise that together cost at most `budget`. Made by `StepPlan.calibrate`."""
 

@@ -21,7 +21,7 @@ _ROUNDOFF = 2.0**-53
 _PENALTIES = 1e-3
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MarginalPlan(PricedPlan):
     """Noisy marginals that an adaptive mechanism chooses. Made by `calibrate` only.
 

@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
+from noisegate.cards import Card, Sheet, Shown
 from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting
-from noisegate.privacy.events import RECORD, Adjacency, Event, GaussianEvent, Sampler, check_unit
+from noisegate.privacy.events import RECORD, Adjacency, Event, GaussianEvent, Sampler, check_unit, used
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.noise import choose_samplers, reached
+
+_HEADINGS = ("question", "numbers", "sensitivity", "noise", "noise / sensitivity")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,8 +207,8 @@ class PlannedRelease:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class PricedPlan:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PricedPlan(Shown):
     """What will be run, and the budget that pays for it: a plan that costs more cannot be made."""
 
     budget: Budget
@@ -243,6 +246,22 @@ class PricedPlan:
         """Returns the planned release of the query called `name`."""
         return next(release for release in self.releases if release.query.name == name)
 
+    def card(self) -> Card:
+        """Returns what will be asked and what it costs, as a card for a terminal or a notebook."""
+        told, budget = self.describe(None), self.budget
+        rows = [
+            [one["name"], f"{one['dim']} x {one['columns']}"]
+            + [f"{one[name]:.4g}" for name in ("sensitivity", "noise_std", "noise_multiplier")]
+            for one in told.get("releases", ())
+        ]
+        facts: dict[str, str] = {}
+        facts |= {name: f"{told[name]:.6g}" for name in ("steps", "rate", "noise_multiplier", "rho") if name in told}
+        facts |= {row[0]: f"{row[1]} numbers, noise {row[3]}, noise / sensitivity {row[4]}" for row in rows}
+        asked = [Sheet(title="What will be asked", headings=_HEADINGS, rows=rows)] if rows else []
+        price = f"epsilon = {budget.epsilon:g}, delta = {budget.delta:g}, {budget.adjacency.value}"
+        price += f", unit: {used(budget.unit, budget.contributions)}"
+        return Card(title=f"{type(self).__name__}: {price}", facts=facts, sheets=asked)
+
     def describe(self, records: int | None) -> dict[str, Any]:
         """Returns the plan as a JSON object; `records` is a public guess of their number."""
         budget = self.budget
@@ -250,7 +269,7 @@ class PricedPlan:
         return {**asked, "adjacency": budget.adjacency.value, "unit": budget.unit}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CalibratedPlan(PricedPlan):
     """Queries with noise that together cost at most `budget`. Made by `Plan.calibrate` only.
 

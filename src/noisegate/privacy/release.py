@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.cards import Card, Shown
 from noisegate.errors import ModelError
 from noisegate.privacy.certificate import Certificate
 from noisegate.schema import Schema
@@ -22,8 +23,8 @@ CERTIFICATE_FILE = "certificate.json"
 _STD = "noise_std/"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Release:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Release(Shown):
     """Noisy sums over the private records.
 
     Attributes:
@@ -46,6 +47,14 @@ class Release:
     values: Mapping[str, npt.NDArray[np.float64]]
     noise_std: Mapping[str, float]
     certificate: Certificate
+
+    def card(self) -> Card:
+        """Returns what was released, as a card for a terminal or a notebook."""
+        facts = {
+            name: f"{' x '.join(map(str, value.shape))} numbers, noise {self.noise_std.get(name, math.nan):.4g}"
+            for name, value in self.values.items()
+        }
+        return Card(title=f"Release: {self.certificate.guarantee}", facts=facts, sheets=self.certificate.card().sheets)
 
     @property
     def schema(self) -> Schema:

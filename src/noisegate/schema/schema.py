@@ -15,7 +15,9 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.cards import Card, Shown
 from noisegate.errors import SchemaError
+from noisegate.schema.card import columns_card
 from noisegate.schema.columns import TEXT_PADDING, Boolean, Column, check_keys, column_form, column_from_form, text
 from noisegate.schema.constraints import Comparison, Constraint, Impossible, constraint_from_form
 from noisegate.schema.files import parse_toml, path_of, read_text, show_as_they_read
@@ -32,8 +34,8 @@ _TOP_KEYS = ("label", "missing_values", "ignore")
 _KEYS = (*_TOP_KEYS, "images", "columns", "constraints")
 
 
-@dataclass(frozen=True)
-class Schema:
+@dataclass(frozen=True, repr=False)
+class Schema(Shown):
     """Public knowledge about a table.
 
     Attributes:
@@ -165,6 +167,14 @@ class Schema:
         images = ImageForm.from_form(top["images"])
         constraints = _constraints(top, images.columns)
         return cls(columns=images.columns, label=images.label, constraints=constraints, images=images, **settings)
+
+    def card(self) -> Card:
+        """Return what the schema says, as a card for a terminal or a notebook."""
+        form = self.images
+        if form is None:
+            return columns_card(self.columns, self.label, self.constraints)
+        labels = f", {len(form.labels)} labels in {form.label!r}" if form.label is not None else ", without labels"
+        return Card(title=f"Schema: images of {form.shape} pixels{labels}")
 
     def dumps(self) -> str:
         """Return the schema as TOML text; images are described as such, not by their columns."""

@@ -1,0 +1,100 @@
+"""How results show themselves: lines in a terminal, small tables in a notebook. No script, and nothing is fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+MOST_LINES = 10
+"""Of the text of a card, its title included."""
+_WIDEST = 118
+_MOST_ROWS = 500
+_CELL = "text-align:left;vertical-align:top;padding:2px 12px 2px 0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """A table of texts with its title and headings."""
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What a result says of itself.
+
+    Attributes:
+        title: One line.
+        facts: By name; a terminal shows the first ones.
+        sheets: Tables that only a notebook shows, folded.
+        notes: Sentences that must not be overlooked; they end the text.
+    """
+
+    title: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+    sheets: Sequence[Sheet] = ()
+    notes: Sequence[str] = ()
+
+    def text(self) -> str:
+        """The card in at most `MOST_LINES` lines."""
+        notes = [f"  {note}" for note in self.notes]
+        room, wide = MOST_LINES - 1 - len(notes), max(map(len, self.facts), default=0)
+        facts = [f"  {name:<{min(wide, 24)}}  {told}" for name, told in self.facts.items()]
+        if len(facts) > room:
+            facts = [*facts[: room - 1], f"  ... and {len(facts) - room + 1:,} more"]
+        return "\n".join(_one_line(line) for line in (self.title, *facts, *notes))
+
+    def html(self) -> str:
+        """The card as a fragment of HTML: every text in it is escaped."""
+        facts = "".join(
+            f'<tr><th style="{_CELL}">{escape(name)}</th><td style="{_CELL}">{escape(told)}</td></tr>'
+            for name, told in self.facts.items()
+        )
+        parts = [f"<strong>{escape(self.title)}</strong>", f"<table>{facts}</table>" if facts else ""]
+        parts += [f"<p>{escape(note)}</p>" for note in self.notes]
+        return f"<div>{''.join([*parts, *map(_sheet_html, self.sheets)])}</div>"
+
+
+class Shown:
+    """A base of results that show themselves as a card, in a terminal and in a notebook."""
+
+    def card(self) -> Card:
+        """What it says of itself."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return self.card().text()
+
+    def _repr_html_(self) -> str:
+        return self.card().html()
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.splitlines())
+    return line if len(line) <= _WIDEST else f"{line[: _WIDEST - 4]} ..."
+
+
+def _sheet_html(sheet: Sheet) -> str:
+    rows = [_row("th", sheet.headings), *(_row("td", row) for row in sheet.rows[:_MOST_ROWS])]
+    left_out = len(sheet.rows) - _MOST_ROWS
+    more = f"<p>and {left_out:,} more rows</p>" if left_out > 0 else ""
+    return f"<details><summary>{escape(sheet.title)}</summary><table>{''.join(rows)}</table>{more}</details>"
+
+
+def _row(tag: str, cells: Sequence[Any]) -> str:
+    return "<tr>" + "".join(f'<{tag} style="{_CELL}">{escape(str(cell))}</{tag}>' for cell in cells) + "</tr>"
+
+
+def sheets_of(pages: Sequence[Any]) -> Iterator[Sheet]:
+    """Yields the tables among pages of Rich."""
+    from rich.table import Table
+
+    for page in pages:
+        if isinstance(page, Table):
+            columns = [[str(cell) for cell in column.cells] for column in page.columns]
+            headings = [str(column.header) for column in page.columns]
+            yield Sheet(title=str(page.title or ""), headings=headings, rows=list(zip(*columns, strict=True)))

@@ -1,0 +1,131 @@
+"""What results show of themselves: at most ten lines in a terminal, and HTML in which no name does anything."""
+
+from html.parser import HTMLParser
+
+import pyarrow as pa
+import pytest
+
+import noisegate
+from noisegate import Budget, Gate, Pairwise, Schema
+from noisegate.cards import MOST_LINES, Card, Sheet
+from noisegate.errors import installed
+from noisegate.methods.registry import make_for
+from noisegate.schema import Boolean, Categorical, Integer, pixel_schema
+from noisegate.schema.constraints import Comparison
+
+NASTY = '<script>alert("x")</script>'
+SCHEMA = Schema(
+    (
+        *(Integer(name=f"number {place}", lower=0, upper=99) for place in range(30)),
+        Categorical(name='"><img src=x onerror=y>', levels=(NASTY, "b")),
+        Boolean(name=NASTY),
+    ),
+    label=NASTY,
+    constraints=(Comparison(left="number 0", relation="<=", right="number 1"),),
+)
+KEPT = {"div", "strong", "table", "tr", "th", "td", "p", "details", "summary"}
+
+
+class Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.seen, self.attributes, self.open = set(), set(), []
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.add(tag)
+        self.open.append(tag)
+        self.attributes |= {name for name, _ in attributes}
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def made():
+    rows = 60
+    columns = {f"number {place}": [i % 50 for i in range(rows)] for place in range(30)}
+    table = pa.table(columns | {SCHEMA.names[30]: ["b"] * rows, NASTY: [i % 2 == 0 for i in range(rows)]})
+    model = Pairwise(cells=4, fit_options={"components": 4, "steps": 5}).fit(
+        table, schema=SCHEMA, epsilon=2.0, unit=f"{NASTY} patient"
+    )
+    return table, model
+
+
+@pytest.fixture(scope="module")
+def results():
+    table, model = made()
+    found = {
+        "schema": SCHEMA,
+        "images": pixel_schema(28, 28, labels=range(10)),
+        "synthesizer": model,
+        "certificate": model.certificate,
+        "release": model.release,
+        "plan": Pairwise().plan(SCHEMA, Budget(epsilon=1.0)),
+        "report": noisegate.evaluate(model, table, train=table),
+    }
+    small = Schema(SCHEMA.columns[:2] + SCHEMA.columns[-1:], label=NASTY)
+    if installed("torch"):
+        method = make_for("dp-llm", small, {"steps": 5, "sampling_probability": 0.1, "projection": None})
+        gate = Gate(
+            table, schema=Schema(small.columns, label=NASTY, ignore=SCHEMA.names[2:-1]), epsilon=1.0, records=60
+        )
+        found["steps"] = method.plan(gate.schema, gate.budget)
+        found["classifier"] = method.fit(gate)
+    return found
+
+
+NAMES = ["schema", "images", "synthesizer", "certificate", "release", "plan", "report", "steps", "classifier"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_result_takes_ten_lines_at_most(results, name):
+    if name not in results:
+        pytest.skip("torch is not installed")
+    lines = repr(results[name]).splitlines()
+    assert len(lines) <= MOST_LINES
+    assert max(map(len, lines)) <= 120
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_result_is_inert_html(results, name):
+    if name not in results:
+        pytest.skip("torch is not installed")
+    page = results[name]._repr_html_()
+    tags = Tags()
+    tags.feed(page)
+    assert not tags.open
+    assert tags.seen <= KEPT
+    assert tags.attributes <= {"style"}
+    assert "url(" not in page
+    assert "http" not in page
+
+
+def test_what_matters_is_shown(results):
+    shown = {name: repr(result) for name, result in results.items()}
+    assert "32 columns" in shown["schema"]
+    assert "integer, 0 to 99" in shown["schema"]
+    assert "... and 24 more" in shown["schema"]
+    assert "28 x 28 x 1" in shown["images"]
+    assert "verdict" in shown["synthesizer"]
+    assert "(2, 1e-05)-differential privacy, add-remove" in shown["synthesizer"]
+    assert "booked" in shown["certificate"]
+    assert "nowhere" in shown["certificate"]
+    assert "epsilon = 1" in shown["plan"]
+    assert "noise / sensitivity" in shown["plan"]
+    assert "guarantee" in shown["report"].splitlines()[-1]
+    pages = {name: result._repr_html_() for name, result in results.items()}
+    assert "number 29" in pages["schema"]
+    assert "&lt;script&gt;" in pages["synthesizer"]
+    assert "number 0 &lt;= number 1" in pages["schema"]
+    assert "sensitivity (grid)" in pages["certificate"]
+    assert "ROC-AUC" in pages["report"]
+    assert "largest" in pages["report"]
+
+
+def test_a_card_folds_what_is_long():
+    sheet = Sheet(title="many", headings=["x"], rows=[[place] for place in range(700)])
+    card = Card(title="a\nb", facts={f"fact {i}": "x" * 300 for i in range(20)}, sheets=[sheet], notes=["mind"])
+    lines = card.text().splitlines()
+    assert len(lines) == MOST_LINES
+    assert (lines[0], lines[-2].strip(), lines[-1]) == ("a b", "... and 13 more", "  mind")
+    assert max(map(len, lines)) <= 118
+    assert "and 200 more rows" in card.html()
