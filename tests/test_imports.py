@@ -50,6 +50,7 @@ PUBLIC = [
     "evaluate",
     "fit",
     "load",
+    "report",
     "synthesize",
     "verify",
 ]

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from noisegate.models.folder import verify as verify
     from noisegate.models.saved import load as load
     from noisegate.models.synthesizer import Synthesizer as Synthesizer
+    from noisegate.pages import report as report
     from noisegate.privacy.certificate import Certificate as Certificate
     from noisegate.privacy.events import Adjacency as Adjacency
     from noisegate.privacy.plan import Budget as Budget
@@ -96,6 +97,7 @@ _HOMES = {
     "evaluate": "noisegate.api",
     "fit": "noisegate.api",
     "load": "noisegate.models.saved",
+    "report": "noisegate.pages",
     "synthesize": "noisegate.api",
     "verify": "noisegate.models.folder",
 }

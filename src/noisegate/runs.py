@@ -204,9 +204,20 @@ class _Work:
                 self.folder.observer.kept(error, text, self.folder.observer.call(folder))
             raise
         folder.remove()
+        if folder.out is not None:
+            self._describe(model, folder.out)
         if (summary := getattr(model, "summary", None)) is not None and "warning" in summary.notes:
             folder.observer.fitted(summary.notes["warning"])
         return model
+
+    def _describe(self, model: Model, out: Path) -> None:
+        """Adds the public page, which is no part of what is verified; a model without one is whole."""
+        from noisegate.pages import add_public_page
+
+        try:
+            add_public_page(model, out)
+        except (NoisegateError, OSError) as error:
+            self.folder.observer.warn(f"{out} has no page: {error}. Make it with `noisegate report {out} -o DIR`.")
 
     def _stepped(self, state: FitState, kept: Checkpoint, progress: Callable[[int, str], None]) -> None:
         self.may_stop()

@@ -237,10 +237,10 @@ def test_a_schema_that_cannot_be_written(desk, cli, case):
 
 
 @pytest.mark.parametrize("case", PLACES)
-def test_a_picture_that_cannot_be_written(desk, cli, case):
-    out = f"{PLACES[case]}.png"
+def test_a_page_that_cannot_be_written(desk, cli, case):
+    out = f"{PLACES[case]}.html"
     tables = ["--synthetic", desk.data, "--test", desk.data, "--schema", desk.schema]
-    refused(desk, cli, f"--picture {out}", arguments=["evaluate", *tables, "--picture", out])
+    refused(desk, cli, f"--page {out}", arguments=["evaluate", *tables, "--page", out])
 
 
 def test_nothing_is_overwritten(desk, fitted, cli):

@@ -201,7 +201,7 @@ VALUES = {
     "evaluate what is not there": (["evaluate", "--synthetic", "none.csv", "--test", "data.csv", "--schema",
         "schema.toml"], "none.csv"),
     "evaluate without schema": (["evaluate", "--synthetic", "data.csv", "--test", "data.csv"], "--schema is required"),
-    "picture to nowhere": ([*EVALUATE, "--picture", "none/x.png"], "--picture none/x.png"),
+    "page to nowhere": ([*EVALUATE, "--page", "none/x.html"], "--page none/x.html"),
     "register for free": (["ledger", "register", "other", "--epsilon", "0", "--ledger", "ledger.db"], "epsilon"),
     "register NaN": (["ledger", "register", "other", "--epsilon", "nan", "--ledger", "ledger.db"], "epsilon"),
     "register delta": (["ledger", "register", "other", "--epsilon", "1", "--delta", "2", "--ledger",

@@ -14,7 +14,14 @@ from noisegate.training.moment_matching import MomentMatching
 
 from .conftest import IMAGES
 
-FILES = ["certificate.json", "certificate.md", "generator.safetensors", "model.json", "release.safetensors"]
+FILES = [
+    "certificate.json",
+    "certificate.md",
+    "generator.safetensors",
+    "model.json",
+    "public.html",
+    "release.safetensors",
+]
 
 
 @pytest.fixture

@@ -86,6 +86,7 @@ def test_fit_says_what_it_spends_and_where_the_model_is(desk, cli):
         "model/certificate.md",
         "model/generator.safetensors",
         "model/model.json",
+        "model/public.html",
         "model/release.safetensors",
         "schema.toml",
     ]
@@ -144,10 +145,10 @@ def test_evaluate_says_that_its_figures_are_not_private(desk, fitted, cli):
     assert ended.code == 0
     assert _plain(ended.out)
     assert "NOT covered" in " ".join(ended.out.replace("│", " ").split())
-    ended = cli(*arguments, "--train", fitted.data, "--picture", "picture.png", "--json")
+    ended = cli(*arguments, "--train", fitted.data, "--page", "page.html", "--json")
     assert "NOT covered" in ended.json["caveat"]
     assert set(ended.json) >= {"marginals", "marginals_floor", "downstream", "downstream_ceiling"}
-    assert (desk.folder / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert "Private: do not publish" in (desk.folder / "page.html").read_text("utf-8")
     assert not [name for name in desk.listing() if name.startswith(".")]
 
 

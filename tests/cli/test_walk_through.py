@@ -98,15 +98,16 @@ def test_the_python_of(page, shelf, cli, capsys):
 def test_the_demo(shelf, cli):
     ended = cli("demo", "--out", "demo")
     assert ended.code == 0
-    for words in ("synthetic.csv", "certificate.md", "comparison.png", "noisegate verify demo/model"):
+    for words in ("synthetic.csv", "certificate.md", "public.html", "private.html", "noisegate verify demo/model"):
         assert words in ended.out
     assert "NOT covered" in " ".join(ended.out.replace("│", " ").split())
     assert cli("verify", "demo/model").code == 0
     made = sorted(path.name for path in (shelf / "demo").iterdir())
     assert made == [
-        "comparison.png",
         "demo.json",
         "model",
+        "private.html",
+        "public.html",
         "schema.toml",
         "survey-kept-aside.csv",
         "survey.csv",
@@ -117,7 +118,13 @@ def test_the_demo(shelf, cli):
     assert cli("demo", "--out", "demo").code == 2
     assert (shelf / "demo" / "thesis.txt").read_text() == "mine"
     (shelf / "demo" / "thesis.txt").unlink()
-    assert set(cli("demo", "--out", "demo", "--json").json) == {"synthetic", "certificate", "picture", "evaluation"}
+    assert set(cli("demo", "--out", "demo", "--json").json) == {
+        "synthetic",
+        "certificate",
+        "public",
+        "private",
+        "evaluation",
+    }
     assert not [path for path in shelf.iterdir() if path.name.startswith(".")]
 
 
@@ -129,6 +136,7 @@ def test_the_demo_of_images(shelf, cli, monkeypatch):
     few = {"pixels": 20, "orientations": 20, "channels": (4, 2), "fit_options": {"steps": 3, "batch": 20}}
     monkeypatch.setattr(demo, "SETTINGS", few)
     monkeypatch.setattr(demo, "COUNT", 120)
+    monkeypatch.setattr(demo, "ASIDE", 40)
     ended = cli("demo", "--images", "--epsilon", "2")
     assert ended.code == 0, ended.err
     told = " ".join(ended.out.split())
@@ -147,6 +155,8 @@ def test_the_demo_of_images(shelf, cli, monkeypatch):
         "synthetic",
         "certificate",
         "picture",
+        "private",
+        "public",
         "real",
         "figures",
     }

@@ -16,6 +16,7 @@ from noisegate.cli.options import Json
 from noisegate.errors import OptionError, require
 
 if TYPE_CHECKING:
+    from noisegate.evaluation.comparison import ImageReport, Report
     from noisegate.gate.gate import Gate
     from noisegate.methods.method import Method
     from noisegate.models.synthesizer import Synthesizer
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
 
 FIGURES, MODEL, CERTIFICATE = "demo.json", "model", "model/certificate.md"
 SURVEY, SURVEY_ASIDE = "survey.csv", "survey-kept-aside.csv"
-MADE = {FIGURES, "schema.toml", MODEL, "synthetic.csv", "comparison.png", SURVEY, SURVEY_ASIDE}
-MADE_OF_IMAGES = {FIGURES, "images.toml", MODEL, "synthetic.parquet", "synthetic.png", "drawn.parquet", "drawn.png"}
+PAGES = {"public.html", "private.html"}
+MADE = {FIGURES, "schema.toml", MODEL, "synthetic.csv", SURVEY, SURVEY_ASIDE, *PAGES}
+MADE_OF_IMAGES = {FIGURES, "images.toml", MODEL, "drawn.parquet", "drawn.png", "aside.parquet", "aside.png", *PAGES}
+MADE_OF_IMAGES |= {"synthetic.parquet", "synthetic.png"}
+_OF_EARLIER = {"comparison.png"}
 TEST_EVERY = 5
 
-COUNT = 10_000
+COUNT, ASIDE = 10_000, 2_000
 SETTINGS: Mapping[str, Any] = {"pixels": 400, "orientations": 400, "fit_options": {"steps": 1000, "batch": 100}}
 """A sixth of the steps of `noisegate fit`, so that a demonstration takes a minute; strokes stay rougher for it."""
 _CAPTION = """\
@@ -69,11 +73,15 @@ def demo_command(
     write_folder(out, lambda folder: told.append(make(folder, epsilon)))
     figures, text = told[0]
     check = f"(check it: noisegate verify {out / MODEL})"
-    files = {"synthetic": "synthetic.csv", "certificate": CERTIFICATE, "picture": "comparison.png"}
+    files = {"synthetic": "synthetic.csv", "certificate": CERTIFICATE}
+    files |= {"public": "public.html", "private": "private.html"}
     lines = [
         f"\nThe synthetic table:  {out / 'synthetic.csv'}",
         f"Its certificate:      {out / CERTIFICATE}   {check}",
-        f"Real and synthetic:   {out / 'comparison.png'}",
+    ]
+    pages = [
+        f"What it promises:     {out / 'public.html'}   (a page that may be published with it)",
+        f"Real and synthetic:   {out / 'private.html'}   (a page of real answers, which may not)",
     ]
     if images:
         files |= {"synthetic": "synthetic.parquet", "picture": "synthetic.png", "real": "drawn.parquet"}
@@ -86,17 +94,14 @@ def demo_command(
         print_json({name: str(out / file) for name, file in files.items()} | figures)
         return
     OUT.print(text, soft_wrap=images, markup=not images)
-    for line in lines:
+    for line in (*lines, *pages):
         OUT.print(line, soft_wrap=True, markup=False)
 
 
 def _copy_survey(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
     """Fills the empty `folder`; returns the figures and what is told of them."""
-    from noisegate.data.frames import read_table
-    from noisegate.evaluation import evaluate_tables
     from noisegate.gate.gate import Gate
     from noisegate.methods.pairwise import Pairwise
-    from noisegate.reporting import comparison_picture
     from noisegate.schema import Schema
 
     text = resources.files("noisegate.cli").joinpath("demo_schema.toml").read_text("utf-8")
@@ -110,13 +115,10 @@ def _copy_survey(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
     table = synthesizer.sample(_noisy_count(synthesizer), seed=0)
     with table_writer(folder / "synthetic.csv", schema) as write:
         write(table)
-    with ERR.status("4. Comparing with the real answers"):
-        real, held_out = read_table(train, schema), read_table(test, schema)
-        report = evaluate_tables(table, held_out, schema, real)
-        comparison_picture(table, real, schema, folder / "comparison.png")
+    evaluation = _pages(folder, synthesizer, test, train)
     say("4. Compared with the real answers.")
-    (folder / FIGURES).write_text(json.dumps(report.to_json(), indent=2, default=str) + "\n", "utf-8")
-    return {"evaluation": report.to_json()}, report.render()
+    (folder / FIGURES).write_text(json.dumps(evaluation.to_json(), indent=2, default=str) + "\n", "utf-8")
+    return {"evaluation": evaluation.to_json()}, evaluation.render()
 
 
 def _copy_digits(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
@@ -137,9 +139,22 @@ def _copy_digits(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
     number, certificate = _noisy_count(synthesizer), synthesizer.certificate
     _write_images(folder, "synthetic", schema, synthesizer.images(number, seed=0), number)
     say(f"4. Drew {number:,} synthetic images.")
+    _write_images(folder, "aside", schema, drawn_digits(ASIDE, seed=1), ASIDE)
+    _pages(folder, synthesizer, folder / "aside.parquet", folder / "drawn.parquet", classifiers="logistic")
+    say(f"5. Compared with {ASIDE:,} digits that were drawn anew.")
     figures = {"epsilon": certificate.epsilon, "delta": certificate.delta, "images": COUNT, "synthetic": number}
     (folder / FIGURES).write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
     return {"figures": figures}, _CAPTION.format(**figures)
+
+
+def _pages(folder: Path, synthesizer: Synthesizer, test: Path, train: Path, **options: Any) -> Report | ImageReport:
+    """Makes both pages; returns the figures of the private one."""
+    from noisegate.pages import report
+
+    with ERR.status("Comparing with the real records"):
+        pages = report(synthesizer, out=folder, test=test, train=train, **options)
+    assert pages.evaluation is not None
+    return pages.evaluation
 
 
 def _fit(method: Method, gate: Gate, *, records: str, sums: str, model: str) -> Synthesizer:
@@ -179,7 +194,7 @@ def _remove_earlier(out: Path, made: set[str]) -> None:
     if not out.exists():
         return
     found = {entry.name for entry in out.iterdir()} if out.is_dir() else {""}
-    if FIGURES not in found or not found <= made:
+    if FIGURES not in found or not found <= made | _OF_EARLIER:
         raise OptionError(f"--out {out} exists and holds more than an earlier demo; choose another folder.")
     try:
         shutil.rmtree(out)

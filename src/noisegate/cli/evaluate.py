@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from noisegate.schema import Schema
 
 _OF_NETWORKS = "image", "repeats", "epochs", "augment", "device"
-_NOT_FOR_IMAGES = "jobs", "image", "augment", "picture"
+_NOT_FOR_IMAGES = "jobs", "image", "augment", "page"
 _FOR_IMAGES = "features", "weights", "most", "nearest", "on_error"
 _Records = TypeVar("_Records")
 
@@ -94,7 +94,9 @@ class EvaluateOptions:
     on_error: Annotated[
         str | None, typer.Option(help="With --images, for pictures that cannot be used: refuse or skip.")
     ] = None
-    picture: Annotated[Path | None, typer.Option(help="Write a comparison picture to this PNG.")] = None
+    page: Annotated[
+        Path | None, typer.Option(help="Write the figures and charts of every column to this HTML file. PRIVATE.")
+    ] = None
     show_values: Annotated[bool, typer.Option("--show-values", help="Let errors quote private values.")] = False
 
     def given(self, *names: str) -> dict[str, Any]:
@@ -151,18 +153,20 @@ def _tables(options: EvaluateOptions, schema: Schema, suite: Suite, networks: Ne
     from noisegate.data.frames import read_table
     from noisegate.evaluation import evaluate_tables as measure
     from noisegate.evaluation.images import find_pixels
-    from noisegate.reporting import comparison_picture
+    from noisegate.reporting.measuring import compared
+    from noisegate.reporting.private import private_page
 
     if suite.name == "networks":
         find_pixels(schema, networks.image)
     for path in filter(None, (options.synthetic, options.test, options.train) if schema.images is None else ()):
         say_files(path)
-    with new_file(options.picture, "--picture") if options.picture else nullcontext() as drawing:
+    with new_file(options.page, "--page") if options.page else nullcontext() as page:
         made, test, used = options.read(lambda path: read_table(path, schema, show_values=options.show_values))
         doing, more = "Training classifiers and counting marginals", options.given("jobs")
         report = options.measure(doing, suite, measure, made, test, schema, used, networks=networks, **more)
-        if drawing:
-            comparison_picture(made, test if used is None else used, schema, drawing)
+        if page:
+            measured = compared(report, made, test, used, schema, seed=options.seed)
+            page.write_text(private_page(measured), encoding="utf-8")
     return report
 
 

@@ -17,7 +17,7 @@ import typer
 from rich.markup import escape
 
 from noisegate._version import __version__
-from noisegate.cli import audit, demo, evaluate, explain, fit, ledger, pretrain, sample, schema, verify
+from noisegate.cli import audit, demo, evaluate, explain, fit, ledger, pretrain, report, sample, schema, verify
 from noisegate.cli.console import ERR, print_json
 from noisegate.cli.options import Verbs
 from noisegate.errors import EXTRAS, MissingExtraError, NoisegateError
@@ -28,6 +28,7 @@ VERBS: dict[str, typer.Typer | Callable[..., None]] = {
     "plan": fit.plan_command,
     "fit": fit.fit_command,
     "sample": sample.sample_command,
+    "report": report.report_command,
     "evaluate": evaluate.evaluate_command,
     "explain": explain.explain_command,
     "predict": explain.predict_command,
@@ -56,9 +57,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Differentially private synthetic tables and images, with a certificate that anyone can check.\n\n"
     "The order of work: `schema` describes the columns or the images, `plan` shows the price, `fit` spends it once, "
-    "`sample` makes records, `evaluate` looks at them, `verify` checks the certificate, `audit` attacks its claim. "
-    "`ledger` keeps the books over many runs. After `fit --method dp-llm`, which trains a classifier, `explain` shows "
-    "what it answers to, and `predict` asks it, or one of `dp-sgd`.\n\n"
+    "`sample` makes records, `report` and `evaluate` look at them, `verify` checks the certificate, `audit` attacks "
+    "its claim. `ledger` keeps the books over many runs. After `fit --method dp-llm`, which trains a classifier, "
+    "`explain` shows what it answers to, and `predict` asks it, or one of `dp-sgd`.\n\n"
     "Exit codes: 0 done, 2 the request cannot be met as it stands, 3 the ledger refuses, 4 an audit found more than is "
     "claimed.",
 )

@@ -29,6 +29,7 @@ def verify_command(
     Example: `noisegate verify model`
     """
     from noisegate.models.folder import verify
+    from noisegate.pages import PUBLIC
     from noisegate.privacy.certificate import schema_cost
     from noisegate.schema_certificate import SchemaVerification
 
@@ -50,8 +51,10 @@ def verify_command(
     if bought is not None:
         OUT.print(bought, soft_wrap=True)
     OUT.print(f"Hashes are right: {', '.join(found.files)}.")
-    if found.others:
-        OUT.print(f"[yellow]Not covered[/yellow], whatever it holds: {escape(', '.join(map(repr, found.others)))}.")
+    if PUBLIC in found.others:
+        OUT.print(f"{PUBLIC} is not part of this; `noisegate report {escape(str(model))} -o DIR` makes it anew.")
+    if others := [name for name in found.others if name != PUBLIC]:
+        OUT.print(f"[yellow]Not covered[/yellow], whatever it holds: {escape(', '.join(map(repr, others)))}.")
 
 
 def _show_schema(found: SchemaVerification, as_json: bool) -> None:

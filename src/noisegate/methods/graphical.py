@@ -26,6 +26,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Layout, Schema
 from noisegate.settings import Count, NoBool, Seed, TwoOrMore, settings
+from noisegate.training.released import Table
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
@@ -91,6 +92,17 @@ class Marginals(Method):
 
         sizes = self.sizes(release.schema.layout)
         return GraphicalFit(sizes, read_marginals(release, self.name), iterations=self.iterations)
+
+    def released_tables(self, release: Release) -> tuple[tuple[NumericBins, ...], list[Table]]:
+        """Returns the cells of numeric columns, and all tables that were measured; see `Method`."""
+        from noisegate.training.graphical import read_marginals
+
+        layout = release.schema.layout
+        sizes = self.sizes(layout)
+        return self.cells(layout), [
+            Table(columns=columns, counts=counts.reshape([sizes[column] for column in columns]), noise_std=std)
+            for columns, counts, std in read_marginals(release, self.name)
+        ]
 
     def model(self, release: Release, fitting: GraphicalFit) -> GraphicalModel:
         """Returns the model that a fit has reached."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
@@ -19,10 +19,12 @@ from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Settings
 from noisegate.training.checkpoint import FinishedFit, Fit, FitState
+from noisegate.training.released import Table
 from noisegate.training.verdicts import verdict_of_fit, verdict_of_plan
 from noisegate.verdict import Verdict
 
 if TYPE_CHECKING:
+    from noisegate.features.binning import NumericBins
     from noisegate.gate.gate import Gate
     from noisegate.models.record_model import RecordModel
     from noisegate.models.synthesizer import Synthesizer
@@ -132,6 +134,17 @@ class Method(Settings, ABC):
     def forecast_of(self, release: Release, fitting: Any, records: float) -> Forecast | None:
         """Returns the same of what has left the gate; None where nobody knows."""
         return None
+
+    def released_tables(self, release: Release) -> tuple[Sequence[NumericBins], list[Table]]:
+        """Returns the cells of numeric columns and the noisy tables of columns in a release, for its public page.
+
+        Here it is the counts of the classes, and of all records where there are none.
+        """
+        counts, layout = release.values.get("counts"), release.schema.layout
+        if counts is None or layout.label is None or counts.size != layout.classes:
+            return (), []
+        label = len(layout.numeric) + layout.label
+        return (), [Table(columns=(label,), counts=counts.ravel(), noise_std=release.noise_std["counts"])]
 
     def verdict(self, schema: Schema, budget: Budget, records: int | None = None) -> Verdict | None:
         """Returns in words what to expect, before anything is spent; None where the method has no forecast.

@@ -32,10 +32,12 @@ from noisegate.training.histograms import COARSE, HISTOGRAMS
 from noisegate.training.pairwise import Design, cells_for, columns_named
 
 if TYPE_CHECKING:
+    from noisegate.features.binning import NumericBins
     from noisegate.gate.gate import Gate
     from noisegate.models.labelled import LabelledMixture
     from noisegate.models.mixture import Mixture
     from noisegate.training.mixture_fit import PairwiseFit
+    from noisegate.training.released import Table
 
 WIDE = 40
 """Above this many columns pairs are chosen instead of all being measured."""
@@ -159,10 +161,17 @@ class Pairwise(Method):
         from noisegate.training.mixture_fit import PairwiseFit
 
         check_device(device, f"the fit of {self.name}")
-        certificate = release.certificate
-        version = certificate.public.get("design", 1)
-        design = plan.design if plan else self.design(release.schema, certificate.epsilon, version=version)
+        design = plan.design if plan else self._design_of(release)
         return PairwiseFit(design, release, self.fit_settings(), seed=self.seed)
+
+    def released_tables(self, release: Release) -> tuple[tuple[NumericBins, ...], list[Table]]:
+        """Returns the cells of numeric columns, and all tables of the last round; see `Method`."""
+        return self._design_of(release).read(release)
+
+    def _design_of(self, release: Release) -> Design:
+        """Returns what was asked, by the rules of its time."""
+        certificate = release.certificate
+        return self.design(release.schema, certificate.epsilon, version=certificate.public.get("design", 1))
 
     def model(self, release: Release, fitting: PairwiseFit) -> Mixture | LabelledMixture:
         """Returns the mixture that a fit has reached."""

@@ -1,7 +1,1 @@
-"""Pictures of what came out, for people to look at."""
-
-from __future__ import annotations
-
-from noisegate.reporting.pictures import comparison_picture
-
-__all__ = ["comparison_picture"]
+"""Pages and pictures of what came out, for people to look at."""

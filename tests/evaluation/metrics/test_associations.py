@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisegate.reporting.pictures import associations
+from noisegate.evaluation.metrics.associations import associations
 from noisegate.schema import Categorical, Continuous, Schema
 
 X = Continuous(name="x", lower=-10.0, upper=10.0, missing=True)

@@ -1,0 +1,155 @@
+"""The page of a model that may be published: a function of what has left the gate, and of what was drawn from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from noisegate.privacy.certificate import Certificate, schema_cost
+from noisegate.privacy.events import Adjacency
+from noisegate.privacy.release import Release
+from noisegate.privacy.tradeoff import tradeoff
+from noisegate.reporting.charts.heat_map import heat_map
+from noisegate.reporting.charts.svg import Chart
+from noisegate.reporting.marginals import Card, Compared, card, ordered
+from noisegate.reporting.page import number, percent, picture, render_page
+from noisegate.reporting.promise import questions, right_of_hundred, tradeoff_chart
+from noisegate.reporting.released import Marginal, PairError, Released, error_matrix, noisy_marginals, pair_errors
+from noisegate.schema import EncodedTable, NumericColumn, Schema
+from noisegate.schema.columns import column_form
+from noisegate.verdict import Verdict
+
+_MOST_NAMED = 300  # columns that a heat map has room for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """Synthetic records for the page: encoded, and where they are images a picture of some."""
+
+    records: EncodedTable
+    png: bytes | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What a public page is made of.
+
+    Attributes:
+        release: What has left the gate.
+        recomputed: ε of its events.
+        verdict: What the fit came to; None where nobody knows.
+        distance: From the model to the release, over what the noise explains; None where none was measured.
+        released: Its tables of columns.
+        bounds: What the method says of the error of its questions, in words.
+        drawn: Records of the model; None of a classifier.
+    """
+
+    release: Release
+    recomputed: float
+    verdict: Verdict | None
+    distance: float | None
+    released: Released
+    bounds: Sequence[str]
+    drawn: Drawn | None
+
+
+def public_page(subject: Subject) -> str:
+    """Returns the page, HTML."""
+    release, certificate = subject.release, subject.release.certificate
+    schema, curve = release.schema, tradeoff(certificate)
+    found = [] if subject.drawn is None else noisy_marginals(subject.released, subject.drawn.records)
+    places = {name: place for place, name in enumerate(schema.names)} if schema.images is None else {}
+    found.sort(key=lambda one: places.get(one.column.name, 0))
+    errors = pair_errors(subject.released)
+    return render_page(
+        "public.html",
+        subject=subject,
+        certificate=certificate,
+        digest=certificate.digest(),
+        schema=schema,
+        what=_what(schema, subject),
+        somebody=certificate.unit if certificate.contributions else f"one {certificate.unit}",
+        replaced=certificate.adjacency is Adjacency.REPLACE_ONE,
+        right=right_of_hundred(curve),
+        tradeoff=tradeoff_chart(curve),
+        caught=math.ceil(1000 * curve.catches(0.05) - 1e-9) / 10,
+        records=_records(subject.released),
+        questions=questions(certificate, release.noise_std),
+        cards_=[_card(place, one) for place, one in enumerate(found)],
+        marginals=[(one.column.name, f"{len(one.cells):,}", percent(one.error)) for one in found],
+        columns=None if schema.images is not None else [_described(column) for column in schema.columns],
+        errors=_errors(found, errors),
+        worst=sorted(errors, key=lambda error: -error.error)[:10],
+        picture=None if subject.drawn is None or subject.drawn.png is None else picture(subject.drawn.png),
+        bought=schema_cost(certificate),
+        settings=_settings(certificate),
+    )
+
+
+def _what(schema: Schema, subject: Subject) -> str:
+    if subject.drawn is None:
+        return "A classifier that was trained under differential privacy"
+    if schema.images is not None:
+        return f"Synthetic images of {schema.images.shape.height} × {schema.images.shape.width} pixels"
+    columns = len(schema.columns)
+    return f"A synthetic copy of a table of {columns} column{'s' * (columns != 1)}"
+
+
+def _records(released: Released) -> tuple[str, str]:
+    """Returns how many records there are, and how well that is known."""
+    if released.total is None:
+        return "–", "records: their number was not asked"
+    records, error = released.total
+    if not error:
+        return number(records), "records; their number is public"
+    return f"about {number(max(round(records), 0))}", f"records, ± {number(round(error))} by the noise"
+
+
+def _card(place: int, shown: Marginal) -> Card:
+    gap = np.abs(shown.noisy - shown.synthetic)
+    outside = int((gap > shown.two_sigma + 1e-12).sum())
+    told = f"{len(shown.cells) - outside} of {len(shown.cells)} cells within the noise."
+    compared = Compared(
+        column=shown.column.name,
+        cells=shown.cells,
+        bars=shown.noisy,
+        marks=shown.synthetic,
+        error=shown.two_sigma,
+        ordered=ordered(shown.column),
+    )
+    return card(f"column-{place}", compared, told, ("measured, with noise", "synthetic"))
+
+
+def _errors(found: Sequence[Marginal], errors: Sequence[PairError]) -> Chart | None:
+    names = list(
+        dict.fromkeys([one.column.name for one in found] + [name for error in errors for name in error.columns])
+    )
+    if not 1 < len(names) <= _MOST_NAMED or not errors:
+        return None
+    matrix = error_matrix(names, errors)
+    most = max(float(np.nanmax(matrix)), 1e-9)
+    worst = max(errors, key=lambda error: error.error)
+    told = f"The largest is {percent(worst.error)}, of {' and '.join(worst.columns)}."
+    drawn = heat_map("pair-errors", "Expected error of each pair of columns", told, names, matrix, most=most)
+    rows = [(" × ".join(error.columns), f"{error.cells:,}", percent(error.error)) for error in errors]
+    return Chart(drawing=drawn, headings=("pair", "cells", "expected error"), rows=rows, wide=True)
+
+
+def _described(column: Any) -> tuple[str, str, str]:
+    form = column_form(column)
+    kind = form.pop("kind")
+    if isinstance(column, NumericColumn):
+        told = [f"{form.pop('lower')} to {form.pop('upper')}"]
+    else:
+        told = [", ".join(map(str, form.pop("levels", ()))) or "yes or no"]
+    told += [f"{name} {value}" for name, value in form.items() if name != "missing"]
+    return column.name, str(kind), "; ".join(told) + ("; may be missing" if column.missing else "")
+
+
+def _settings(certificate: Certificate) -> list[tuple[str, str]]:
+    settings = certificate.public.get("settings", {})
+    return [(str(name), str(value)) for name, value in settings.items()] if isinstance(settings, dict) else []
