@@ -10,7 +10,7 @@ from itertools import combinations
 import pyarrow as pa
 
 from noisegate.evaluation import CAVEAT
-from noisegate.evaluation.comparison import Comparison, ImageReport, Report
+from noisegate.evaluation.comparison import EvaluationReport, ImageReport, Report
 from noisegate.evaluation.metrics.associations import associations
 from noisegate.evaluation.metrics.columns import ColumnShares, column_shares
 from noisegate.evaluation.metrics.copies import NearestRecords
@@ -131,7 +131,7 @@ def _pairs(synthetic: pa.Table, real: pa.Table, schema: Schema) -> tuple[list[Ch
     return charts, told
 
 
-def _scored(report: Comparison) -> tuple[str, str, str] | None:
+def _scored(report: EvaluationReport) -> tuple[str, str, str] | None:
     """Returns a score, what models of synthetic records reach, and what those of real ones do."""
     figures = {} if report.verdict is None else report.verdict.figures
     if "score" not in figures:
