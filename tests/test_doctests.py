@@ -55,7 +55,8 @@ EXTENSION_POINTS = {
     "noisegate.privacy.grid": "GridBound Grid",
     "noisegate.privacy.plan": "Query Plan",
     "noisegate.records": "Rows Images",
-    "noisegate.settings": "Settings settings derived Registry",
+    "noisegate.registry": "Registry",
+    "noisegate.settings": "Settings settings derived by_preset",
     "noisegate.testing": "made_up FakeGate check_feature_map check_method",
 }
 """What a feature map, a method or a tool outside the package is written with, by module; beside `noisegate.schema`."""

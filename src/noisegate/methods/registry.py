@@ -8,8 +8,8 @@ from typing import Any
 from noisegate.errors import OptionError
 from noisegate.methods.method import Method
 from noisegate.privacy.certificate import Certificate
+from noisegate.registry import Registry
 from noisegate.schema import Schema
-from noisegate.settings import Registry
 
 AUTO = "auto"
 """The choice that a data steward need not make: a method and its settings, from public facts alone.
