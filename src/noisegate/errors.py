@@ -88,6 +88,14 @@ class FitWarning(UserWarning):
     """A fit is done, and what it made should not be relied on as it is; the message says why, and what to do."""
 
 
+class UnbookedWarning(UserWarning):
+    """Several runs of one process were on the same records, and no ledger adds up what they cost."""
+
+
+class UncoveredWarning(UserWarning):
+    """Something beside the gate was fitted on private records, which the guarantee does not cover."""
+
+
 class SlowKernelsWarning(UserWarning):
     """On this machine only one record at a time can be computed in the same bits wherever it stands."""
 

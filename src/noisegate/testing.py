@@ -62,6 +62,8 @@ class FakeGate(Gate):
         ([[50.0]], (1, 1))
     """
 
+    counted = False
+
     def __init__(
         self, schema: Schema, *, rows: int = 200, seed: int = 0, epsilon: float = 1000.0, **options: Any
     ) -> None:

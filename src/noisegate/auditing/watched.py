@@ -68,6 +68,8 @@ class Watch:
 class WatchedGate(Gate):
     """A gate whose queries are watched; see `Gate` for the options."""
 
+    counted = False  # an audit makes its records, and asks about them as often as it likes
+
     def __init__(self, data: Any, *, watch: Watch, **options: Any) -> None:
         super().__init__(data, engine=cast("Any", watch), **options)
         self._watch = watch

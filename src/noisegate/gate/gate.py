@@ -25,6 +25,7 @@ from noisegate.gate.queries.shards import ShardSession, Teacher
 from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.session import Access, Reservation, check_public_records, ledger_of
 from noisegate.gate.sums import Engine, LocalEngine, Progress
+from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import RECORD, Adjacency, unit_text
@@ -82,6 +83,9 @@ class Gate:
         >>> release.values["counts"].shape, round(release.certificate.check(), 6)
         ((1, 2), 1.0)
     """
+
+    counted = True
+    """Whether this process counts runs without a ledger, and warns (`noisegate.gate.unbooked`)."""
 
     def __init__(
         self,
@@ -309,6 +313,8 @@ class Gate:
             raise OptionError(f"plan={type(plan).__name__}: this query takes a {wanted}; call plan.calibrate(budget).")
         if plan.budget != self.budget:
             raise OptionError(f"the plan is calibrated for {plan.budget}, the gate has {self.budget}; use gate.budget.")
+        unbooked = Unbooked(plan, self._data) if self._ledger is None and self.counted else None
+        self._source.witness = None if unbooked is None else unbooked.see
         # What the schema cost, if it was bought.
         cost = {} if self._discovery is None else {KEY: stated(self._discovery, self.budget, plan.events)}
         return Access(
@@ -321,4 +327,5 @@ class Gate:
             single_use_lock=self._single_use_lock,
             engine=self._engine,
             progress=self._progress,
+            unbooked=unbooked,
         )

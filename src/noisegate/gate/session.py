@@ -33,6 +33,7 @@ import numpy.typing as npt
 
 from noisegate.errors import DataError, LedgerWarning, OptionError
 from noisegate.gate.sums import Engine, Progress
+from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
 from noisegate.privacy.certificate import Certificate
@@ -101,6 +102,8 @@ class Access:
     """Whoever holds it has the gate's one answer."""
     engine: Engine | None = None
     progress: Progress | None = None
+    unbooked: Unbooked | None = None
+    """Counts the run where no ledger does."""
 
 
 class Session:
@@ -160,7 +163,10 @@ class Session:
 
     def _confirm(self) -> None:
         """Just before noise: makes sure that the reservation stands, and that it is never given back."""
-        self._access.reservation.confirm()
+        access = self._access
+        if self.state is not State.CONFIRMED and access.unbooked is not None and not access.reservation.goes_on:
+            access.unbooked.warn()
+        access.reservation.confirm()
         if self.state is not State.CONFIRMED:
             self.state = self.state.to(State.CONFIRMED)
 
@@ -248,7 +254,7 @@ class Reservation:
         self.ledger, self.dataset = ledger, dataset or ""
         self._number: str | None = None
         self._resumed: str | None = None
-        self._confirmed = False
+        self._confirmed = self.goes_on = False
 
     @property
     def place(self) -> Mapping[str, str] | None:
@@ -276,7 +282,7 @@ class Reservation:
         """Makes `reserve` go on with the reservation of a run that was interrupted, and spend nothing."""
         if (number is None) != (self.ledger is None):
             raise OptionError("the journal is of a run with a ledger, or without one: resume it in the same way.")
-        self._resumed = number
+        self._resumed, self.goes_on = number, True
 
     def confirm(self) -> None:
         """Makes sure, just before noise is drawn, that the reservation stands, and that nobody can void it any more.

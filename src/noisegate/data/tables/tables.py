@@ -64,6 +64,7 @@ class Source(ABC, Generic[_Origin]):
         schema: the schema that the records must fit.
         name: what messages call the source: a file or folder name, or ``DataFrame``.
         batch_rows: number of records in each batch but the last.
+        witness: is shown all records on their way, in any thread, where there is one.
     """
 
     _empty = "there are no records, only names of columns; expected at least one record"
@@ -77,6 +78,7 @@ class Source(ABC, Generic[_Origin]):
                 "take it out of the schema. The data may have it all the same."
             )
         self.schema, self.batch_rows, self._show_values, self._units = schema, batch_rows, show_values, units
+        self.witness: Callable[[Rows], None] | None = None
         self.name: str
         self._origins: Sequence[_Origin]
 
@@ -117,11 +119,17 @@ class Source(ABC, Generic[_Origin]):
                 # Units are counted here, one batch after the other.
                 count = None if counter is None else partial(counter.used, units)
                 used = None if count is None else told(count, origin, done, show_values=False)
-                yield partial(self._encoded, piece, used, origin, done)
+                yield partial(self._witnessed, partial(self._encoded, piece, used, origin, done))
                 done += rows
             seen += done
         if not seen:
             raise DataError(f"{self.name}: {self._empty}")
+
+    def _witnessed(self, read: Callable[[], Rows]) -> Rows:
+        records = read()
+        if self.witness is not None:
+            self.witness(records)
+        return records
 
 
 class Origin(Placed, Protocol):

@@ -34,6 +34,7 @@ from noisegate.gate.queries.findings import (
 )
 from noisegate.gate.session import Access, Reservation, Session, check_public_records, ledger_of
 from noisegate.gate.sums import Progress
+from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.discovery_plan import RECORD, plan_discovery
@@ -127,6 +128,7 @@ class SchemaGate(Session):
             reservation=Reservation(ledger_of(ledger, dataset), dataset),
             single_use_lock=threading.Lock(),
             progress=progress,
+            unbooked=Unbooked(plan, data) if dataset is None else None,
         )
         super().__init__(access)
         self._check_noise(epsilon)
