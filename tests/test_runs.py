@@ -11,7 +11,8 @@ from noisegate.errors import ModelError, OptionError
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.gate.sums import LocalEngine
 from noisegate.ledger.ledger import Ledger
-from noisegate.run_folder import Observer, RunFolder
+from noisegate.observer import Observer
+from noisegate.run_folder import RunFolder
 from noisegate.schema import Categorical, Integer, Schema
 from noisegate.training.moment_matching import MomentMatching
 

@@ -6,6 +6,7 @@ or with `Gate` and `Pairwise` for more control. Names are loaded when first used
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
     from noisegate.privacy.release import Release as Release
     from noisegate.schema import Schema as Schema
     from noisegate.verdict import Verdict as Verdict
+
+logging.getLogger("noisegate").addHandler(logging.NullHandler())
 
 _HOMES = {
     "Adjacency": "noisegate.privacy.events",

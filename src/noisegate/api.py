@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -11,9 +12,11 @@ from noisegate.errors import OptionError
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.method import Method
 from noisegate.methods.registry import AUTO, method_named
+from noisegate.observer import Observer, ShownProgress
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import RECORD, Adjacency
-from noisegate.run_folder import Observer, Run, RunFolder
+from noisegate.progress import shown
+from noisegate.run_folder import Run, RunFolder
 from noisegate.runs import resume_run, start_run
 from noisegate.schema import EncodedTable, Schema, decode
 
@@ -43,6 +46,7 @@ def fit(
     device: str = "auto",
     on_error: str = "refuse",
     discovery: Certificate | None = None,
+    progress: bool = False,
     observer: Observer | None = None,
     **settings: Any,
 ) -> Model:
@@ -73,7 +77,9 @@ def fit(
         on_error: What happens to images that cannot be read: "refuse" the run, or "skip" them.
         discovery: Certificate of the discovery that the schema was bought with, as `discover_schema` returns it. Beside
             a TOML file it is found by itself.
-        observer: What the run tells its plan and its progress to.
+        progress: Show how far the run is: bars in a terminal or a notebook, lines of the log ``noisegate`` elsewhere;
+            of a training also ε so far.
+        observer: What the run tells its plan and its progress to, in place of the log.
         settings: Settings of the method, for instance ``frequencies=500``.
 
     Raises:
@@ -92,6 +98,7 @@ def fit(
     """
     options: dict[str, Any] = {name: value for name, value in locals().items() if name in Run.__dataclass_fields__}
     options["adjacency"] = Adjacency.parse(adjacency).value
+    observer = observer or (ShownProgress() if progress else None)
     place, defaults = None if out is None else Path(out), cast("dict[str, Any]", fit.__kwdefaults__)
     if resume:
         folder = RunFolder(place, None if resume is True else Path(resume), observer=observer)
@@ -147,6 +154,7 @@ def evaluate(
     train: Any = None,
     seed: int = 0,
     show_values: bool = False,
+    progress: bool = False,
     **options: Any,
 ) -> Report | ImageReport:
     """Returns how synthetic records compare with real ones; the figures are not covered by the guarantee.
@@ -161,6 +169,7 @@ def evaluate(
         train: Real records that the fit used: gives the ceiling to compare with.
         seed: Of classifiers and draws; public.
         show_values: Whether errors may quote private values.
+        progress: Show how far it is, as in `fit`.
         options: Of `noisegate.evaluation.evaluate_tables`, or of `noisegate.evaluation.evaluate_images`.
 
     Raises:
@@ -201,7 +210,9 @@ def evaluate(
     else:
         drawn = read(synthetic)
     measure: Any = evaluate_tables if schema.images is None else evaluate_images
-    return cast("Report | ImageReport", measure(drawn, real, schema, used, seed=seed, **options))
+    with shown("Evaluating", None) if progress else nullcontext() as tell:
+        told = (lambda name, done, total: tell(done, f"{done} of {total}: {name}")) if tell else None
+        return cast("Report | ImageReport", measure(drawn, real, schema, used, seed=seed, progress=told, **options))
 
 
 def _in_kind(model: Model, data: Any) -> Model:

@@ -15,15 +15,14 @@ import json
 import secrets
 import shutil
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from noisegate.atomic import check_named
-from noisegate.errors import FitWarning, ModelError, OptionError
+from noisegate.errors import ModelError, OptionError
 from noisegate.gate.gate import Gate
 from noisegate.gate.session import ledger_of
 from noisegate.ledger.ledger import Ledger
@@ -31,9 +30,9 @@ from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
 from noisegate.methods.method import Method
 from noisegate.methods.registry import make_for, method_named
 from noisegate.models.folder import check_new
+from noisegate.observer import Observer
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
-from noisegate.privacy.plan import PricedPlan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.files import was_discovered
@@ -41,53 +40,6 @@ from noisegate.schema_certificate import discovery_beside
 
 RUN_FILE, CHECKPOINT_FILE, ROOM_FILE = "training.json", "checkpoint.safetensors", "room"
 FORMAT = 1
-
-
-class Observer:
-    """What a run tells of itself. This one keeps silent, and words what must be said in Python."""
-
-    watched = False
-    """Whether anybody sees the progress."""
-
-    def option(self, name: str, *value: Any) -> str:
-        """Returns an option as it is written, with its value if one is given."""
-        return f"{name}={value[0]!r}" if value else name
-
-    def setting(self, name: str, value: Any) -> str:
-        """Returns a setting of the method as it is written."""
-        return f"{name}={value!r}"
-
-    def call(self, folder: RunFolder, data: Any = None) -> str:
-        """Returns what resumes a run; with `data` for one that needs the records."""
-        kept = f"out={str(folder.out)!r}, resume=True" if folder.out is not None else f"resume={str(folder.path)!r}"
-        return f"noisegate.fit({'' if data is None else 'data, '}{kept})"
-
-    def planned(self, run: Run, gate: Gate, plan: PricedPlan, data: Any) -> None:
-        """Called before anything is spent."""
-
-    def working(self, title: str, total: int | None) -> AbstractContextManager[Callable[[int, str], None]]:
-        """Returns a block of work; its function is called with how much is done, and a note."""
-        return nullcontext(lambda done, note: None)
-
-    def queried(self, gate: Gate) -> None:
-        """Called when the release is whole and written down."""
-
-    def say(self, text: str) -> None:
-        """Called with what an operator may want to know."""
-
-    def warn(self, text: str) -> None:
-        """Called with what an operator must know; where warnings are errors, nothing is lost for it."""
-        with suppress(UserWarning):
-            warnings.warn(text, UserWarning, stacklevel=3)
-
-    def fitted(self, warning: str) -> None:
-        """Called with what is wrong with a fit; where warnings are errors, nothing is lost for it."""
-        with suppress(FitWarning):
-            warnings.warn(warning, FitWarning, stacklevel=5)
-
-    def kept(self, error: BaseException, text: str, call: str) -> None:
-        """Called with what is left of a run that `error` stops, and how to resume it."""
-        error.add_note(f"{text}\n  {call}")
 
 
 @dataclass(frozen=True, kw_only=True)

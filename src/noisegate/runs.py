@@ -206,6 +206,7 @@ class _Work:
         folder.remove()
         if folder.out is not None:
             self._describe(model, folder.out)
+        folder.observer.made(model)
         if (summary := getattr(model, "summary", None)) is not None and "warning" in summary.notes:
             folder.observer.fitted(summary.notes["warning"])
         return model

@@ -6,18 +6,18 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from noisegate.atomic import new_file
 from noisegate.errors import OptionError
+from noisegate.progress import Tell, bar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,14 +88,9 @@ def table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -> Tabl
     return result
 
 
-@contextmanager
-def steps(title: str, total: int | None) -> Iterator[Callable[[int, str], None]]:
-    """Shows progress; yields a function that takes how many are done and a note. Without `total`, the note says all."""
-    counted = [] if total is None else [MofNCompleteColumn(), TimeRemainingColumn()]
-    texts = TextColumn("{task.description}"), BarColumn(), *counted, TextColumn("{task.fields[note]}")
-    with Progress(SpinnerColumn(), *texts, console=ERR, transient=True, disable=not ERR.is_terminal) as bar:
-        task = bar.add_task(title, total=total, note="")
-        yield lambda done, note: bar.update(task, completed=done, note=note)
+def steps(title: str, total: int | None) -> AbstractContextManager[Tell]:
+    """Shows progress on standard error; see `noisegate.progress.bar`."""
+    return bar(title, total, ERR)
 
 
 @contextmanager

@@ -42,8 +42,9 @@ from noisegate.privacy.events import RECORD, Adjacency, unit_text, used
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
+    from noisegate.observer import Observer
     from noisegate.privacy.plan import PricedPlan
-    from noisegate.run_folder import Observer, Run, RunFolder
+    from noisegate.run_folder import Run, RunFolder
     from noisegate.runs import Model
 
 _DATA = "DATA, the private records,"
@@ -149,7 +150,7 @@ def _console_observer(asked: str, as_json: bool) -> Observer:
     With JSON, the plan is not shown, nor why the method is this one.
     """
     from noisegate.methods.registry import AUTO
-    from noisegate.run_folder import Observer
+    from noisegate.observer import Observer
 
     class ConsoleObserver(Observer):
         watched = ERR.is_terminal

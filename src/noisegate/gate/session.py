@@ -40,6 +40,7 @@ from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency, GaussianEvent, SampledGaussianEvent, ThresholdedGaussianEvent
 from noisegate.privacy.plan import PricedPlan
 from noisegate.privacy.release import Release, array_hashes, release_arrays
+from noisegate.progress import LOG
 
 Values = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -257,6 +258,10 @@ class Reservation:
         self._confirmed = self.goes_on = False
 
     @property
+    def _where(self) -> str:
+        return "" if self.ledger is None else self.ledger.location
+
+    @property
     def place(self) -> Mapping[str, str] | None:
         """Data set and reservation, for the certificate."""
         return None if self._number is None else {"dataset": self.dataset, "reservation": self._number}
@@ -264,11 +269,13 @@ class Reservation:
     def reserve(self, plan: PricedPlan, method: str) -> None:
         """Reserves the whole cost of `plan`, or takes up the open reservation of the run that is resumed."""
         if self.ledger is None:
+            LOG.info("%s: epsilon = %g is booked nowhere", method, plan.budget.epsilon)
             return
         if self._resumed is None:
             self._number = self.ledger.reserve(
                 self.dataset, plan.events, adjacency=plan.budget.adjacency, unit=plan.budget.unit, purpose=method
             )
+            LOG.info("%s: epsilon = %g is booked on %r in %s", method, plan.budget.epsilon, self.dataset, self._where)
             return
         entries = [entry for entry in self.ledger.history(self.dataset) if entry.reservation == self._resumed]
         if [entry.kind for entry in entries] not in _OPEN or entries[0].events != tuple(plan.events):
@@ -277,6 +284,7 @@ class Reservation:
                 "another journal, which starts a run that costs again."
             )
         self._number = self._resumed
+        LOG.info("%s goes on with its reservation on %r in %s", method, self.dataset, self._where)
 
     def resume(self, number: str | None) -> None:
         """Makes `reserve` go on with the reservation of a run that was interrupted, and spend nothing."""
@@ -301,6 +309,7 @@ class Reservation:
             except Exception as error:
                 # The release is paid for: losing it now would waste the budget, and a reservation counts as spent.
                 told = f"the release is whole, but the ledger could not be told: {error}"
+                LOG.warning("%s", told)
                 try:
                     warnings.warn(told, LedgerWarning, 4)
                 except LedgerWarning:  # where warnings are errors
@@ -311,4 +320,5 @@ class Reservation:
         if self.ledger and self._number and self._resumed is None:
             # Were this to fail too, the cost would stay booked, which is the safe side; the first error matters more.
             with contextlib.suppress(Exception):
+                LOG.info("The cost is given back to %r: no noise was drawn.", self.dataset)
                 self.ledger.void(self._number, reason=f"stopped by {type(error).__name__} before any release")

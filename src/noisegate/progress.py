@@ -1,0 +1,65 @@
+"""How far a run is: a bar in a terminal or a notebook, and elsewhere a line of the log every so often.
+
+All of noisegate logs under the logger ``noisegate``, which has no handler: what is shown is the program's choice, as
+``logging.basicConfig(level="INFO")``. Nothing in it is private.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+from noisegate.errors import installed
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+EVERY = 30.0
+"""Seconds between two lines of the log."""
+
+LOG = logging.getLogger("noisegate")
+Tell: TypeAlias = Callable[[int, str], None]
+"""Takes how much is done, and a note."""
+
+
+def shows_bars(console: Console) -> bool:
+    """Returns whether a console can show a bar that moves."""
+    return console.is_terminal or (console.is_jupyter and installed("ipywidgets"))
+
+
+@contextmanager
+def bar(title: str, total: int | None, console: Console) -> Iterator[Tell]:
+    """Shows a bar where the console can; without `total`, the note says all."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+    counted = [] if total is None else [MofNCompleteColumn(), TimeRemainingColumn()]
+    texts = TextColumn("{task.description}"), BarColumn(), *counted, TextColumn("{task.fields[note]}")
+    with Progress(SpinnerColumn(), *texts, console=console, transient=True, disable=not shows_bars(console)) as shown:
+        task = shown.add_task(title, total=total, note="")
+        yield lambda done, note: shown.update(task, completed=done, note=note)
+
+
+@contextmanager
+def lines(title: str, total: int | None) -> Iterator[Tell]:
+    """Logs how far the work is, every so often, and its end."""
+    started = told = time.monotonic()
+
+    def tell(done: int, note: str) -> None:
+        nonlocal told
+        if time.monotonic() - told >= EVERY:
+            told = time.monotonic()
+            LOG.info("%s: %s", title, ", ".join(filter(None, [f"{done:,} of {total:,}" if total else "", note])))
+
+    yield tell
+    LOG.info("%s: done in %.1f s", title, time.monotonic() - started)
+
+
+def shown(title: str, total: int | None) -> AbstractContextManager[Tell]:
+    """Shows a bar in a terminal or a notebook, and lines of the log elsewhere."""
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False)
+    return bar(title, total, console) if shows_bars(console) else lines(title, total)

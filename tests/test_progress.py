@@ -1,0 +1,128 @@
+"""What a run says while it runs: lines of the log `noisegate`, and bars where they can be seen."""
+
+import io
+import logging
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+import noisegate
+from noisegate import Ledger, Pairwise, Schema, fit
+from noisegate import progress as shown
+from noisegate.errors import FitWarning, installed
+from noisegate.methods.pairwise import Pairwise as Method
+from noisegate.observer import ShownProgress
+from noisegate.schema import Boolean, Integer
+
+SCHEMA = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
+SECRET = 31.0
+TABLE = pa.table({"age": [31, 58, 44, 67] * 50, "ill": [False, True, False, True] * 50})
+SMALL = Pairwise(cells=4, fit_options={"components": 4, "steps": 10})
+
+
+def test_noisegate_logs_under_its_name_and_brings_no_handler():
+    code = "import logging, noisegate; print([type(one).__name__ for one in logging.getLogger('noisegate').handlers])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['NullHandler']"
+
+
+def test_a_run_logs_what_it_plans_books_and_fits(caplog, tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("clinic", epsilon=9.0, delta=1e-4)
+    with caplog.at_level(logging.INFO, logger="noisegate"):
+        SMALL.fit(TABLE, schema=SCHEMA, epsilon=2.0, ledger=ledger, dataset="clinic")
+    assert {record.name.partition(".")[0] for record in caplog.records} == {"noisegate"}
+    said = "\n".join(caplog.messages)
+    assert "pairwise: a plan of epsilon = 2, delta = 1e-05, add-remove" in said
+    assert f"epsilon = 2 is booked on 'clinic' in {tmp_path / 'ledger.db'}" in said
+    assert "Reading records: done in" in said
+    assert "Fitting: done in" in said
+    assert "verdict: " in said
+    assert "200" not in said, "the number of records is private"
+
+
+def test_a_run_without_a_ledger_logs_that_it_is_booked_nowhere(caplog):
+    with caplog.at_level(logging.INFO, logger="noisegate"):
+        SMALL.fit(noisegate.Gate(TABLE, schema=SCHEMA, epsilon=2.0))
+    assert "pairwise: epsilon = 2 is booked nowhere" in caplog.messages
+
+
+def test_a_cost_that_is_given_back_is_logged(caplog, tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("clinic", epsilon=9.0, delta=1e-4)
+    broken = TABLE.set_column(0, "age", pa.array([None] * 200, pa.int64()))
+    with caplog.at_level(logging.INFO, logger="noisegate"), pytest.raises(noisegate.UserError):
+        SMALL.fit(broken, schema=SCHEMA, epsilon=2.0, ledger=ledger, dataset="clinic")
+    assert "The cost is given back to 'clinic': no noise was drawn." in caplog.messages
+
+
+def test_what_is_warned_of_is_logged_too(caplog, monkeypatch):
+    made = Method.synthesizer
+
+    def doubtful(self, release, fitting):
+        model = made(self, release, fitting)
+        model.summary.notes["warning"] = "it is far away"
+        return model
+
+    monkeypatch.setattr(Method, "synthesizer", doubtful)
+    with pytest.warns(FitWarning, match="far away"):
+        fit(TABLE, method=SMALL, schema=SCHEMA, epsilon=2.0)
+    assert ("noisegate", logging.WARNING, "it is far away") in caplog.record_tuples
+
+
+@pytest.mark.skipif(not installed("torch"), reason="gradients are taken with torch")
+def test_a_training_logs_epsilon_so_far(caplog, monkeypatch):
+    monkeypatch.setattr(shown, "EVERY", 0.0)
+    settings = {"steps": 40, "sampling_probability": 0.1, "projection": None}
+    with caplog.at_level(logging.INFO, logger="noisegate"):
+        fit(TABLE, method="dp-llm", schema=SCHEMA, epsilon=2.0, records=200, **settings)
+    lines = [one for one in caplog.messages if "epsilon so far" in one]
+    costs = [float(line.rpartition(" ")[2]) for line in lines]
+    assert lines[0].startswith("Training: ")
+    assert len(lines) == 40
+    assert 0 < costs[0] < costs[-1] <= 2.0
+    assert costs == sorted(costs)
+
+
+def test_lines_come_every_so_often(caplog, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
+    with caplog.at_level(logging.INFO, logger="noisegate"), shown.lines("Fitting", 100) as tell:
+        for done in range(100):
+            now[0] += 1.0
+            tell(done, "near")
+    assert caplog.messages[0] == "Fitting: 29 of 100, near"
+    assert len(caplog.messages) == 3 + 1
+    assert caplog.messages[-1] == "Fitting: done in 100.0 s"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_a_bar_in_a_terminal_and_a_log_elsewhere(terminal, monkeypatch, caplog):
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=terminal, force_jupyter=False, width=100)
+    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+    with caplog.at_level(logging.INFO, logger="noisegate"), ShownProgress().working("Fitting", 3) as tell:
+        tell(2, "close")
+    assert ("Fitting" in screen.getvalue()) == terminal
+    assert ("Fitting: done in 0.0 s" in caplog.messages) == (not terminal)
+
+
+def test_a_notebook_without_widgets_gets_lines(monkeypatch):
+    notebook = Console(file=io.StringIO(), force_jupyter=True)
+    monkeypatch.setattr(shown, "installed", lambda _: False)
+    assert not shown.shows_bars(notebook)
+    monkeypatch.setattr(shown, "installed", lambda _: True)
+    assert shown.shows_bars(notebook)
+
+
+def test_fit_and_evaluate_take_progress(monkeypatch, caplog):
+    monkeypatch.setattr(shown, "EVERY", 0.0)
+    with caplog.at_level(logging.INFO, logger="noisegate"):
+        model = fit(TABLE, method=SMALL, schema=SCHEMA, epsilon=2.0, progress=True)
+        noisegate.evaluate(model, TABLE, progress=True)
+    said = "\n".join(caplog.messages)
+    assert "Reading records: over 0" in said
+    assert "Evaluating: 1 of 3: " in said
