@@ -1,5 +1,6 @@
 """Options and fixtures that every test may use."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,13 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def _shapes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     everywhere = request.config.getoption("--shapes")
     monkeypatch.setattr(shapes, "checking", everywhere or request.node.nodeid.startswith(shapes.ROOMS))
+
+
+@pytest.fixture(autouse=True)
+def _no_runs_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets no test be warned of the runs of those before it."""
+    if "noisegate.gate.unbooked" in sys.modules:
+        monkeypatch.setattr("noisegate.gate.unbooked._RUNS", [])
 
 
 @pytest.fixture(autouse=True)
