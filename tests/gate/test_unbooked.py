@@ -12,18 +12,12 @@ import pytest
 from noisegate import Gate, Ledger, Pairwise, Schema, discover_schema
 from noisegate.errors import UnbookedWarning
 from noisegate.features.feature_map import Counts
-from noisegate.gate import unbooked
 from noisegate.privacy import accounting
 from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import Boolean, Continuous, Integer, pixel_schema
 
 SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="ill")))
 COARSE = Schema((Boolean(name="ill"),), ignore=("x",))
-
-
-@pytest.fixture(autouse=True)
-def nobody_before(monkeypatch):
-    monkeypatch.setattr(unbooked, "_RUNS", [])
 
 
 def table(rows=400, seed=0):
