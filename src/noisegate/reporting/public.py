@@ -110,9 +110,7 @@ def _records(released: Released) -> tuple[str, str]:
 
 
 def _card(place: int, shown: Marginal) -> Card:
-    gap = np.abs(shown.noisy - shown.synthetic)
-    outside = int((gap > shown.two_sigma + 1e-12).sum())
-    told = f"{len(shown.cells) - outside} of {len(shown.cells)} cells within the noise."
+    told = f"{shown.explained} of {len(shown.cells)} cells agree within noise and draw."
     compared = Compared(
         column=shown.column.name,
         cells=shown.cells,

@@ -66,6 +66,7 @@ class Marginal:
         noisy: What was released.
         two_sigma: Twice the standard deviation of the noise on each.
         synthetic: What synthetic records say.
+        drawn: How many of these there are.
         error: How many records the noise alone puts into a wrong cell, in the mean, before anything is denoised.
     """
 
@@ -74,7 +75,15 @@ class Marginal:
     noisy: Floats
     two_sigma: float
     synthetic: Floats
+    drawn: int
     error: float
+
+    @property
+    def explained(self) -> int:
+        """How many cells differ by no more than two standard deviations of the noise and of the draw together."""
+        draw = 4 * self.synthetic * (1 - self.synthetic) / max(self.drawn, 1)
+        most = np.sqrt(self.two_sigma**2 + draw) + 1e-12
+        return int((np.abs(self.noisy - self.synthetic) <= most).sum())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +115,7 @@ def noisy_marginals(released: Released, drawn: EncodedTable) -> list[Marginal]:
                 noisy=counts.ravel() / released.records,
                 two_sigma=2 * std / released.records,
                 synthetic=np.bincount(codes, minlength=len(names)) / max(len(codes), 1),
+                drawn=len(codes),
                 error=_misplaced(counts.size, std, released.records),
             )
         )
