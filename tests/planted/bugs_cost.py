@@ -230,3 +230,13 @@ def threshold_charged_for_one_key(plant: Plant) -> None:
             [dataclasses.replace(e, keys=1) if _is(e, "ThresholdedGaussian") else e for e in events]
         )
     )
+
+
+@bug("test_gaussian_sums_have_their_exact_curve", "test_no_threshold_on_the_noise_itself_beats_the_curve")
+def an_attacker_who_sees_half(plant: Plant) -> None:
+    """The curve of what an attacker catches is that of half of each epsilon."""
+
+    @plant.wrap("tradeoff.tradeoff")
+    def _(tradeoff: Any, certificate: Any) -> Any:
+        curve = tradeoff(certificate)
+        return dataclasses.replace(curve, pairs=tuple((epsilon / 2, delta) for epsilon, delta in curve.pairs))

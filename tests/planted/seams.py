@@ -18,6 +18,7 @@ SEAMS = {
     "plan": "noisegate.privacy.plan",
     "release": "noisegate.privacy.release",
     "shard_plan": "noisegate.privacy.shard_plan",
+    "tradeoff": "noisegate.privacy.tradeoff",
     # The ledger.
     "accounts": "noisegate.ledger.accounts",
     "ledger": "noisegate.ledger.ledger",

@@ -206,6 +206,8 @@ def _console_observer(asked: str, as_json: bool) -> Observer:
 
 
 def _report(model: Model, out: Path, seconds: float, as_json: bool) -> None:
+    from noisegate.pages import PUBLIC
+
     release, summary = model.release, getattr(model, "summary", None)
     certificate, counts = release.certificate, release.values.get("counts")
     records = certificate.public.get("records") or (None if counts is None else max(float(counts.sum()), 1.0))
@@ -234,6 +236,8 @@ def _report(model: Model, out: Path, seconds: float, as_json: bool) -> None:
     ending = "csv" if release.schema.images is None else "parquet"
     following = f"explain {out}" if summary is None else f"sample {out} -n 10000 -o synthetic.{ending}"
     OUT.print(f"Model and certificate: {out}, {out / 'certificate.md'}. Next: noisegate {following}")
+    if (out / PUBLIC).exists():
+        OUT.print(f"A page that may be published with it: {out / PUBLIC}")
 
 
 def warn_about_delta(delta: float, records: float | None) -> None:
