@@ -71,6 +71,8 @@ def test_cells_are_named_by_the_values_that_they_hold():
         "2 – 8",
         "(missing)",
     ]
+    # The lower bound is a cell of its own.
+    assert cell_names(Continuous(name="x", lower=0.0, upper=8.0), NumericBins((5e-324, 0.5))) == ["0", "0 – 4", "4 – 8"]
     day = Date(name="d", lower="2024-01-01", upper="2024-01-11")
     assert cell_names(day, NumericBins((0.45,))) == ["2024-01-01 – 2024-01-05", "2024-01-06 – 2024-01-11"]
     assert level_names(Categorical(name="c", levels=(3, 1), missing=True)) == ["3", "1", "(missing)"]

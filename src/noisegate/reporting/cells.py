@@ -39,7 +39,8 @@ def numbered(names: Sequence[str]) -> list[str]:
 def span_name(column: NumericColumn, low: float, high: float) -> str | None:
     """Returns the values from one position up to another, the last bound with it; None where there are none."""
     if isinstance(column, Continuous):
-        ends = [low] if high - low < _CLOSE else [low, high]
+        # A bound is a cell of its own, and the next one begins at the float64 above it.
+        ends = [round(low, 12)] if high - low < _CLOSE else [round(low, 12), round(high, 12)]
     else:
         first = math.ceil(low * column.last - _CLOSE)
         last = column.last if high == 1.0 else math.ceil(high * column.last - _CLOSE) - 1

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-LETTER = 6.4
-"""About the width of a letter of 12 pixels, in pixels."""
+LETTER = 7.2
+"""About the width of a letter of 12 pixels in a wide font, in pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
