@@ -25,12 +25,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.cards import Card, Shown
 from noisegate.errors import ModelError, OptionError
 from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, read_model, write_model
-from noisegate.models.inputs import Inputs, inputs_of
-from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.release import Release
+from noisegate.models.inputs import inputs_of
+from noisegate.models.released_classifier import ReleasedClassifier
 from noisegate.schema import EncodedTable
 
 if TYPE_CHECKING:
@@ -55,7 +53,7 @@ def locally_linear_scores(
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class LocallyLinear(Shown):
+class LocallyLinear(ReleasedClassifier):
     """A trained classifier with its release; it holds no record, and what is asked of it costs no privacy.
 
     Attributes:
@@ -70,29 +68,11 @@ class LocallyLinear(Shown):
     weights: Array
     bias: Array
     temperature: float
-    classes: tuple[str | int | bool, ...]
-    inputs: Inputs
-    release: Release
-
-    @property
-    def certificate(self) -> Certificate:
-        """The statement to hand out with the classifier."""
-        return self.release.certificate
 
     def scores(self, records: EncodedTable) -> npt.NDArray[np.float64]:
         """Returns f, (rows, classes), at records that are encoded by the schema without its label."""
         parts = [locally_linear_scores(answers, self.temperature).numpy() for answers in self._answers(records)]
         return np.concatenate(parts) if parts else np.zeros((0, len(self.classes)))
-
-    def probabilities(self, records: EncodedTable) -> npt.NDArray[np.float64]:
-        """Returns the softmax of the scores, (rows, classes); they are not calibrated."""
-        scores = self.scores(records)
-        exponents = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return np.asarray(exponents / exponents.sum(axis=1, keepdims=True))
-
-    def predictions(self, records: EncodedTable) -> npt.NDArray[np.int64]:
-        """Returns the class with the highest score, as its position in `classes`, (rows,)."""
-        return np.asarray(self.scores(records).argmax(axis=1), dtype=np.int64)
 
     def importance(self, records: EncodedTable, *, of: npt.NDArray[np.int64] | None = None) -> Array:
         """Returns σ: the weight of each map of one class at each record, (rows, maps); each row sums to 1.
@@ -126,14 +106,6 @@ class LocallyLinear(Shown):
         if label not in self.classes:
             raise OptionError(f"label={label!r} is no class; choose one of {list(self.classes)}.")
         return np.asarray(self.weights[:, self.classes.index(label)] * self.inputs.gradients)
-
-    def card(self) -> Card:
-        """Returns what the classifier is and promises, as a card for a terminal or a notebook."""
-        certificate, classes = self.release.certificate, ", ".join(map(str, self.classes))
-        told = certificate.card()
-        facts = {"classes": classes, "guarantee": certificate.guarantee, **told.facts}
-        title = f"{type(self).__name__}: a classifier of {len(self.classes)} classes"
-        return Card(title=title, facts=facts, sheets=told.sheets)
 
     def save(self, folder: str | Path) -> Path:
         """Writes the classifier into the new folder `folder`: safetensors and JSON, no pickle."""

@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.cards import Card, Shown
 from noisegate.errors import ModelError, NoisegateError
 from noisegate.models.folder import NETWORK_CLASSIFIER, read_model, write_model
 from noisegate.models.image_network import read_shape
-from noisegate.models.inputs import Inputs, inputs_of
-from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.release import Release
+from noisegate.models.inputs import inputs_of
+from noisegate.models.released_classifier import ReleasedClassifier
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
 
@@ -80,7 +78,7 @@ class ClassifierDesign:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class NetworkClassifier(Shown):
+class NetworkClassifier(ReleasedClassifier):
     """A trained classifier with its release; it holds no record, and what is asked of it costs no privacy.
 
     Attributes:
@@ -93,14 +91,6 @@ class NetworkClassifier(Shown):
 
     weights: Mapping[str, npt.NDArray[np.float32]]
     design: ClassifierDesign
-    classes: tuple[str | int | bool, ...]
-    inputs: Inputs
-    release: Release
-
-    @property
-    def certificate(self) -> Certificate:
-        """The statement to hand out with the classifier."""
-        return self.release.certificate
 
     @cached_property
     def module(self) -> nn.Module:
@@ -135,24 +125,6 @@ class NetworkClassifier(Shown):
                 for start in range(0, len(records), _ROWS)
             ]
         return np.concatenate([np.zeros((0, len(self.classes))), *parts])
-
-    def probabilities(self, records: EncodedTable) -> npt.NDArray[np.float64]:
-        """Returns the softmax of the scores, (rows, classes); they are not calibrated."""
-        scores = self.scores(records)
-        exponents = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return np.asarray(exponents / exponents.sum(axis=1, keepdims=True))
-
-    def predictions(self, records: EncodedTable) -> npt.NDArray[np.int64]:
-        """Returns the class with the highest score, as its position in `classes`, (rows,)."""
-        return np.asarray(self.scores(records).argmax(axis=1), dtype=np.int64)
-
-    def card(self) -> Card:
-        """Returns what the classifier is and promises, as a card for a terminal or a notebook."""
-        certificate, classes = self.release.certificate, ", ".join(map(str, self.classes))
-        told = certificate.card()
-        facts = {"classes": classes, "guarantee": certificate.guarantee, **told.facts}
-        title = f"{type(self).__name__}: a classifier of {len(self.classes)} classes"
-        return Card(title=title, facts=facts, sheets=told.sheets)
 
     def save(self, folder: str | Path) -> Path:
         """Writes the classifier into the new folder `folder`: safetensors and JSON, no pickle."""
