@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from psg.sets import DELTA, IMAGE, Bench
-from rich.progress import Progress
+from psg.sets import IMAGE, Bench
 
-from noisegate import Gate
 from noisegate.data.tables.tables import TableSource
-from noisegate.devices import choose_device
 from noisegate.methods.dp_sgd import DPSGD
 from noisegate.models.classifiers import Classifier, load_classifier
 from noisegate.records import Rows
@@ -52,20 +48,9 @@ def classifier_of(
     folder = model_folder(bench, method, epsilon, name).parent
     if (folder / "model").exists():
         return load_classifier(folder / "model")
-    folder.mkdir(parents=True, exist_ok=True)
-    table, columns = records or bench.loaded.train, schema or bench.loaded.schema
-    gate, started = Gate(table, schema=columns, epsilon=epsilon, delta=DELTA, records=bench.records), time.monotonic()
-    with Progress(transient=True) as bar:
-        task = bar.add_task(folder.name, total=method.steps)
-        release = method.query(
-            gate,
-            folder=folder,
-            device=str(choose_device(bench.device)),
-            report=lambda steps: bar.update(task, completed=steps),
-        )
-    found = method.classifier(release)
+    of = records or bench.loaded.train, schema or bench.loaded.schema
+    found = method.classifier(bench.asked(method, epsilon, folder, of))
     found.save(folder / "model")
-    (folder / "seconds").write_text(f"{time.monotonic() - started:.0f}\n")
     return found
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from noisegate import Gate, PrivateSetGeneration, Release, UserError
 from noisegate.atomic import new_file
 from noisegate.devices import choose_device
 from noisegate.evaluation import LabelledRows, NetworkOptions, Training, networks, utility_scores
+from noisegate.methods.dp_sgd import DPSGD
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 
@@ -40,6 +41,7 @@ IMAGE = SHAPE.height, SHAPE.width, SHAPE.channels
 RECORDS = 60_000
 DELTA = 1e-5
 DATA_SETS = ("mnist", "fashion-mnist")
+Records: TypeAlias = tuple[pa.Table, Schema]
 
 PAPER: Mapping[str, Any] = {
     "samples_per_class": 10,
@@ -125,15 +127,22 @@ class Bench:
         epsilon: float,
         *,
         part: str = "",
-        records: tuple[pa.Table, Schema] | None = None,
+        records: Records | None = None,
     ) -> Release:
         """Returns the release in the folder, or makes it there, going on where an earlier run was stopped."""
         folder = self.folder(method, epsilon, part)
         done = folder / "release"
         if done.exists():
             return Release.load(done)
+        release = self.asked(method, epsilon, folder, records or (self.loaded.train, self.loaded.schema))
+        done.mkdir()
+        release.save(done)
+        return release
+
+    def asked(self, method: PrivateSetGeneration | DPSGD, epsilon: float, folder: Path, of: Records) -> Release:
+        """Returns the release of a method whose steps are kept in a folder, with the seconds that it took."""
         folder.mkdir(parents=True, exist_ok=True)
-        table, schema = records or (self.loaded.train, self.loaded.schema)
+        table, schema = of
         gate, started = Gate(table, schema=schema, epsilon=epsilon, delta=DELTA, records=self.records), time.monotonic()
         with Progress(transient=True) as bar:
             task = bar.add_task(folder.name, total=method.steps)
@@ -143,8 +152,6 @@ class Bench:
                 device=str(choose_device(self.device)),
                 report=lambda steps: bar.update(task, completed=steps),
             )
-        done.mkdir()
-        release.save(done)
         (folder / "seconds").write_text(f"{time.monotonic() - started:.0f}\n")
         return release
 
