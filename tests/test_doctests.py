@@ -20,7 +20,7 @@ PATHS = sorted(
 )
 WITH_TORCH = {
     "api.py",
-    "estimators.py",
+    "estimators/locally_linear_maps.py",
     "gate/per_example/gradients.py",
     "methods/datalens.py",
     "methods/dp_sinkhorn.py",

@@ -37,6 +37,7 @@ PUBLIC = [
     "Pairwise",
     "PrivBayes",
     "PrivateEvolution",
+    "PrivateSampler",
     "PrivateSetGeneration",
     "Release",
     "Schema",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from noisegate.errors import NoisegateError as NoisegateError
     from noisegate.errors import UserError as UserError
     from noisegate.estimators import LocallyLinearMaps as LocallyLinearMaps
+    from noisegate.estimators import PrivateSampler as PrivateSampler
     from noisegate.gate.gate import Gate as Gate
     from noisegate.gate.queries.discovery import discover_schema as discover_schema
     from noisegate.ledger.ledger import Ledger as Ledger
@@ -87,6 +88,7 @@ _HOMES = {
     "Pairwise": "noisegate.methods.pairwise",
     "PrivBayes": "noisegate.methods.privbayes",
     "PrivateEvolution": "noisegate.methods.pe",
+    "PrivateSampler": "noisegate.estimators",
     "PrivateSetGeneration": "noisegate.methods.psg",
     "Release": "noisegate.privacy.release",
     "Schema": "noisegate.schema",

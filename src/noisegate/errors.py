@@ -120,6 +120,7 @@ EXTRAS = {
     "diffusers": "diffusers",
     "transformers": "diffusers",
     "captum": "attributions",
+    "datasets": "datasets",
 }
 """Optional packages, and the extra of noisegate that installs each."""
 

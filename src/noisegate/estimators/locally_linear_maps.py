@@ -1,4 +1,4 @@
-"""Classifiers with the interface of scikit-learn, trained through the gate."""
+"""A classifier with the interface of scikit-learn, trained through the gate."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from noisegate.data.frames import records_table, with_labels
+from noisegate.data.frames import records_table
 from noisegate.data.tables.tables import TableSource
-from noisegate.errors import DataError, OptionError
+from noisegate.errors import OptionError
+from noisegate.estimators.pipelines import warn_of_fitted_before
+from noisegate.estimators.public_facts import PublicFacts, check_numbers
 from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.llm import DPLLM
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
-from noisegate.schema import Categorical, Continuous, EncodedTable, Schema
+from noisegate.schema import EncodedTable, Schema
 
-LABEL = "label"
 _RENAMED = "deprecated"
 
 
-class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: ignore[misc]
     """A differentially private classifier that explains itself: DP-LLM with the interface of scikit-learn.
 
     Every call of `fit` costs `epsilon` anew, also those that cross-validation or a grid search makes: choose settings
-    on public or simulated records. What is fitted may be asked, saved and handed out at no further cost.
+    on public or simulated records. Fits on the same records that no ledger books warn of what they cost together. What
+    is fitted may be asked, saved and handed out at no further cost.
 
     Args:
         epsilon: ε of the guarantee of one fit.
@@ -125,10 +126,7 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             UserError: if a setting is unusable or the data does not fit; nothing is spent.
             BudgetRefusedError: if the ledger refuses.
         """
-        if self.schema is None:
-            schema, table = self._bounded(X, y)
-        else:
-            schema, table = self.schema, _labelled(self.schema, X, y)
+        schema, table = self.described(X, y)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         names = [today if getattr(self, old) is _RENAMED else old for old, today in DPLLM.renamed.items()]
         method = DPLLM(**{name: getattr(self, name) for name in (*_METHOD, *names)}, seed=seed)
@@ -143,8 +141,9 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ledger=self.ledger,
             dataset=self.dataset,
         )
+        warn_of_fitted_before(self)
         self.classifier_ = method.classifier(method.query(gate))
-        labels = np.asarray(self.classifier_.classes if self.schema is not None else self._classes())
+        labels = np.asarray(self.classifier_.classes if self.schema is not None else self.declared())
         self._order = np.argsort(labels, kind="stable")
         self.classes_ = labels[self._order]
         self.n_features_in_ = len(schema.columns) - 1
@@ -206,54 +205,12 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self.classifier_.filters(self._level(label))
 
-    def _classes(self) -> list[Any]:
-        """Returns the labels that were given, as plain values."""
-        if self.classes is None or np.ndim(self.classes) != 1:
-            raise OptionError(
-                f"classes={self.classes!r}: give every label that there may be, as public knowledge. Labels read off "
-                "private records would leak which of them occur."
-            )
-        classes: list[Any] = np.asarray(self.classes).tolist()
-        if len(classes) < 2 or len(set(classes)) < len(classes):
-            raise OptionError(f"classes={self.classes!r} must be two labels or more, all different.")
-        return classes
-
-    def _bounded(self, X: Any, y: Any) -> tuple[Schema, pa.Table]:  # noqa: N803
-        """Returns schema and table of an array of numbers between `bounds`, with its labels."""
-        classes = self._classes()
-        _check_numbers(X)
-        X, y = validate_data(self, X, y, dtype=np.float64)  # noqa: N806
-        levels = dict(zip(classes, _levels(classes), strict=True))
-        columns = [
-            Continuous(name=f"x{j}", lower=low, upper=high) for j, (low, high) in enumerate(self._pairs(X.shape[1]))
-        ]
-        schema = Schema((*columns, Categorical(name=LABEL, levels=tuple(levels.values()))), label=LABEL)
-        found = [levels.get(cell) for cell in np.asarray(y).tolist()]
-        if None in found:
-            raise DataError(
-                f"y: record {found.index(None) + 1} has a label that is none of classes={list(classes)}; correct it, "
-                "or add the label to classes if it is publicly known that it may occur."
-            )
-        return schema, with_labels(records_table(X, [column.name for column in columns]), found, LABEL)
-
-    def _pairs(self, columns: int) -> list[tuple[float, float]]:
-        """Returns the bounds of each column."""
-        try:
-            low, high = (np.broadcast_to(np.asarray(end, np.float64), columns) for end in self.bounds)
-        except (TypeError, ValueError):
-            raise OptionError(
-                f"bounds={self.bounds!r}: give the smallest and the largest value of the {columns} columns as public "
-                "knowledge: bounds=(0, 255), or two sequences with one number for each column. Bounds read off private "
-                "records would leak them. A schema says the same, and more."
-            ) from None
-        return list(zip(low.tolist(), high.tolist(), strict=True))
-
     def _encoded(self, X: Any) -> EncodedTable:  # noqa: N803
         """Returns records to predict, encoded by the schema without its label."""
         check_is_fitted(self)
         public = self.classifier_.release.schema.unlabelled()
         if self.schema is None:
-            _check_numbers(X)
+            check_numbers(X)
             X = validate_data(self, X, reset=False, dtype=np.float64)  # noqa: N806
         return EncodedTable.concatenate(list(TableSource(records_table(X, public.names), public).batches()))
 
@@ -280,35 +237,3 @@ class LocallyLinearMaps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 _METHOD = ("maps", "projection", "temperature", "steps", "learning_rate", "decay", "centre")
-
-
-def _levels(classes: list[Any]) -> list[str | int]:
-    """Returns labels as levels of a schema, which are all text or all whole numbers."""
-    if all(isinstance(label, int | float) and float(label).is_integer() for label in classes):
-        return [int(label) for label in classes]
-    if not all(isinstance(label, str) for label in classes):
-        raise OptionError(f"classes={classes!r} must be all text or all whole numbers; name the labels anew.")
-    return classes
-
-
-def _check_numbers(X: Any) -> None:  # noqa: N803
-    """Finds text that is no number before NumPy does, whose message would quote it."""
-    cells = np.asarray(X)
-    if cells.ndim != 2 or cells.dtype.kind not in "OUS":
-        return
-    try:
-        cells.astype(np.float64)
-        return
-    except (TypeError, ValueError):
-        pass  # what is raised here would carry the message
-    raise DataError("X: a value is no number; columns of text need a schema: LocallyLinearMaps(schema=...).")
-
-
-def _labelled(schema: Schema, X: Any, y: Any) -> pa.Table:  # noqa: N803
-    """Returns records and labels as a table with the columns of the schema."""
-    if schema.label is None:
-        raise OptionError("the schema names no label; say which column is to be predicted: Schema(..., label=NAME).")
-    if y is None:
-        return records_table(X, schema.names)
-    names = [name for name in schema.names if name != schema.label]
-    return with_labels(records_table(X, names), y, schema.label)

@@ -6,7 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -201,6 +201,25 @@ class Synthesizer(Shown):
                 "with a schema of images, as noisegate.schema.pixel_schema(28, 28, labels=range(10)) makes it."
             )
         return (image_batch(records, self.schema) for records in self.records(n, seed=seed, where=where, even=even))
+
+    def to_datasets(
+        self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None, even: str | None = None
+    ) -> Any:
+        """Returns `n` synthetic records as a Hugging Face data set, described by the certificate; see `sample`.
+
+        Images become an image column, and their labels names of classes. Push it with its own ``push_to_hub``.
+
+        Raises:
+            MissingExtraError: if `datasets` is not installed.
+            OptionError: as `sample` does.
+        """
+        from noisegate.models.output.hugging_face import data_set, image_table
+
+        if self.schema.images is None:
+            table = replace(self, convert=None).sample(n, seed=seed, where=where, even=even)
+        else:
+            table = image_table(self.images(n, seed=seed, where=where, even=even), self.schema.images)
+        return data_set(table, str(self.certificate))
 
     def records(
         self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None, even: str | None = None

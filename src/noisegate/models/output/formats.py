@@ -121,10 +121,18 @@ def _entry(name: str) -> zipfile.ZipInfo:
 
 @contextmanager
 def _parquet(out: Path, form: ImageForm, rows: int) -> Iterator[Write]:
-    import pyarrow as pa
     import pyarrow.parquet as parquet
 
     check_drawable(form.shape, out)
+    schema, table = image_rows(form)
+    with new_file(out) as path, parquet.ParquetWriter(str(path), schema) as writer:
+        yield lambda batch: writer.write_table(table(batch), row_group_size=_GROUP)
+
+
+def image_rows(form: ImageForm) -> tuple[pa.Schema, Callable[[ImageBatch], pa.Table]]:
+    """Returns the Arrow schema of images as PNG files with their labels, and what makes such tables of batches."""
+    import pyarrow as pa
+
     by_position = form.labels == tuple(range(len(form.labels))) or isinstance(next(iter(form.labels), None), str)
     schema = _table_schema(form, by_position=by_position)
     places = {label: place if by_position else label for place, label in enumerate(form.labels)}
@@ -136,8 +144,7 @@ def _parquet(out: Path, form: ImageForm, rows: int) -> Iterator[Write]:
         arrays = [pa.array(cells, type=kind) for cells, kind in zip(columns, schema.types, strict=True)]
         return pa.Table.from_arrays(arrays, schema=schema)
 
-    with new_file(out) as path, parquet.ParquetWriter(str(path), schema) as writer:
-        yield lambda batch: writer.write_table(table(batch), row_group_size=_GROUP)
+    return schema, table
 
 
 def _table_schema(form: ImageForm, *, by_position: bool) -> pa.Schema:

@@ -1,0 +1,61 @@
+"""Synthetic records as a Hugging Face data set, by the real library."""
+
+import datasets
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from noisegate import Pairwise, Schema, synthesize
+from noisegate.errors import MissingExtraError, OptionError, installed
+from noisegate.schema import Categorical, Integer, pixel_schema
+
+SCHEMA = Schema((Integer(name="age", lower=0, upper=99, missing=True), Categorical(name="job", levels=("a", "b"))))
+TABLE = pa.table({"age": [31, 58, None, 67] * 50, "job": ["a", "b", "a", "b"] * 50})
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Pairwise(cells=4, fit_options={"steps": 10}).fit(TABLE.to_pandas(), schema=SCHEMA, epsilon=5.0)
+
+
+def test_a_table_becomes_a_data_set_with_its_statement(model):
+    made = model.to_datasets(20, seed=1)
+    assert isinstance(made, datasets.Dataset)
+    assert made.features == datasets.Features({"age": datasets.Value("int64"), "job": datasets.Value("string")})
+    assert made.to_list() == pa.concat_tables(model.batches(20, seed=1)).to_pylist()
+    assert "(5, 1e-05)-differential privacy" in made.info.description
+    assert len(model.to_datasets(0)) == 0
+    assert set(model.to_datasets(10, where={"job": "a"})["job"]) == {"a"}
+    with pytest.raises(OptionError, match="n=-1"):
+        model.to_datasets(-1)
+
+
+def test_it_is_kept_and_read_again_by_the_library(model, tmp_path):
+    made = model.to_datasets(20, seed=1)
+    made.save_to_disk(tmp_path / "kept")
+    again = datasets.load_from_disk(str(tmp_path / "kept"))
+    assert again.to_list() == made.to_list()
+    assert again.info.description == made.info.description
+
+
+def test_without_the_library_it_is_named(model, monkeypatch):
+    monkeypatch.setattr("noisegate.errors.installed", lambda _: False)
+    with pytest.raises(MissingExtraError, match=r"noisegate\[datasets\]"):
+        model.to_datasets(1)
+
+
+@pytest.mark.skipif(not installed("torch"), reason="images are fitted with torch")
+@pytest.mark.parametrize("labels", [("cat", "dog"), (3, 7), None])
+def test_images_become_an_image_column(labels):
+    images = np.random.default_rng(0).integers(0, 256, (40, 8, 8), dtype=np.uint8)
+    few = {"pixels": 20, "orientations": 20, "channels": (4, 2), "fit_options": {"steps": 2, "batch": 10}}
+    given = images if labels is None else (images, [labels[place % 2] for place in range(40)])
+    model = synthesize(given, schema=pixel_schema(8, 8, labels=labels), epsilon=5.0, device="cpu", **few)
+    made, batch = model.to_datasets(5, seed=2), next(model.images(5, seed=2))
+    assert isinstance(made.features["image"], datasets.Image)
+    assert np.array_equal(np.stack([np.asarray(one) for one in made["image"]]), batch.pixels[..., 0])
+    if labels is None:
+        return
+    names = made.features["label"]
+    found = names.int2str(made["label"][:]) if isinstance(labels[0], str) else made["label"][:]
+    assert tuple(found) == batch.labels
