@@ -23,6 +23,9 @@ from noisegate.networks.named import feature_convolutions
 QUERIES = 2.02
 """Budget shares of both moments and of their embeddings for stopping, which the encoder's share stands beside."""
 
+RECORDS = 50_000
+"""What the documentation of CIFAR-10 says of its training images, which sums of gradients are divided by."""
+
 
 def features_of(name: str) -> int:
     """Returns how many numbers the layers of a network of torchvision give for 32 x 32 pixels; needs no weights."""
@@ -117,7 +120,9 @@ def main(number: int) -> int:
 def _measured(options: argparse.Namespace, row: Row) -> Mapping[str, Any]:
     train = images(options.data, row.data)
     changed = "-".join(str(value).replace("/", "_") for value in row.settings.values())
-    made = fitted(row, train, options.out / f"{row.method}-{row.moments}-{changed}", device=options.device)
+    records = RECORDS if row.method == "dp-mepf-trained" else None
+    folder = options.out / f"{row.method}-{row.moments}-{changed}"
+    made = fitted(row, train, folder, device=options.device, records=records)
     features = named_features(options.features, options.features_weights)
     found = frechet(row, made, train, images=min(options.images, 5000), features=features)
     return {"certified_epsilon": made.certificate.check(), "figures": found}

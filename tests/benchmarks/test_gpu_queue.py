@@ -13,6 +13,9 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from gpu import integers, paths
 from gpu.run import Job, main, read_jobs
 
+from noisegate.methods.gradient import GradientMethod
+from noisegate.methods.registry import METHODS
+
 JOBS = Path(integers.__file__).parent / "jobs.toml"
 SLOW = """
 import pathlib, signal, sys, time
@@ -110,6 +113,14 @@ def test_wrong_names_and_times_are_refused(tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["--list", "--minutes", "0"])
     assert stop.value.code == 2
+
+
+def test_methods_of_gradients_are_told_how_many_records_are_public():
+    """Without --records they end before anything is read."""
+    for one in read_jobs(JOBS):
+        words = one.command.split()
+        if "--method" in words and issubclass(METHODS[words[words.index("--method") + 1]], GradientMethod):
+            assert "--records" in words, one.id
 
 
 def test_every_job_says_what_it_proves_and_long_ones_can_go_on():
