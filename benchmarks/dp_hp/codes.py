@@ -44,8 +44,12 @@ def code_distances(
     for codes, what in ((synthetic, "synthetic"), (real, "real")):
         _check(codes, what, sizes)
         tables.append(pa.table(dict(zip(sizes, codes.T, strict=True))))
-    schema = Schema(tuple(Ordinal(name=name, levels=tuple(range(size))) for name, size in sizes.items()))
-    return marginal_distances(*tables, schema, orders=orders, max_subsets=max_subsets, seed=seed)
+    return marginal_distances(*tables, code_schema(sizes), orders=orders, max_subsets=max_subsets, seed=seed)
+
+
+def code_schema(sizes: Mapping[str, int]) -> Schema:
+    """Returns the schema of a table of codes, 0 .. size-1 in each column."""
+    return Schema(tuple(Ordinal(name=name, levels=tuple(range(size))) for name, size in sizes.items()))
 
 
 def _check(codes: np.ndarray, what: str, sizes: Mapping[str, int]) -> None:

@@ -4,7 +4,8 @@
         [--curve 60 300 600 3000 6000]
 
 Each run, fit and scores, is written to --out, and one that is there is not repeated: stop and start as you like. The
-papers take replace-one, so it is the default; 60,000 images are made, and --rows of them, drawn with a public seed, are
+papers take replace-one, so it is the default; the method may be "real", which trains on real images, or "full-mmd", a
+generator without privacy (`full_mmd.py`); 60,000 images are made, and --rows of them, drawn with a public seed, are
 what the classifiers see (DP-HP's code takes 6,000). Scores are computed on real data, outside the guarantee.
 """
 
@@ -23,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 import pyarrow as pa
+from full_mmd import STEPS, drawn, fitted_by_mmd
 from papers.catalogue import load, published
 from rich.console import Console
 from rich.progress import Progress
@@ -31,9 +33,13 @@ from rich.table import Table
 from noisegate import Gate, Synthesizer, UserError
 from noisegate.evaluation import LabelledRows, twelve, utility_scores
 from noisegate.methods.registry import method_named
+from noisegate.models.image_network import ImageNetwork
+from noisegate.schema.pixels import ImageShape
 
 HERE = Path(__file__).parent
 SHAPE = (28, 28, 1)
+REAL, FULL_MMD = "real", "full-mmd"
+"""What may stand for a method and has no privacy."""
 GENERATED = 60_000
 # What is public of drawings: they are ink on an empty page. The shares of the suprema are such that hardly a simulated
 # digit (../simulated_digits.py) is clipped; photographs would be.
@@ -44,7 +50,8 @@ def main() -> int:
     """Runs the benchmark; 0 when the expectation is met or there is none, 1 when it is missed, 2 when it cannot run."""
     options = _options()
     try:
-        method_named(options.method, makes="records")
+        if options.method not in (REAL, FULL_MMD):
+            method_named(options.method, makes="records")
         options.out.mkdir(parents=True, exist_ok=True)
         runs = [_run(options, seed, options.rows) for seed in range(options.seeds)]
         curve = {rows: [_run(options, seed, rows) for seed in range(options.seeds)] for rows in options.curve}
@@ -67,15 +74,7 @@ def _run(options: argparse.Namespace, seed: int, rows: int) -> dict[str, Any]:
     if found.exists():
         return dict(json.loads(found.read_text()))
     loaded = load(options.data_set, options.data)
-    model = options.out / name
-    if not model.exists():
-        started = time.perf_counter(), time.process_time()
-        synthesizer = _fit(options, loaded, seed)
-        synthesizer.save(model)
-        times = {"wall": time.perf_counter() - started[0], "cpu": time.process_time() - started[1]}
-        (options.out / f"{name}.times.json").write_text(json.dumps(times))
-    synthesizer = Synthesizer.load(model)
-    train, test = _rows(synthesizer.sample(GENERATED, seed=seed)), _rows(loaded.test)
+    (train, told), test = _images(options, loaded, name, seed), _rows(loaded.test)
     if rows < GENERATED:
         some = np.random.default_rng(seed).permutation(GENERATED)[:rows]
         train = LabelledRows(features=train.features[some], labels=train.labels[some])
@@ -93,13 +92,53 @@ def _run(options: argparse.Namespace, seed: int, rows: int) -> dict[str, Any]:
     figures = {
         "accuracy": report.mean.accuracy,
         "models": {model: scores.accuracy for model, scores in report.models.items()},
-        "certified_epsilon": synthesizer.certificate.epsilon,
-        "discrepancy": synthesizer.summary.discrepancy,
-        "fit": json.loads((options.out / f"{name}.times.json").read_text()),
+        **told,
         "notes": list(report.notes),
     }
     found.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     return figures
+
+
+def _images(options: argparse.Namespace, loaded: Any, name: str, seed: int) -> tuple[LabelledRows, dict[str, Any]]:
+    """Returns 60,000 images and what is told of them; what makes them is fitted once and kept."""
+    if options.method == REAL:
+        return _rows(loaded.train), {"fit": {"wall": 0.0, "cpu": 0.0}}
+    model, times = options.out / name, options.out / f"{name}.times.json"
+    kept = model.with_name(f"{name}.npz") if options.method == FULL_MMD else model
+    if not kept.exists():
+        started = time.perf_counter(), time.process_time()
+        if options.method == FULL_MMD:
+            features, labels = _without_privacy(options, _rows(loaded.train), seed)
+            np.savez_compressed(kept, features=np.rint(255 * features).astype(np.uint8), labels=labels)
+        else:
+            _fit(options, loaded, seed).save(model)
+        spent = {"wall": time.perf_counter() - started[0], "cpu": time.process_time() - started[1]}
+        times.write_text(json.dumps(spent))
+    told: dict[str, Any] = {"fit": json.loads(times.read_text())}
+    if options.method == FULL_MMD:
+        with np.load(kept) as arrays:
+            return LabelledRows(features=(arrays["features"] / 255).astype(np.float32), labels=arrays["labels"]), told
+    synthesizer = Synthesizer.load(model)
+    told |= {"certified_epsilon": synthesizer.certificate.epsilon, "discrepancy": synthesizer.summary.discrepancy}
+    return _rows(synthesizer.sample(GENERATED, seed=seed)), told
+
+
+def _without_privacy(options: argparse.Namespace, real: LabelledRows, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    shape = ImageShape(height=SHAPE[0], width=SHAPE[1], channels=SHAPE[2])
+    # The widths of DP-MERF's convolutional generator.
+    design = ImageNetwork(shape=shape, kind="convolutional", latent=32, hidden=(200,), channels=(16, 8))
+    steps = options.settings.get("steps", STEPS)
+    with Progress(transient=True) as progress:
+        task = progress.add_task(f"fit, seed {seed}", total=steps)
+        generator = fitted_by_mmd(
+            design,
+            real.features,
+            real.labels,
+            steps=steps,
+            seed=seed,
+            report=lambda step: progress.update(task, completed=step),
+        )
+    return drawn(generator, GENERATED, seed=seed)
 
 
 def _fit(options: argparse.Namespace, loaded: Any, seed: int) -> Synthesizer:
@@ -139,8 +178,11 @@ def _print(options: argparse.Namespace, runs: list[dict[str, Any]]) -> bool:
     mean = statistics.fmean(values)
     page.add_row("all", *(f"{value:.3f}" for value in values), f"{mean:.3f}")
     console.print(page)
+    price = f"at ε = {options.epsilon:g} ({options.adjacency})"
+    if options.method in (REAL, FULL_MMD):
+        price = "without privacy"
     console.print(
-        f"{options.method} at ε = {options.epsilon:g} ({options.adjacency}), {options.rows:,} of 60,000 images, "
+        f"{options.method} {price}, {options.rows:,} of 60,000 images, "
         f"fit {statistics.fmean(run['fit']['wall'] for run in runs):.0f} s wall, "
         f"{statistics.fmean(run['fit']['cpu'] for run in runs):.0f} s CPU."
     )
@@ -161,7 +203,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="folder of the data set; see ../papers/README.md")
     parser.add_argument("--out", type=Path, required=True, help="folder for models and figures; what is there is kept")
     parser.add_argument("--data-set", default="mnist", choices=["mnist", "fashion-mnist"])
-    parser.add_argument("--method", default="dp-hp", help="any that makes images of a table of pixels (default: dp-hp)")
+    parser.add_argument(
+        "--method", default="dp-hp", help="any that makes images of a table of pixels (default: dp-hp), real, full-mmd"
+    )
     parser.add_argument("--settings", type=json.loads, default={}, help="a JSON object, as for `noisegate fit`")
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--adjacency", default="replace-one", choices=["replace-one", "add-remove"])

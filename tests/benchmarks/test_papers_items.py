@@ -33,6 +33,7 @@ def test_states_are_known_have_reasons_and_name_what_is_there() -> None:
         ({"section": "extras"}, "section 'extras'"),
         ({"state": "short", "note": ""}, "without a note"),
         ({"state": "left out", "note": ""}, "without a note"),
+        ({"state": "not run", "note": "x", "where": ()}, "without `where`"),
         ({"where": ()}, "without `where`"),
         ({"where": ("src/noisegate/nowhere.py",)}, "src/noisegate/nowhere.py is not there"),
         ({"command": "benchmarks/dp_hp/figure_0.py --data DIR"}, "benchmarks/dp_hp/figure_0.py is not there"),
