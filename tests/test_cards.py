@@ -7,7 +7,7 @@ import pytest
 
 import noisegate
 from noisegate import Budget, Gate, Pairwise, Schema
-from noisegate.cards import MOST_LINES, Card, Sheet
+from noisegate.cards import MOST_LINES, ResultCard, Sheet
 from noisegate.errors import installed
 from noisegate.methods.registry import make_for
 from noisegate.schema import Boolean, Categorical, Integer, pixel_schema
@@ -123,7 +123,7 @@ def test_what_matters_is_shown(results):
 
 def test_a_card_folds_what_is_long():
     sheet = Sheet(title="many", headings=["x"], rows=[[place] for place in range(700)])
-    card = Card(title="a\nb", facts={f"fact {i}": "x" * 300 for i in range(20)}, sheets=[sheet], notes=["mind"])
+    card = ResultCard(title="a\nb", facts={f"fact {i}": "x" * 300 for i in range(20)}, sheets=[sheet], notes=["mind"])
     lines = card.text().splitlines()
     assert len(lines) == MOST_LINES
     assert (lines[0], lines[-2].strip(), lines[-1]) == ("a b", "... and 13 more", "  mind")

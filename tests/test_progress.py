@@ -90,7 +90,7 @@ def test_a_training_logs_epsilon_so_far(caplog, monkeypatch):
 def test_lines_come_every_so_often(caplog, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
-    with caplog.at_level(logging.INFO, logger="noisegate"), shown.lines("Fitting", 100) as tell:
+    with caplog.at_level(logging.INFO, logger="noisegate"), shown.log_lines("Fitting", 100) as tell:
         for done in range(100):
             now[0] += 1.0
             tell(done, "near")

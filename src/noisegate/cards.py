@@ -24,7 +24,7 @@ class Sheet:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Card:
+class ResultCard:
     """What a result says of itself.
 
     Attributes:
@@ -62,7 +62,7 @@ class Card:
 class Shown:
     """A base of results that show themselves as a card, in a terminal and in a notebook."""
 
-    def card(self) -> Card:
+    def card(self) -> ResultCard:
         """What it says of itself."""
         raise NotImplementedError
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import FitWarning
-from noisegate.progress import LOG, lines, shown
+from noisegate.progress import LOG, log_lines, shown
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
@@ -44,7 +44,7 @@ class Observer:
 
     def working(self, title: str, total: int | None) -> AbstractContextManager[Callable[[int, str], None]]:
         """Returns a block of work; its function is called with how much is done, and a note."""
-        return lines(title, total)
+        return log_lines(title, total)
 
     def queried(self, gate: Gate) -> None:
         """Called when the release is whole and written down."""

@@ -43,7 +43,7 @@ def bar(title: str, total: int | None, console: Console) -> Iterator[Tell]:
 
 
 @contextmanager
-def lines(title: str, total: int | None) -> Iterator[Tell]:
+def log_lines(title: str, total: int | None) -> Iterator[Tell]:
     """Logs how far the work is, every so often, and its end."""
     started = told = time.monotonic()
 
@@ -62,4 +62,4 @@ def shown(title: str, total: int | None) -> AbstractContextManager[Tell]:
     from rich.console import Console
 
     console = Console(stderr=True, highlight=False)
-    return bar(title, total, console) if shows_bars(console) else lines(title, total)
+    return bar(title, total, console) if shows_bars(console) else log_lines(title, total)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from noisegate import Gate, Ledger, Pairwise, Schema, discover_schema
-from noisegate.errors import UnbookedWarning
+from noisegate import Gate, Ledger, Pairwise, Schema, discover_schema, fit
+from noisegate.errors import UnbookedWarning, installed
 from noisegate.features.feature_map import Counts
 from noisegate.privacy import accounting
 from noisegate.privacy.plan import Plan, Query
@@ -104,6 +104,17 @@ def test_the_folds_of_a_cross_validation_are_on_the_same_records():
     assert [len(run(fold)[0]) for fold in folds] == [0, 1, 0, 1]
 
 
+def test_large_data_are_told_apart_in_constant_memory():
+    large = table(300_000, seed=5)
+    assert run(large)[0] == []
+    assert run(table(300_000, seed=6))[0] == []
+    assert len(run(large.slice(0, 250_000))[0]) == 1
+    few = Schema((Integer(name="age", lower=0, upper=99_999),))
+    for seed in (7, 8):
+        ages = np.random.default_rng(seed).integers(0, 30_000, 200_000)
+        assert run(pa.table({"age": ages}), schema=few)[0] == []
+
+
 def test_images_are_found_again():
     images = np.random.default_rng(0).integers(0, 256, (60, 3, 5), dtype=np.uint8)
     schema = pixel_schema(3, 5)
@@ -139,6 +150,22 @@ def test_a_discovery_counts_and_a_fit_behind_it_warns():
     schema = Schema((Integer(name="age", lower=0, upper=99),))
     with pytest.warns(UnbookedWarning, match="2 runs"):
         Pairwise(cells=4, fit_options={"steps": 2}).fit(data, schema=schema, epsilon=1.0)
+
+
+@pytest.mark.skipif(not installed("torch"), reason="gradients are taken with torch")
+def test_a_training_that_goes_on_is_no_second_run(tmp_path, monkeypatch):
+    def stop(_spent, done):
+        raise KeyboardInterrupt
+
+    settings = {"method": "dp-llm", "records": 400, "steps": 5, "sampling_probability": 0.1, "projection": None}
+    data, schema = table(), Schema(SCHEMA.columns, label="ill")
+    with monkeypatch.context() as patched:
+        patched.setattr("noisegate.runs._Spent.after", stop)
+        with pytest.raises(KeyboardInterrupt):
+            fit(data, schema=schema, epsilon=1.0, out=tmp_path / "model", **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnbookedWarning)
+        fit(data, out=tmp_path / "model", resume=True)
 
 
 def test_the_warning_points_at_the_caller():

@@ -243,7 +243,7 @@ def check(
 ) -> None:
     """Check a schema and show what it says."""
     from noisegate.schema import Schema
-    from noisegate.schema.card import HEADINGS, in_words
+    from noisegate.schema.card import HEADINGS, row_of
     from noisegate.schema.satisfiable import kept_share
 
     schema = Schema.from_toml(path)
@@ -255,7 +255,7 @@ def check(
     if schema.images is not None:
         OUT.print(f"{path}: {_pictured(schema)}. The schema is good.", markup=False)
         return
-    rows = [in_words(column, schema.label) for column in schema.columns[:_MOST_SHOWN]]
+    rows = [row_of(column, schema.label) for column in schema.columns[:_MOST_SHOWN]]
     OUT.print(table(str(path), dict.fromkeys(HEADINGS, "left"), rows))
     if len(schema.columns) > _MOST_SHOWN:
         OUT.print(f"... and {len(schema.columns) - _MOST_SHOWN:,} more columns; --json shows all.")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from noisegate.cards import Card, Shown, sheets_of
+from noisegate.cards import ResultCard, Shown, sheets_of
 from noisegate.evaluation.images import ImageDistances
 from noisegate.evaluation.metrics.marginals import MarginalReport
 from noisegate.evaluation.metrics.result import CAVEAT
@@ -60,12 +60,12 @@ class EvaluationReport(Shown):
         """What each kind of figure comes to, in words."""
         raise NotImplementedError
 
-    def card(self) -> Card:
+    def card(self) -> ResultCard:
         """The figures as a card for a terminal, which has the verdict, or a notebook, which has all."""
         facts = {} if self.verdict is None else {"verdict": self.verdict.headline}
         facts |= {} if self.verdict is None else dict(zip(("because", "and"), self.verdict.reasons, strict=False))
         title = f"{type(self).__name__}: synthetic records against real {self.compared_with} records"
-        return Card(title=title, facts=facts, sheets=list(sheets_of(list(self._pages()))), notes=[CAVEAT])
+        return ResultCard(title=title, facts=facts, sheets=list(sheets_of(list(self._pages()))), notes=[CAVEAT])
 
     def _pages(self) -> Iterator[Table]:
         """The figures as tables."""

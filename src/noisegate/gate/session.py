@@ -165,7 +165,7 @@ class Session:
     def _confirm(self) -> None:
         """Just before noise: makes sure that the reservation stands, and that it is never given back."""
         access = self._access
-        if self.state is not State.CONFIRMED and access.unbooked is not None and not access.reservation.goes_on:
+        if self.state is not State.CONFIRMED and access.unbooked is not None:
             access.unbooked.warn()
         access.reservation.confirm()
         if self.state is not State.CONFIRMED:
@@ -255,7 +255,7 @@ class Reservation:
         self.ledger, self.dataset = ledger, dataset or ""
         self._number: str | None = None
         self._resumed: str | None = None
-        self._confirmed = self.goes_on = False
+        self._confirmed = False
 
     @property
     def _where(self) -> str:
@@ -290,7 +290,7 @@ class Reservation:
         """Makes `reserve` go on with the reservation of a run that was interrupted, and spend nothing."""
         if (number is None) != (self.ledger is None):
             raise OptionError("the journal is of a run with a ledger, or without one: resume it in the same way.")
-        self._resumed, self.goes_on = number, True
+        self._resumed = number
 
     def confirm(self) -> None:
         """Makes sure, just before noise is drawn, that the reservation stands, and that nobody can void it any more.

@@ -50,20 +50,25 @@ class Unbooked:
         self._plan, self._places = plan, frozenset(_places(data))
         with suppress(TypeError):  # what cannot be referred to weakly is found by its records
             self._data: Any = weakref.ref(data)
-        self._parts: list[Hashes] | None = []
+        self._lock, self._open = threading.Lock(), True
         self._whole, self._hashes = (0, 0), np.empty(0, dtype=np.uint64)
 
     def see(self, records: Rows) -> None:
-        """Takes in some records, in any thread; after the first noise nothing more."""
-        if self._parts is not None:
-            self._parts.append(_hashes(records))
+        """Takes in some records, in any thread and in constant memory; after the first noise nothing more."""
+        if not self._open:
+            return
+        found = _hashes(records)
+        with self._lock:
+            count, total = self._whole
+            self._whole = (count + found.size, (total + int(found.sum())) % 2**64)
+            self._hashes = np.unique(np.concatenate((self._hashes, found)))[:_MOST_HASHES]
 
     def warn(self) -> None:
         """Counts the run, right before its first noise, and warns of what it costs with those before it.
 
         As an error the warning stops the run, which has spent nothing yet.
         """
-        self._close()
+        self._open = False
         with _LOCK:
             others = [run for run in _RUNS if run.shares_records(self)]
             _RUNS.append(self)
@@ -76,21 +81,22 @@ class Unbooked:
         """Whether another run was on the same records, or some of them."""
         if self._places & other._places or self._is(other) or (self._whole[0] and self._whole == other._whole):
             return True
+        if self._alike or other._alike:
+            return False
         common = np.intersect1d(self._hashes, other._hashes, assume_unique=True).size
         return bool(common > _SHARED * min(self._hashes.size, other._hashes.size))
+
+    @property
+    def _alike(self) -> bool:
+        """Whether records are so much alike that those of other data are the same by chance."""
+        distinct: float = self._hashes.size
+        if distinct == _MOST_HASHES:  # by how small the largest of the smallest hashes is
+            distinct *= 2**64 / (int(self._hashes[-1]) + 1)
+        return distinct <= self._whole[0] / 2
 
     def _is(self, other: Unbooked) -> bool:
         one, two = (getattr(run, "_data", lambda: None)() for run in (self, other))
         return one is not None and one is two
-
-    def _close(self) -> None:
-        if self._parts:
-            found = np.concatenate(self._parts)
-            self._whole = (found.size, int(found.sum()))
-            distinct = np.unique(found)
-            if distinct.size > found.size / 2:  # else records of different data are the same by chance
-                self._hashes = distinct[:_MOST_HASHES]
-        self._parts = None
 
 
 def _places(data: Any) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.cards import Card, Shown
+from noisegate.cards import ResultCard, Shown
 from noisegate.models.inputs import Inputs
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
@@ -48,10 +48,10 @@ class ReleasedClassifier(Shown, ABC):
         """Returns the class with the highest score, as its position in `classes`, (rows,)."""
         return np.asarray(self.scores(records).argmax(axis=1), dtype=np.int64)
 
-    def card(self) -> Card:
+    def card(self) -> ResultCard:
         """Returns what the classifier is and promises, as a card for a terminal or a notebook."""
         certificate, classes = self.release.certificate, ", ".join(map(str, self.classes))
         told = certificate.card()
         facts = {"classes": classes, "guarantee": certificate.guarantee, **told.facts}
         title = f"{type(self).__name__}: a classifier of {len(self.classes)} classes"
-        return Card(title=title, facts=facts, sheets=told.sheets)
+        return ResultCard(title=title, facts=facts, sheets=told.sheets)

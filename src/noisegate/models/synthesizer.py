@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from noisegate.cards import Card, Shown
+from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, read_model, write_model
 from noisegate.models.output.image_batch import ImageBatch, image_batch
@@ -108,14 +108,14 @@ class Synthesizer(Shown):
         """The statement to hand out with the synthetic table."""
         return self.release.certificate
 
-    def card(self) -> Card:
+    def card(self) -> ResultCard:
         """Returns what the model is, promises and is worth, as a card for a terminal or a notebook."""
         certificate, schema = self.certificate.card(), self.schema.card()
         facts = {"guarantee": self.certificate.guarantee, **certificate.facts}
         if self.verdict is not None:
             facts = {"verdict": self.verdict.headline, **facts}
         title = f"Synthesizer of a {schema.title.replace('Schema:', 'table:', 1)}"
-        return Card(title=title, facts=facts, sheets=[*schema.sheets, *certificate.sheets])
+        return ResultCard(title=title, facts=facts, sheets=[*schema.sheets, *certificate.sheets])
 
     @property
     def verdict(self) -> Verdict | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from noisegate._version import __version__
-from noisegate.cards import Card, Sheet, Shown
+from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.errors import ModelError, UserError
 from noisegate.privacy import accounting
 from noisegate.privacy.events import (
@@ -94,7 +94,7 @@ class Certificate(Shown):
         promised = f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency.value}"
         return f"{promised}, unit: {used(self.unit, self.contributions)}"
 
-    def card(self) -> Card:
+    def card(self) -> ResultCard:
         """Returns the statement as a card for a terminal or a notebook; `render` makes the page to sign."""
         booked = "nowhere" if self.ledger is None else f"on the data set {self.ledger.get('dataset')!r}"
         facts = {"method": f"{self.method}, noisegate {self.version}", "booked": booked}
@@ -103,7 +103,7 @@ class Certificate(Shown):
         facts |= {event.name: _in_words(event).removeprefix(f"{event.name}: ") for event in self.events}
         rows = [[cell.strip() for cell in _row(event).strip("| ").split(" | ")] for event in self.events]
         asked = Sheet(title="What was computed from private records", headings=_HEADINGS, rows=rows)
-        return Card(title=f"Certificate: {self.guarantee}", facts=facts, sheets=[asked])
+        return ResultCard(title=f"Certificate: {self.guarantee}", facts=facts, sheets=[asked])
 
     def to_json(self) -> dict[str, Any]:
         """Returns the certificate as a JSON object."""

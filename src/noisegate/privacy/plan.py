@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-from noisegate.cards import Card, Sheet, Shown
+from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting
 from noisegate.privacy.events import RECORD, Adjacency, Event, GaussianEvent, Sampler, check_unit, used
@@ -246,7 +246,7 @@ class PricedPlan(Shown):
         """Returns the planned release of the query called `name`."""
         return next(release for release in self.releases if release.query.name == name)
 
-    def card(self) -> Card:
+    def card(self) -> ResultCard:
         """Returns what will be asked and what it costs, as a card for a terminal or a notebook."""
         told, budget = self.describe(None), self.budget
         rows = [
@@ -260,7 +260,7 @@ class PricedPlan(Shown):
         asked = [Sheet(title="What will be asked", headings=_HEADINGS, rows=rows)] if rows else []
         price = f"epsilon = {budget.epsilon:g}, delta = {budget.delta:g}, {budget.adjacency.value}"
         price += f", unit: {used(budget.unit, budget.contributions)}"
-        return Card(title=f"{type(self).__name__}: {price}", facts=facts, sheets=asked)
+        return ResultCard(title=f"{type(self).__name__}: {price}", facts=facts, sheets=asked)
 
     def describe(self, records: int | None) -> dict[str, Any]:
         """Returns the plan as a JSON object; `records` is a public guess of their number."""

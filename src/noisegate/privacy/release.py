@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.cards import Card, Shown
+from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError
 from noisegate.privacy.certificate import Certificate
 from noisegate.schema import Schema
@@ -48,13 +48,15 @@ class Release(Shown):
     noise_std: Mapping[str, float]
     certificate: Certificate
 
-    def card(self) -> Card:
+    def card(self) -> ResultCard:
         """Returns what was released, as a card for a terminal or a notebook."""
         facts = {
             name: f"{' x '.join(map(str, value.shape))} numbers, noise {self.noise_std.get(name, math.nan):.4g}"
             for name, value in self.values.items()
         }
-        return Card(title=f"Release: {self.certificate.guarantee}", facts=facts, sheets=self.certificate.card().sheets)
+        return ResultCard(
+            title=f"Release: {self.certificate.guarantee}", facts=facts, sheets=self.certificate.card().sheets
+        )
 
     @property
     def schema(self) -> Schema:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from noisegate.cards import Card, Sheet
+from noisegate.cards import ResultCard, Sheet
 from noisegate.schema.coded import Boolean, Categorical, Ordinal
 from noisegate.schema.columns import Column
 
 HEADINGS = ("column", "kind", "range", "missing", "role")
 
 
-def in_words(column: Column, label: str | None) -> list[str]:
+def row_of(column: Column, label: str | None) -> list[str]:
     """Return the name and kind of a column, its range, whether it may be missing, and whether it is the label."""
     if isinstance(column, Boolean | Ordinal | Categorical):
         span = f"{column.size - column.missing} levels"
@@ -23,9 +23,9 @@ def in_words(column: Column, label: str | None) -> list[str]:
     return [column.name, column.kind, span, "allowed" if column.missing else "no", "label" * (column.name == label)]
 
 
-def columns_card(columns: Sequence[Column], label: str | None, constraints: Sequence[Any]) -> Card:
+def columns_card(columns: Sequence[Column], label: str | None, constraints: Sequence[Any]) -> ResultCard:
     """Return the card of a schema of a table."""
-    rows = [in_words(column, label) for column in columns]
+    rows = [row_of(column, label) for column in columns]
     sheets = [Sheet(title=f"{len(rows):,} columns", headings=HEADINGS, rows=rows)]
     title = f"Schema: {len(rows):,} columns" + ("" if label is None else f", label {label!r}")
     if constraints:
@@ -34,4 +34,4 @@ def columns_card(columns: Sequence[Column], label: str | None, constraints: Sequ
         title += f", {len(rules):,} constraints"
     missing = {"allowed": ", may be missing", "no": ""}
     facts = {name: f"{kind}, {span}{missing[may]}" for name, kind, span, may, _ in rows}
-    return Card(title=title, facts=facts, sheets=sheets)
+    return ResultCard(title=title, facts=facts, sheets=sheets)

@@ -15,7 +15,7 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.cards import Card, Shown
+from noisegate.cards import ResultCard, Shown
 from noisegate.errors import SchemaError
 from noisegate.schema.card import columns_card
 from noisegate.schema.columns import TEXT_PADDING, Boolean, Column, check_keys, column_form, column_from_form, text
@@ -168,13 +168,13 @@ class Schema(Shown):
         constraints = _constraints(top, images.columns)
         return cls(columns=images.columns, label=images.label, constraints=constraints, images=images, **settings)
 
-    def card(self) -> Card:
+    def card(self) -> ResultCard:
         """Return what the schema says, as a card for a terminal or a notebook."""
         form = self.images
         if form is None:
             return columns_card(self.columns, self.label, self.constraints)
         labels = f", {len(form.labels)} labels in {form.label!r}" if form.label is not None else ", without labels"
-        return Card(title=f"Schema: images of {form.shape} pixels{labels}")
+        return ResultCard(title=f"Schema: images of {form.shape} pixels{labels}")
 
     def dumps(self) -> str:
         """Return the schema as TOML text; images are described as such, not by their columns."""
