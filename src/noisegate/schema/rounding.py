@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 
-def outwards(lowest: float, highest: float, *, smallest: float = 0.0) -> tuple[float, float]:
-    """Return bounds around both values at round numbers; steps are powers of ten, at least ``smallest``.
+def outwards(lowest: float, highest: float, *, parts: int = 2, smallest: float = 0.0) -> tuple[float, float]:
+    """Return bounds around both values at round numbers.
+
+    They are multiples of the largest power of ten of which ``parts`` fit between the values, at least ``smallest``.
 
     They stay on the side of zero on which the values are. Around one value alone there is room on both sides.
     """
@@ -14,7 +16,7 @@ def outwards(lowest: float, highest: float, *, smallest: float = 0.0) -> tuple[f
     if highest == lowest:
         zero, half = highest == 0, width / 2
         lowest, highest = lowest - (0 if zero else half), highest + (width if zero else half)
-    exponent = math.floor(math.log10(width / 2))
+    exponent = math.floor(math.log10(width / parts))
     if smallest:
         exponent = max(exponent, round(math.log10(smallest)))
     first, last = math.floor(lowest / 10.0**exponent), math.ceil(highest / 10.0**exponent)

@@ -8,9 +8,10 @@ Levels of text leave only if their noisy count reaches a threshold (docs/guarant
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +20,9 @@ import numpy.typing as npt
 
 from noisegate.data.tables.raw import RawTable
 from noisegate.errors import OptionError
+from noisegate.gate.queries.bounds import Counts, Occupied, bounds, occupied, second_look, threshold
 from noisegate.gate.queries.exact_counts import FINE, BinEdges, ExactCounts, HashPartition, bin_edges, read_counts
-from noisegate.gate.queries.findings import (
-    Counts,
-    Finding,
-    Occupied,
-    from_bounds,
-    from_levels,
-    occupied,
-    schema_text,
-    span,
-    threshold,
-    trimmed,
-)
+from noisegate.gate.queries.findings import Finding, between, from_bounds, from_levels, schema_text, unseen_bounds
 from noisegate.gate.session import Access, Reservation, Session, check_public_records, ledger_of
 from noisegate.gate.sums import Progress
 from noisegate.gate.unbooked import Unbooked
@@ -48,6 +39,9 @@ METHOD = "schema discovery"
 ASSUMED_RECORDS = 1000
 """How many records a table is taken to have at least where nobody says."""
 
+# What one bin, or one level, needs to be seen may be this part of all records: see benchmarks/discovery.
+_PART_OF_BIN, _PART_OF_LEVEL = 1 / 6, 1 / 4
+
 
 @dataclass(frozen=True, kw_only=True)
 class Discovery:
@@ -57,6 +51,8 @@ class Discovery:
     """The schema file, with a note on each column that was discovered. It may be published."""
     certificate: Certificate
     """What was asked, with what noise; its hash is of `toml`."""
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    """By column, what is to be looked at before it is used; the file says it too."""
 
     @property
     def schema(self) -> Schema:
@@ -134,22 +130,25 @@ class SchemaGate(Session):
         self._check_noise(epsilon)
 
     def _check_noise(self, epsilon: float) -> None:
-        """Refuses a plan under which nothing could be seen, were all records alike: from public facts alone."""
-        least = [] if self.plan.threshold_records is None else [self.plan.threshold_records]
+        """Refuses a plan whose noise would hide too much, from public facts alone."""
+        records, least, part = self._records or ASSUMED_RECORDS, self.plan.threshold_records or 0.0, _PART_OF_LEVEL
         if self.plan.magnitudes is not None:
-            least.append(
-                threshold(self.plan.magnitudes.noise_std / RECORD, min(edges.size for edges in self._edges.values()))
-            )
-        if min(least) <= (self._records or ASSUMED_RECORDS):
+            bins = max(edges.size for edges in self._edges.values())
+            seen = threshold(self.plan.magnitudes.noise_std / RECORD, bins)
+            least, part = max((least, part), (seen, _PART_OF_BIN), key=lambda one: one[0] / one[1])
+        if least <= part * records:
             return
+        what = "a level" if part == _PART_OF_LEVEL else "a part of the values of one magnitude"
         there_are = (
             f"records={self._records}" if self._records else f"without records=, {ASSUMED_RECORDS:,} are assumed"
         )
         raise OptionError(
-            f"epsilon={epsilon:g}: every count gets noise of about ±{2 * self.plan.noise_records:,.0f} records, so a "
-            f"column is seen only where some {min(least):,.0f} records have the same level or magnitude; {there_are}. "
-            "Nothing was spent. Give a larger epsilon, fewer columns (kind 'ignore', or bounds and levels that are "
-            "publicly known), or a public estimate of the number of records if there are more."
+            f"epsilon={epsilon:g}: every count gets noise of about ±{2 * self.plan.noise_records:,.0f} records, so "
+            f"{what} is seen only where some {least:,.0f} records have it; that should be 1 in {1 / part:.0f} of them, "
+            f"and {there_are}. Nothing was spent. It takes about {least / part:,.0f} records; or a larger epsilon, of "
+            f"about {_round_up(epsilon * least / part / records)}; or fewer columns than these "
+            f"{len(self._numeric) + len(self._texts)} (kind 'ignore', or bounds and levels that are publicly known); "
+            "or a public estimate of the number of records, if there are more."
         )
 
     def discover(self) -> Discovery:
@@ -164,7 +163,8 @@ class SchemaGate(Session):
             self._confirm()
             findings = self._bounds(first) | self._levels(first)
             text = schema_text(self._partial, findings, self._headline())
-        return Discovery(toml=text, certificate=self._certify({SCHEMA_HASH: schema_hash(text.encode())}))
+        doubts = {name: found.doubt for name, found in findings.items() if found.doubt}
+        return Discovery(toml=text, certificate=self._certify({SCHEMA_HASH: schema_hash(text.encode())}), doubts=doubts)
 
     def _bounds(self, first: ExactCounts) -> dict[str, Finding]:
         """Returns what the numeric columns hold, after the second histogram."""
@@ -178,18 +178,21 @@ class SchemaGate(Session):
             found = occupied(noisy[name][:-1], std, coarse.zero)
             if found is not None:
                 seen[name] = found
-        finer = {name: self._edges[name].within(found.first, found.last) for name, found in seen.items()}
+        finer = {name: second_look(self._edges[name], found, noisy[name][:-1], std) for name, found in seen.items()}
         second = self._read(finer, {}).bins if finer else {}
         exact = {name: np.zeros(FINE, dtype=np.int64) for name in self._numeric}
         for name, counts in second.items():
             exact[name][: len(counts)] = counts
-        ends, noisy_fine = dict[str, tuple[Any, Any]](), self._counts(exact, self.plan.cells)
-        for name, fine in finer.items():
-            kept = trimmed(noisy_fine[name][: fine.size], std, fine, self._edges[name], seen[name])
-            ends[name] = span(fine, *kept)
-        return {
-            name: from_bounds(gap, ends.get(name), float(noisy[name][-1]), std) for name, gap in self._numeric.items()
-        }
+        cells, findings = self._counts(exact, self.plan.cells), dict[str, Finding]()
+        for name, gap in self._numeric.items():
+            first_counts, missing = noisy[name][:-1], float(noisy[name][-1])
+            if name not in seen:
+                findings[name] = unseen_bounds(gap)
+                continue
+            coarse, fine = self._edges[name], finer[name]
+            ends = bounds(coarse, seen[name], first_counts, fine, cells[name][: fine.size], std)
+            findings[name] = from_bounds(gap, ends, missing, std, doubt=between(gap.kind, coarse, seen[name]))
+        return findings
 
     def _levels(self, first: ExactCounts) -> dict[str, Finding]:
         """Returns what the columns of text hold; reads on while there are levels that no pass has counted."""
@@ -253,6 +256,12 @@ class SchemaGate(Session):
             f"with noise of ±{2 * self.plan.noise_records:.0f} records on each count.\nWhat is publicly known may be "
             "corrected here. Never correct it by looking at the private records."
         )
+
+
+def _round_up(number: float) -> str:
+    """Returns a number in two digits, rounded up."""
+    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return f"{math.ceil(number / unit) * unit:.3g}"
 
 
 def discover_schema(data: Any, *, epsilon: float, **options: Any) -> Discovery:

@@ -43,6 +43,8 @@ Nor is text that holds a character which a schema refuses, such as a line break.
 _INTEGER_BITS = 52
 # Decimal numbers below 2⁻¹²⁸ count as zero, beyond 2¹²⁸ with those just inside: the magnitudes that float32 can hold.
 _SMALLEST, _LARGEST = -128, 128
+# What lies beside zero where nothing but zero stands out is looked for between these powers of two.
+_SMALL, _LARGE = -24, 36
 _MICROSECONDS = 86_400_000_000
 # Moments in a schema are at most 285 years apart.
 _MOMENTS = (1850, 2130)
@@ -75,13 +77,26 @@ class BinEdges:
         bins = np.clip(bins, 0, self.size - 1) if self.clamped else bins[(bins >= 0) & (bins < self.size)]
         return np.bincount(bins, minlength=self.size).astype(np.int64)
 
-    def within(self, first: int, last: int) -> BinEdges:
-        """Returns at most `FINE` even bins from the bin `first` to the bin `last`, both included."""
+    @property
+    def middle(self) -> int:
+        """The bin in the middle: that of zero where there are as many bins on either side."""
+        return self.size // 2
+
+    def within(self, first: int, last: int, cells: int = FINE) -> BinEdges:
+        """Returns at most so many even bins, `FINE` or fewer, from the bin `first` to the bin `last`, both included."""
         low, high = self.edges[first], self.edges[last + 1]
         if self.edges.dtype != np.int64:
-            return BinEdges(edges=np.linspace(low, high, FINE + 1), clamped=False)
-        steps = sorted({int(low) + (int(high) - int(low)) * i // FINE for i in range(FINE + 1)})
+            return BinEdges(edges=np.linspace(low, high, cells + 1), clamped=False)
+        steps = sorted({int(low) + (int(high) - int(low)) * i // cells for i in range(cells + 1)})
         return BinEdges(edges=np.array(steps, dtype=np.int64), clamped=False)
+
+    def around_zero(self) -> BinEdges:
+        """Returns at most `FINE` bins of four powers of two each on both sides of zero."""
+        if self.edges.dtype == np.int64:
+            whole = 2 ** np.arange(0, _INTEGER_BITS + 1, 4, dtype=np.int64)
+            return BinEdges(edges=np.concatenate([1 - whole[::-1], whole]), clamped=True)
+        powers = np.exp2(np.arange(_SMALL, _LARGE + 1, 4))
+        return BinEdges(edges=np.concatenate([-powers[::-1], powers]), clamped=True)
 
 
 @cache

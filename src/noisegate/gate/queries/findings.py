@@ -5,90 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from statistics import NormalDist
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from noisegate.gate.queries.bounds import Occupied, rounded, span
 from noisegate.gate.queries.exact_counts import BinEdges
 from noisegate.schema.columns import Categorical, Column, Continuous, Date, Datetime, Integer, column_form
-from noisegate.schema.partial import MOMENT_IN_UTC, Gap, PartialSchema
+from noisegate.schema.partial import Gap, PartialSchema
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
 from noisegate.schema.toml import write_toml
 
-Counts: TypeAlias = npt.NDArray[np.float64]
-"""Noisy counts in records, (bins,)."""
-
 OTHER = "other"
-
-_EPOCH = datetime(1970, 1, 1)
-# Chance that some empty bin of a column is taken for an occupied one.
-_FALSE_BIN = 1e-3
-# Standard deviations of noise: more than the first beside an occupied bin, less than the second at an end.
-_SOMETHING, _NOTHING = 2.0, 1.5
-
-
-def threshold(std: float, bins: int) -> float:
-    """Returns the noisy count that, of so many empty bins, one passes with probability at most 1/1000."""
-    return -NormalDist().inv_cdf(_FALSE_BIN / bins) * std
-
-
-@dataclass(frozen=True, kw_only=True)
-class Occupied:
-    """The first and the last bin that are taken to hold records, and of those that surely do."""
-
-    first: int
-    last: int
-    sure: tuple[int, int]
-
-
-def occupied(noisy: Counts, std: float, zero: int | None) -> Occupied | None:
-    """Returns the bins of a first histogram that are taken to hold records, or None where nothing stands out.
-
-    Sure are the bins above `threshold`, and all between them. The bin beyond is taken in too while it is above two
-    standard deviations: a bin too many makes the second histogram coarser, a bin too few cuts off a tail. Bounds do not
-    cross the bin of `zero` that way. The noise has the standard deviation `std`, in records.
-    """
-    found = np.flatnonzero(noisy > threshold(std, len(noisy)))
-    if not len(found):
-        return None
-    first, last = sure = int(found[0]), int(found[-1])
-    while first > 0 and first != zero and noisy[first - 1] > _SOMETHING * std:
-        first -= 1
-    while last < len(noisy) - 1 and last != zero and noisy[last + 1] > _SOMETHING * std:
-        last += 1
-    return Occupied(first=first, last=last, sure=sure)
-
-
-def trimmed(noisy: Counts, std: float, fine: BinEdges, coarse: BinEdges, found: Occupied) -> tuple[int, int]:
-    """Returns the first and last bin of a second histogram, `fine`, after the ends that look empty were taken off.
-
-    An end looks empty when its bins together hold at most 3/2 standard deviations of their noise. One bin is left on as
-    a margin, and nothing is taken off beyond the outermost sure bins `found` in the first histogram, `coarse`: a long
-    thin tail is hardly seen in fine bins.
-    """
-    most = int(np.searchsorted(fine.edges, coarse.edges[found.sure[0] + 1], side="left")) - 1
-    least = int(np.searchsorted(fine.edges, coarse.edges[found.sure[1]], side="right")) - 1
-    first = min(_empty(noisy, std), most)
-    last = max(len(noisy) - 1 - _empty(noisy[::-1], std), least)
-    return (first, last) if first <= last else (0, len(noisy) - 1)
-
-
-def _empty(noisy: Counts, std: float) -> int:
-    limits = _NOTHING * std * np.sqrt(np.arange(1, len(noisy) + 1))
-    empty = np.flatnonzero(np.cumsum(noisy) <= limits)
-    return int(empty[-1]) if len(empty) else 0
-
-
-def span(fine: BinEdges, first: int, last: int) -> tuple[Any, Any]:
-    """Returns the bounds of the bins `first` to `last`: the last whole step where the column has steps."""
-    low, high = fine.edges[first], fine.edges[last + 1]
-    if fine.edges.dtype != np.int64:
-        return float(low), float(high)
-    # A schema wants two different bounds.
-    return int(low), max(int(high) - 1, int(low) + 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,26 +23,40 @@ class Finding:
 
     column: Column | None
     note: str
+    doubt: str = ""
+    """What is to be looked at before the column is used."""
 
 
-def from_bounds(gap: Gap, bounds: tuple[Any, Any] | None, missing: float, std: float) -> Finding:
-    """Returns the finding on a numeric column.
+def unseen_bounds(gap: Gap) -> Finding:
+    """Returns the finding on a numeric column of which no value stood out."""
+    return Finding(column=None, note="ignored: no value stood out of the noise; if you know bounds, write them")
 
-    Its `bounds`, as float64 or whole steps, are None if no value stood out. `missing` is the noisy number of records
-    without a value, with noise of the standard deviation `std`, in records.
+
+def from_bounds(gap: Gap, ends: tuple[Any, Any] | None, missing: float, std: float, *, doubt: str = "") -> Finding:
+    """Returns the finding on a numeric column of which values stood out of the noise.
+
+    Its bounds, as float64 or whole steps, are None if zeros alone did. `missing` is the noisy number of records without
+    a value, with noise of the standard deviation `std`, in records.
     """
-    if bounds is None:
-        return Finding(column=None, note="ignored: no value stood out of the noise; if you know bounds, write them")
     note = f"values outside are moved to the nearer bound; {max(missing, 0):.0f} ± {2 * std:.0f} records lack a value"
-    column: type[Column] = {Continuous.kind: Continuous, Integer.kind: Integer, Date.kind: Date}.get(gap.kind, Datetime)
-    lower, upper = bounds
-    if column is Date:
-        lower, upper = (date.fromordinal(_EPOCH.toordinal() + step) for step in bounds)
-    elif column is Datetime:
-        zone = UTC if gap.kind == MOMENT_IN_UTC else None
-        lower, upper = ((_EPOCH + timedelta(microseconds=step)).replace(tzinfo=zone) for step in bounds)
+    if ends is None:
+        doubt = "nothing but zero stood out of the noise, and 0 to 1 is a guess: write bounds, if you know them"
+    lower, upper = (0, 1) if ends is None else rounded(gap.kind, *ends)
+    kind: type[Column] = {Continuous.kind: Continuous, Integer.kind: Integer, Date.kind: Date}.get(gap.kind, Datetime)
     described: Any = {"name": gap.name, "lower": lower, "upper": upper, "missing": gap.missing}
-    return Finding(column=column(**described), note=note)
+    return Finding(column=kind(**described), note=f"{doubt}; {note}" if doubt else note, doubt=doubt)
+
+
+def between(kind: str, coarse: BinEdges, found: Occupied) -> str:
+    """Returns in words where hardly a value lies: what is beyond may be a code such as 999999, or noise."""
+    if found.gap is None:
+        return ""
+    low, _ = rounded(kind, *span(coarse, found.gap[0], found.gap[0]))
+    _, high = rounded(kind, *span(coarse, found.gap[1], found.gap[1]))
+    return (
+        f"hardly a value lies between those of about {low} and those of about {high}: one of both may be a code, to be "
+        "stated under atoms, or noise"
+    )
 
 
 def from_levels(
