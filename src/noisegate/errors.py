@@ -110,6 +110,7 @@ class MissingExtraError(UserError):
 
 
 EXTRAS = {
+    "openpyxl": "excel",
     "torch": "torch",
     "torchvision": "vision",
     "timm": "vision",

@@ -2,113 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from noisegate.atomic import new_file
+from noisegate.cli import schema_init
 from noisegate.cli.console import OUT, print_json, say, say_files, steps, table, warn, warn_about_constraints
-from noisegate.cli.options import Adjacency, Delta, Epsilon, ImageOptions, Json, LedgerOption, Unit, Verbs, one_by_one
+from noisegate.cli.options import Adjacency, Delta, Epsilon, Json, LedgerOption, Unit, Verbs
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
     from noisegate.gate.queries.discovery import Discovery, SchemaGate
-    from noisegate.schema import Schema
 
 # Bytes that the disk must have before anything is spent: a schema of thousands of columns needs fewer.
 _ROOM = 2**20
 _MOST_SHOWN = 500
-_MUCH = 2**29  # bytes of memory that are worth telling
 
 app = typer.Typer(
     cls=Verbs, no_args_is_help=True, help="Describe the columns: public knowledge only.", rich_markup_mode="markdown"
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class InitOptions(ImageOptions):
-    """What images are described by, or which column of a table is the label."""
-
-    label: Annotated[
-        str | None, typer.Option(help="Column to be predicted from the others; of images the label's name.")
-    ] = None
-
-
-@app.command("init")
-@one_by_one
-def init(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Schema file to write.")],
-    options: InitOptions,
-    public: Annotated[
-        Path | None, typer.Argument(help="CSV or Parquet file that is PUBLIC: its bounds and levels are copied.")
-    ] = None,
-    images: Annotated[
-        bool, typer.Option("--images", help="Describe images by the options below, instead of a table by a file.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Draft a schema from a file that you declare public. Never use it on private records: bounds and levels leak.
-
-    A large enough file also shows on which steps numbers stand, values that many records have, and rules that all of
-    its records keep to. They are written with the reason, for you to keep or take out.
-
-    Example: `noisegate schema init codebook_sample.csv -o schema.toml --label diagnosis`
-
-    Images: `noisegate schema init --images --size 28 --channels 1 --classes 10 -o images.toml`
-    """
-    if images:
-        if public is not None:
-            raise OptionError(f"--images describes images by options and reads no file; leave {public} out.")
-        described = options.described()
-        with new_file(out) as path:
-            path.write_bytes(described.dumps().encode())
-        say(f"Wrote {out}: {_pictured(described)}. Keep it with the data.")
-        if as_json:
-            print_json({"schema": str(out), "columns": len(described.columns), "constraints": [], "remarks": []})
-        return
-    of_images = replace(options, label=None)
-    if of_images.given():
-        raise OptionError(f"{of_images.written()} describes images; add --images, or leave it out.")
-    if public is None:
-        raise OptionError(
-            "PUBLIC is missing: a CSV or Parquet file that is public, whose bounds and levels are copied. For images "
-            "there is --images."
-        )
-    from noisegate.data.draft import draft
-
-    with new_file(out) as path:
-        say_files(public)
-        with steps("Reading records", None):
-            found = draft(public, label=options.label)
-        path.write_bytes(found.toml().encode())
-    warn(f"this schema copies bounds and levels from {public}; it is safe only because you declare that file public.")
-    schema, rules = found.schema, found.rules
-    if as_json:
-        told = {"constraints": [str(one) for one in rules.constraints], "remarks": list(rules.remarks)}
-        print_json({"schema": str(out), "columns": len(schema.columns), "ignored": found.ignored, **told})
-    for reason in found.ignored.values():
-        say(f"- {reason}.")
-    left_out = f", {len(found.ignored)} more are ignored" if found.ignored else ""
-    drafted = f", {len(rules.constraints)} constraints that all of its records keep to" if rules.constraints else ""
-    say(
-        f"Wrote {out}: {len(schema.columns)} columns{left_out}{drafted}. Read it, comments included, widen what is too "
-        "narrow, take out what need not hold for other records, and keep it with the data."
-    )
-
-
-def _pictured(schema: Schema) -> str:
-    """Returns in words what a schema of images says, and the memory that reading large ones takes."""
-    from noisegate.schema.pixels import fit_bytes
-
-    form = schema.images
-    assert form is not None
-    labels = f"with {len(form.labels)} labels in {form.label!r}" if form.label is not None else "without labels"
-    converted = "; grey and colour are converted" if form.convert else ""
-    needed = fit_bytes(form.shape)
-    memory = f"; a fit to them takes about {needed / 1e9:,.1f} GB of memory" if needed > _MUCH else ""
-    return f"images of {form.shape} pixels {labels}; those of another size: {form.resize}{converted}{memory}"
+app.command("init")(schema_init.init)
 
 
 @app.command("discover")
@@ -174,8 +91,11 @@ def discover(
         found = _bought(gate, out, beside, force=force)
     described = found.toml.count("\n[columns.")
     if as_json:
-        print_json({"schema": str(out), "columns": described, "certificate": found.certificate.to_json()})
+        told = {"certificate": found.certificate.to_json(), "doubts": dict(found.doubts)}
+        print_json({"schema": str(out), "columns": described, **told})
         return
+    for name, doubt in found.doubts.items():
+        warn(f"column {name!r}: {doubt}.")
     OUT.print(f"[green]Done[/green]: {found.certificate}", soft_wrap=True)
     OUT.print(f"Schema: {out}, {described} columns; certificate: {beside}. Read the schema through, then use it.")
 
@@ -253,7 +173,7 @@ def check(
         print_json({"ok": True, "digest": schema.digest(), "schema": schema.to_json(), "kept_share": share})
         return
     if schema.images is not None:
-        OUT.print(f"{path}: {_pictured(schema)}. The schema is good.", markup=False)
+        OUT.print(f"{path}: {schema_init.pictured(schema)}. The schema is good.", markup=False)
         return
     rows = [row_of(column, schema.label) for column in schema.columns[:_MOST_SHOWN]]
     OUT.print(table(str(path), dict.fromkeys(HEADINGS, "left"), rows))

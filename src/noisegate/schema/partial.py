@@ -28,6 +28,12 @@ IGNORE, MOMENT_IN_UTC = "ignore", "datetime-utc"
 KINDS = ("continuous", "integer", "date", "datetime", MOMENT_IN_UTC, "categorical", "boolean", IGNORE)
 """What a column may be called before anything else is known of it; ordinal levels need an order, so they are given."""
 
+OPEN_KIND = "?"
+"""Stands in a file for a kind that is still to be filled in, as if the column were not in it."""
+
+EVERY_OTHER = "*"
+"""Stands for all columns that have no kind yet, where kinds are given by name."""
+
 _FACTS = {"lower", "upper", "levels", "other"}
 _DAYS, _MOMENTS = (date(2000, 1, 1), date(2000, 1, 2)), (datetime(2000, 1, 1), datetime(2000, 1, 2))
 _READERS: dict[str, tuple[Any, Any]] = {
@@ -117,12 +123,19 @@ def read_partial(
         described = form.get("columns", {})
         if not isinstance(described, Mapping) or not all(isinstance(one, Mapping) for one in described.values()):
             raise SchemaError("columns must be tables [columns.NAME], each with a kind")
-        columns = {column_name(name): _column(name, one) for name, one in described.items()}
+        opened = [name for name, one in described.items() if one.get("kind") == OPEN_KIND]
+        columns = {column_name(name): _column(name, one) for name, one in described.items() if name not in opened}
         columns |= dict.fromkeys(form.get("ignore", []))
     except SchemaError as error:
         raise SchemaError(f"file {path}: {error}") from None
+    left = [name for name in opened if name not in kinds and EVERY_OTHER not in kinds]
+    if left:
+        raise OptionError(
+            f"file {path}: no kind is given for {', '.join(map(repr, left))}; fill in one of {', '.join(KINDS)} each"
+        )
     for name, kind in kinds.items():
-        columns[column_name(name)] = column_of_kind(name, kind)
+        if name != EVERY_OTHER:
+            columns[column_name(name)] = column_of_kind(name, kind)
     return columns, label or form.get("label"), tuple(form.get("missing_values", DEFAULT_MISSING_VALUES))
 
 

@@ -30,6 +30,7 @@ from noisegate.schema.toml import write_toml
 DEFAULT_MISSING_VALUES = ("", "?", "NA", "NaN", "nan", "null")
 """Text that is read as a missing value unless the schema says otherwise."""
 
+_MOST_TOLD = 10
 _TOP_KEYS = ("label", "missing_values", "ignore")
 _KEYS = (*_TOP_KEYS, "images", "columns", "constraints")
 
@@ -159,7 +160,7 @@ class Schema(Shown):
         check_keys(top, _KEYS, "top of the schema")
         settings = {key: top[key] for key in _TOP_KEYS if key in top}
         if "images" not in top:
-            described: Sequence[Column] = tuple(column_from_form(name, form) for name, form in columns)
+            described = _described(columns)
             return cls(columns=described, constraints=_constraints(top, described), **settings)
         misplaced = [key for key in ("label", "columns") if key in top]
         if misplaced:
@@ -289,6 +290,20 @@ def _checked_columns(columns: Any) -> tuple[Column, ...]:
     if repeated is not None:
         raise SchemaError(f"column {repeated!r} is described more than once; keep one")
     return found
+
+
+def _described(forms: Iterable[tuple[str, Any]]) -> tuple[Column, ...]:
+    """Return the columns; a `SchemaError` says what is wrong with all of them, not with the first alone."""
+    described, problems = [], []
+    for name, form in forms:
+        try:
+            described.append(column_from_form(name, form))
+        except SchemaError as error:
+            problems.append(str(error))
+    if problems:
+        more = [f"and {len(problems) - _MOST_TOLD} columns more"] if len(problems) > _MOST_TOLD else []
+        raise SchemaError("; ".join([*problems[:_MOST_TOLD], *more]))
+    return tuple(described)
 
 
 def _constraints(top: Mapping[str, Any], columns: Sequence[Column]) -> tuple[Constraint, ...]:

@@ -20,7 +20,7 @@ from noisegate.data.tables.tables import Origin, open_origins, told
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.schema import Column
 from noisegate.schema.encode import in_words, is_text, plain_cells, read_cells
-from noisegate.schema.partial import KINDS, MOMENT_IN_UTC, Gap, PartialSchema, column_of_kind, read_partial
+from noisegate.schema.partial import EVERY_OTHER, KINDS, MOMENT_IN_UTC, Gap, PartialSchema, column_of_kind, read_partial
 from noisegate.schema.problems import unfit_type
 
 _BATCH_ROWS = 32768
@@ -82,11 +82,15 @@ class RawTable:
     def described(self, kinds: Mapping[str, str], path: Path | None, label: str | None) -> PartialSchema:
         """Return what is public about every column, in the order of the table; a column without a kind is asked for."""
         columns, label, missing_values = read_partial(path, kinds, label=label)
-        absent = [name for name in columns if name not in self.names]
+        # What a file ignores the data may have; what is named on the command line it must.
+        stated = [name for name, column in columns.items() if column is not None or name in kinds]
+        absent = [name for name in stated if name not in self.names]
         known: dict[str, Column | Gap | None] = {
             name: column_of_kind(name, kind) for name, kind in self.suggested_kinds().items()
         }
         known |= columns
+        if EVERY_OTHER in kinds:
+            known |= {name: column_of_kind(name, kinds[EVERY_OTHER]) for name in self.names if name not in known}
         unknown = [name for name in self.names if name not in known]
         if unknown and not self.quotable(known):
             raise OptionError(
@@ -102,8 +106,9 @@ class RawTable:
         if unknown:
             raise OptionError(
                 f"{self.name}: no kind is given for {', '.join(map(repr, unknown))}. Kinds are not guessed from private"
-                f' values: add --kinds "{",".join(f"{name}=..." for name in unknown)}" with one of {", ".join(KINDS)} '
-                "each."
+                f' values: add --kinds "{unknown[0]}=...,{EVERY_OTHER}=..." with one of {", ".join(KINDS)} for each, '
+                f"where {EVERY_OTHER} stands for all others; or fill them into a file for --columns, which `noisegate "
+                "schema init --names-of` begins."
             )
         return PartialSchema(
             columns={name: known[name] for name in self.names}, label=label, missing_values=missing_values

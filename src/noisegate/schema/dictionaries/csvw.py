@@ -1,0 +1,65 @@
+"""Metadata of CSV on the Web: https://www.w3.org/TR/tabular-metadata/ and its datatypes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from noisegate.schema.dictionaries.variable import FREE_TEXT, IDENTIFIER, Variable
+
+_SIGNS = {"nonNegativeInteger": {"lower": 0}, "positiveInteger": {"lower": 1}, "nonPositiveInteger": {"upper": 0}}
+_WHOLE = {"integer", "int", "long", "short", "byte", "gYear", *_SIGNS}
+_WHOLE |= {"unsignedInt", "unsignedLong", "unsignedShort", "unsignedByte", "negativeInteger"}
+_REAL = {"decimal", "double", "float", "number", "percent"}
+_ENDS = {"lower": ("minimum", "minInclusive", "minExclusive"), "upper": ("maximum", "maxInclusive", "maxExclusive")}
+_ALTERNATIVES = re.compile(r"\^?\(?([\w .-]+(?:\|[\w .-]+)+)\)?\$?")
+
+
+def csvw(schema: Mapping[str, Any], inherited: Mapping[str, Any]) -> tuple[list[Variable], tuple[str, ...]]:
+    """Return the variables of a table schema, and the text that stands for a missing value."""
+    keys = schema.get("primaryKey", ())
+    keys = {keys} if isinstance(keys, str) else set(keys)
+    columns = [one for one in schema["columns"] if isinstance(one, Mapping) and not one.get("virtual")]
+    tokens: list[str] = []
+    for column in [inherited, schema, *columns]:
+        null = column.get("null", "")
+        tokens += [null] if isinstance(null, str) else null
+    found = [_variable(column, keys, place) for place, column in enumerate(columns)]
+    return found, tuple(dict.fromkeys(["", *map(str, tokens)]))
+
+
+def _variable(column: Mapping[str, Any], keys: set[str], place: int) -> Variable:
+    datatype = column.get("datatype", "string")
+    rules: Mapping[str, Any] = datatype if isinstance(datatype, Mapping) else {"base": datatype}
+    base, form = str(rules.get("base", "string")), rules.get("format")
+    name = _text(column.get("titles")) or str(column.get("name") or f"_col.{place + 1}")
+    about = _text(column.get("dc:description") or column.get("dc:title") or rules.get("dc:description"))
+    said: dict[str, Any] = {"name": name, "about": about, "missing": not column.get("required", False)}
+    if column.get("name") in keys:
+        return Variable(kind=None, ignored=IDENTIFIER, **said)
+    ends: dict[str, Any] = {
+        key: next((rules[one] for one in ones if one in rules), None) for key, ones in _ENDS.items()
+    }
+    ends = {key: _SIGNS.get(base, {}).get(key) if end is None else end for key, end in ends.items()}
+    if base in _WHOLE or base in _REAL:
+        comma = isinstance(form, Mapping) and form.get("decimalChar", ".") != "."
+        unread = "numbers with a comma are not read; write them with a point" if comma else None
+        return Variable(kind="integer" if base in _WHOLE else "continuous", ignored=unread, **ends, **said)
+    if base in ("date", "datetime", "dateTime", "dateTimeStamp"):
+        foreign = isinstance(form, str) and not form.startswith("yyyy-MM-dd")
+        unread = f"days of the format {form} are not read; write them as 2020-12-31 in the data" if foreign else None
+        return Variable(kind="date" if base == "date" else "datetime", ignored=unread, **ends, **said)
+    if base == "boolean":
+        return Variable(kind="boolean", **said)
+    listed = _ALTERNATIVES.fullmatch(form) if isinstance(form, str) else None
+    if base == "string" and listed:
+        return Variable(kind="categorical", levels=[(level.strip(), "") for level in listed[1].split("|")], **said)
+    return Variable(kind=None, ignored=FREE_TEXT if base == "string" else f"values of type {base} have no kind", **said)
+
+
+def _text(value: Any) -> str:
+    """Return natural-language text: plain, the first of a list, or that of the first language."""
+    while isinstance(value, Mapping | list) and value:
+        value = next(iter(value.values())) if isinstance(value, Mapping) else value[0]
+    return value if isinstance(value, str) else ""

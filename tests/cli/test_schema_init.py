@@ -1,0 +1,98 @@
+"""`noisegate schema init` from a data dictionary, and from names alone."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from noisegate.schema import Integer, Schema
+
+from .conftest import CANARY, rows
+
+CODEBOOK = """\
+name,type,min,max,values
+age,integer,18,90,
+income,number,,,
+job,factor,,,nurse|teacher|farmer
+answer,factor,,,no|yes
+remark,text,,,
+"""
+
+
+def test_a_code_book_then_bounds_that_are_bought_then_a_fit(desk, cli):
+    (desk.folder / "codebook.csv").write_text(CODEBOOK)
+    ended = cli("schema", "init", "--dictionary", "codebook.csv", "-o", "columns.toml", "--label", "answer")
+    assert ended.code == 0, ended.err
+    told = " ".join(ended.err.split())
+    assert "Wrote columns.toml from codebook.csv, a code book: 4 columns, 1 more are ignored" in told
+    assert "Still to state, from public knowledge, for 1 of them: income" in told
+    checked = cli("schema", "check", "columns.toml")
+    assert (checked.code, "'income' (continuous): lower and upper missing" in " ".join(checked.err.split())) == (
+        2,
+        True,
+    )
+    bought = cli("schema", "discover", desk.data, "--columns", "columns.toml", "--epsilon", "2", "-o", "schema2.toml")
+    assert bought.code == 0, bought.err
+    schema = Schema.from_toml("schema2.toml")
+    assert schema.column("age") == Integer(name="age", lower=18, upper=90, missing=True)
+    assert schema.column("income").lower == 0
+    assert 60 <= schema.column("income").upper <= 130
+
+
+def test_json_says_what_is_open_and_what_is_ignored(desk, cli):
+    (desk.folder / "codebook.csv").write_text(CODEBOOK)
+    told = cli("schema", "init", "--dictionary", "codebook.csv", "-o", "columns.toml", "--json").json
+    assert (told["kind"], told["columns"], told["open"], list(told["ignored"])) == (
+        "code book",
+        4,
+        ["income"],
+        ["remark"],
+    )
+
+
+def test_names_are_listed_to_fill_in_kinds(desk, cli):
+    desk.write_rows([*rows(600), f"90,1.5,{CANARY},no"])
+    ended = cli("schema", "init", "--names-of", desk.data, "-o", "columns.toml")
+    assert ended.code == 0, ended.err
+    text = (desk.folder / "columns.toml").read_text()
+    assert CANARY not in text + ended.err
+    assert text.endswith(
+        '[columns]\nage = { kind = "?" }\nincome = { kind = "?" }\njob = { kind = "?" }\nanswer = { kind = "?" }\n'
+    )
+    discover = ["schema", "discover", desk.data, "--columns", "columns.toml", "--epsilon", "3", "-o", "found.toml"]
+    refused = cli(*discover)
+    assert refused.code == 2
+    assert "columns.toml: no kind is given for 'age', 'income', 'job', 'answer'" in " ".join(refused.err.split())
+    assert cli(*discover, "--kinds", "age=integer,income=continuous,*=categorical").code == 0
+    assert [column.kind for column in Schema.from_toml("found.toml").columns] == [
+        "integer",
+        "continuous",
+        "categorical",
+        "categorical",
+    ]
+
+
+def test_the_types_of_a_parquet_file_fill_in_kinds(desk, cli):
+    pq.write_table(pa.table({"age": [1, 2], "job": ["a", "b"]}), desk.folder / "t.parquet")
+    told = cli("schema", "init", "--names-of", "t.parquet", "-o", "columns.toml", "--label", "job", "--json").json
+    assert told == {"schema": "columns.toml", "columns": 2, "open": []}
+    assert 'label = "job"' in (desk.folder / "columns.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["data.csv", "--dictionary", "codebook.csv"], "PUBLIC and --dictionary each describe the records"),
+        (["--table", "x", "data.csv"], "--table 'x' chooses a part of a --dictionary"),
+        (["--dictionary", "nowhere.csv"], "nowhere.csv cannot be read"),
+        (["--dictionary", "data.csv"], "of no kind that is understood"),
+        (["--names-of", "bare.csv"], "a field of the first line is a number, as in a record"),
+        (["--names-of", "data.csv", "--label", "x"], "label 'x' is not a column of data.csv"),
+    ],
+)
+def test_bad_requests_leave_nothing(desk, cli, arguments, says):
+    (desk.folder / "bare.csv").write_text(f"18,{CANARY}\n20,b\n")
+    before = desk.listing()
+    ended = cli("schema", "init", *arguments, "-o", "columns.toml")
+    assert (ended.code, says in " ".join(ended.err.split())) == (2, True), ended.err
+    assert CANARY not in ended.err + ended.out
+    assert desk.listing() == before
