@@ -61,6 +61,7 @@ def shelf(tmp_path, monkeypatch, quick):
         # A discovery at epsilon 0.1 finds nothing in fewer records.
         count = 3000 if name == "private" else 300
         (tmp_path / f"{name}.csv").write_text("\n".join(["age,hours,job,income", *rows(count, seed)]) + "\n")
+    (tmp_path / "codebook.csv").write_text("name,type,min,max\nage,integer,0,120\nhours,number,0,\n")
     return tmp_path
 
 

@@ -17,13 +17,14 @@ import typer
 from rich.markup import escape
 
 from noisegate._version import __version__
-from noisegate.cli import audit, demo, evaluate, explain, fit, ledger, pretrain, report, sample, schema, verify
+from noisegate.cli import audit, demo, evaluate, explain, fit, guided, ledger, pretrain, report, sample, schema, verify
 from noisegate.cli.console import ERR, print_json
 from noisegate.cli.options import Verbs
 from noisegate.errors import EXTRAS, MissingExtraError, NoisegateError
 
 VERBS: dict[str, typer.Typer | Callable[..., None]] = {
     "demo": demo.demo_command,
+    "start": guided.start_command,
     "schema": schema.app,
     "plan": fit.plan_command,
     "fit": fit.fit_command,
