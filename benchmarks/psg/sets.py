@@ -82,7 +82,8 @@ def method_of(
     if outer:
         each = str(samples_per_class)
         settings["outer"], settings["epochs"] = outer.get(each, 10), epochs.get(each, 10)
-        settings |= prior if given.get("prior") else {}
+    settings |= prior if given.get("prior") else {}
+    if runs:
         # The authors have figures for two budgets; between them, and beside, the nearer one's rounds are taken.
         nearest = min(runs, key=lambda known: abs(np.log(float(known)) - np.log(epsilon)))
         settings["steps"] = runs[nearest] * settings["outer"] * PAPER["batches"]

@@ -112,6 +112,8 @@ MAPS = {
     "NeuralTangent": Case(lambda: draw_network(64, width=7, seed=0), IMAGES),
     "PairTangents": Case(lambda: draw_pairs(TABLE, width=3, cells=5, memory=10, seed=0)),
     "Thumbnails": Case(lambda: Thumbnails(image=IMAGE, side=2), IMAGES),
+    "Thumbnails, led": Case(lambda: Thumbnails(image=IMAGE, side=2, lead=1.5), IMAGES),
+    "OuterProducts of images": Case(lambda: OuterProducts(of=Thumbnails(image=IMAGE, side=2, lead=1.5)), IMAGES),
     "OrientedFourier": Case(oriented, IMAGES, tolerance=4e-3 * 20**-0.5),
     "Perceptual": Case(perceptual, IMAGES, exact=False),
     "Perceptual, squares": Case(lambda: perceptual(2), IMAGES, exact=False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,6 +26,8 @@ class Thumbnails:
     Attributes:
         image: Shape of the images, whose sides are multiples of `side`.
         side: Of the squares, in pixels; 1 for the image itself.
+        lead: A number that every vector begins with, if it is positive: outer products then hold how many records they
+            are of, and their mean.
 
     Examples:
         >>> from noisegate.features.thumbnails import Thumbnails
@@ -35,6 +38,7 @@ class Thumbnails:
 
     image: ImageShape
     side: int
+    lead: float = 0.0
     nonnegative: ClassVar[bool] = True
 
     @property
@@ -45,20 +49,30 @@ class Thumbnails:
 
     @property
     def dim(self) -> int:
-        """Number of means."""
-        return self.small.size
+        """Number of means, and of the number before them if there is one."""
+        return self.small.size + (self.lead > 0)
 
     @property
     def norm(self) -> float:
-        """The length of a white image."""
-        return math.sqrt(self.dim)
+        """The length of the vector of a white image."""
+        return math.sqrt(self.small.size + self.lead**2)
 
     def __call__(self, records: EncodedTable) -> Vectors:
-        """Returns means, float32 (rows, dim), in the order of pixels of a smaller image."""
+        """Returns `lead`, if there is one, and means in the order of pixels of a smaller image, float32 (rows, dim)."""
         height, width, channels = self.small.axes
         squares = records.numeric.astype(np.float32).reshape(-1, height, self.side, width, self.side, channels)
         total = np.zeros((len(squares), height, width, channels), np.float32)
         for row in range(self.side):
             for column in range(self.side):
                 total += squares[:, :, row, :, column]
-        return (total / np.float32(self.side**2)).reshape(len(squares), -1)
+        means = (total / np.float32(self.side**2)).reshape(len(squares), -1)
+        return np.insert(means, 0, np.float32(self.lead), axis=1) if self.lead else means
+
+    @property
+    def first_half(self) -> Callable[[EncodedTable], Vectors]:
+        """The map itself: see `SharingMap`."""
+        return self.__call__
+
+    def second_half(self, values: Vectors) -> Vectors:
+        """Returns what the first half gave."""
+        return values

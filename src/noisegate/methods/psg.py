@@ -19,8 +19,9 @@ import numpy as np
 
 from noisegate.errors import OptionError
 from noisegate.gate.per_example.gradients import RecordLoss, label_loss
-from noisegate.methods.generative import GenerativeMethod, released_arrays, weight_shapes
+from noisegate.methods.generative import released_arrays, weight_shapes
 from noisegate.methods.gradient import Trainer
+from noisegate.methods.psg_start import SetStart
 from noisegate.methods.registry import register
 from noisegate.models.image_network import check_image_schema
 from noisegate.models.inputs import Inputs, class_label, decode_inputs, inputs_of, scaled_inputs
@@ -31,7 +32,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, ImageSize, Positive, Unit, Widths, derived, settings
-from noisegate.training.fit import PriorNetwork, SetSchedule
+from noisegate.training.fit import PriorNetwork
 
 if TYPE_CHECKING:
     from torch import nn
@@ -44,7 +45,7 @@ _START, _PRIOR = 2, 3
 
 @register("psg")
 @settings
-class PrivateSetGeneration(SetSchedule, GenerativeMethod):
+class PrivateSetGeneration(SetStart):
     """Settings of PSG; none of them depends on private data.
 
     Examples:
@@ -78,12 +79,9 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
     """Of the set; with `prior` of Adam on the weights of the network that makes it."""
     momentum: Unit = 0.5
     """Of the set."""
-    init_std: Positive = 0.6
-    """Standard deviation of the set at its start, in units of half a column's range."""
-    centre: Unit = 0.0
-    """Position between the bounds of a numeric column that counts as nothing: 0.5 if unknown, 0 for ink on a page."""
 
     def __post_init__(self) -> None:
+        self.check_start(self.image is not None and not self.prior)
         if not self.prior:
             return
         even = self.prior_network == "dcgan"
@@ -99,7 +97,9 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
                 f"samples_per_class={self.samples_per_class}: a set of {records:,} records of {inputs:,} "
                 f"numbers each is more than the {MOST_NUMBERS:,} that are held in memory; lower it."
             )
-        return self.steps_of(SET, weight_shapes(self.network(schema, 0)), trained={SET: (records, inputs)})
+        trained: dict[str, Any] = {SET: (records, inputs)}
+        shapes = weight_shapes(self.network(schema, 0))
+        return self.steps_of(SET, shapes, trained=trained, queries=self.start_queries(schema))
 
     def loss(self, schema: Schema) -> RecordLoss:
         """Returns the cross-entropy of a record's label, by the network."""

@@ -85,6 +85,18 @@ class SetTraining:
         self._network = build(schedule.stream(_NETWORK, 0))
         self._average = synthetic.inputs().detach().clone() if schedule.ema_decay else None
 
+    @property
+    def records(self) -> int:
+        """How many there are in the set."""
+        return len(self._labels)
+
+    def begin(self, inputs: Float[Tensor, "records inputs"]) -> None:
+        """Puts other numbers in the place of those of a set whose records are moved by themselves, before any step."""
+        assert isinstance(self._set, FreeRecords)
+        self._set.begin(inputs)
+        if self._average is not None:
+            self._average = self._set.inputs().detach().clone()
+
     def parameters(self) -> dict[str, Tensor]:
         """Returns the weights of the network, where the next gradient is to be taken."""
         return {name: value.detach() for name, value in self._network.named_parameters()}
@@ -164,6 +176,10 @@ class FreeRecords:
         start = init_std * torch.randn(records, len(columns.names), generator=random)
         self._values = self._bounded(start).to(device)
         self._velocity = torch.zeros_like(self._values)
+
+    def begin(self, values: Float[Tensor, "records numbers"]) -> None:
+        """Puts other numbers, within their bounds, in the place of those at the start."""
+        self._values = self._bounded(values.to(self._values))
 
     def inputs(self) -> Float[Tensor, "records inputs"]:
         """Returns the set as a network sees it, (records, inputs)."""

@@ -1,0 +1,51 @@
+"""Gaussians of small images by noisy moments: exact ones give mean and covariance, loud ones the mean alone."""
+
+import numpy as np
+import pytest
+
+from noisegate.features.thumbnails import Thumbnails
+from noisegate.features.transforms import OuterProducts
+from noisegate.records import Rows
+from noisegate.schema.pixels import ImageShape
+from noisegate.training.image_gaussians import drawn_images, image_gaussians
+
+SMALL = Thumbnails(image=ImageShape(height=8, width=8), side=2, lead=1.0)
+
+
+def sums(images):
+    """The exact sums of one class, (1, entries)."""
+    records = Rows(images, np.zeros((len(images), 1), np.int32))
+    return OuterProducts(of=SMALL)(records).astype(np.float64).sum(axis=0)[None]
+
+
+@pytest.fixture
+def images():
+    random = np.random.default_rng(0)
+    return np.clip(0.5 + 0.15 * random.standard_normal((500, 3)) @ random.standard_normal((3, 64)) / 2, 0, 1)
+
+
+def test_moments_are_those_of_the_small_images(images):
+    means, roots = image_gaussians(sums(images), lead=1.0, noise_std=1e-9)
+    small = SMALL(Rows(images, np.zeros((500, 1), np.int32)))[:, 1:].astype(np.float64)
+    np.testing.assert_allclose(means[0], small.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(roots[0] @ roots[0].T, np.cov(small.T, bias=True), atol=1e-5)
+
+
+@pytest.mark.parametrize("loud", [False, True])
+def test_directions_below_the_noise_are_left_out(images, loud):
+    """Without a signal no eigenvalue of the noise is taken for one, and without the rule half of them are."""
+    random, size = np.random.default_rng(1), 16
+    noise_std = 200.0 if loud else 1e-6
+    noise = noise_std * random.standard_normal((1, (size + 1) * (size + 2) // 2))
+    noise[:, : size + 1] = 0  # of the number of records and the mean
+    roots = image_gaussians(sums(images) + noise, lead=1.0, noise_std=noise_std)[1]
+    kept = (np.linalg.norm(roots[0], axis=0) > 0).sum()
+    assert kept <= 1 if loud else 3 <= kept < 16
+
+
+def test_images_are_drawn_class_by_class_in_full_size():
+    bright = np.concatenate([sums(np.full((50, 64), level)) for level in (0.2, 0.9)])
+    drawn = drawn_images(bright, SMALL, 3, noise_std=1e-6, seed=0)
+    assert drawn.shape == (6, 64)
+    np.testing.assert_allclose(drawn[:3], 0.2, atol=1e-3)
+    np.testing.assert_allclose(drawn[3:], 0.9, atol=1e-3)
