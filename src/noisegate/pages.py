@@ -17,16 +17,21 @@ from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from noisegate.evaluation.comparison import ImageReport, Report
     from noisegate.evaluation.utility.runner import Progress
+    from noisegate.features.binning import NumericBins
     from noisegate.methods.method import Method
     from noisegate.models.classifiers import Classifier
     from noisegate.models.synthesizer import Synthesizer
     from noisegate.reporting.private import Measured
     from noisegate.reporting.public import Drawn
     from noisegate.reporting.released import Released
+    from noisegate.training.released import Table
 
     Model: TypeAlias = Synthesizer | Classifier
+    Tables: TypeAlias = tuple[Sequence[NumericBins], list[Table]]
 
 PUBLIC, PRIVATE = "public.html", "private.html"
 
@@ -130,6 +135,7 @@ class _Found:
     model: Model
     method: Method | None
     released: Released
+    unfitted: Released
 
     @classmethod
     def of(cls, model: Model) -> Self:
@@ -140,14 +146,14 @@ class _Found:
         known = float(certificate.public["records"]) if exact else None
         try:
             method = method_of(certificate)
-            bins, tables = method.released_tables(model.release)
         except OptionError:  # of a package that is not installed
-            method, bins, tables = None, (), []
-        return cls(
-            model=model,
-            method=method,
-            released=Released(layout=layout, bins=bins, tables=tables, known=known),
-        )
+            method = None
+        none: Tables = (), []
+        bins, tables = none if method is None else method.released_tables(model.release)
+        released = Released(layout=layout, bins=bins, tables=tables, known=known)
+        bins, tables = none if method is None else method.unfitted_tables(model.release)
+        unfitted = Released(layout=layout, bins=bins, tables=tables, known=released.records)
+        return cls(model=model, method=method, released=released, unfitted=unfitted)
 
     def page(self) -> str:
         """Returns the public page, HTML."""
@@ -162,6 +168,7 @@ class _Found:
                 verdict=getattr(summary, "verdict", None),
                 distance=getattr(summary, "discrepancy", None),
                 released=self.released,
+                unfitted=self.unfitted,
                 bounds=self._bounds(),
                 drawn=_drawn(model) if isinstance(model, Synthesizer) else None,
             )

@@ -56,6 +56,7 @@ TwoOrMore = Annotated[int, Field(ge=2, lt=2**62), "a whole number, 2 or more"]
 Number = Annotated[float, Field(allow_inf_nan=False), "a number"]
 Positive = Annotated[float, Field(gt=0, le=1e6), "a number above 0, at most 1e6"]
 Relative = Annotated[float, Field(gt=0, allow_inf_nan=False), "a positive number, relative to the other shares"]
+NoneOrMore = Annotated[float, Field(ge=0, allow_inf_nan=False), "a number, 0 or more, relative to the other shares"]
 Share = Annotated[float, Field(gt=0, le=1000), "a positive number, at most 1000"]
 """Part of the budget, relative to the other shares of a plan."""
 Fraction = Annotated[float, Field(gt=0, le=1), "a number above 0, at most 1"]

@@ -103,3 +103,13 @@ def test_dp_mepf_prints_what_noise_costs_its_generator(cli):
     assert "say nothing" not in shown
     assert "these bounds say nothing at this ε" in " ".join(cli(*both, 60).out.split())
     assert cli(*asked, "--json").json["error_bounds"] == []
+
+
+def test_a_share_for_the_public_page_is_one_more_question_of_the_plan(desk, cli):
+    asked = ["plan", "--schema", desk.schema, "--epsilon", "1", "--json"]
+    bare, more = cli(*asked).json, cli(*asked, "--report-share", "0.05").json
+    assert [one["name"] for one in more["releases"]] == [*(one["name"] for one in bare["releases"]), "unfitted"]
+    refused = cli(*asked[:-1], "--report-share", "0.05", "--method", "dp-merf")
+    assert refused.code == 2
+    assert "report_share" in refused.err
+    assert cli(*asked[:-1], "--report-share", "-1").code == 2

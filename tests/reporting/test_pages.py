@@ -1,6 +1,7 @@
 """The two pages: what they say, what they follow from, and where they are refused."""
 
 import re
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,7 @@ from noisegate.errors import DataError, ModelError, OptionError
 from noisegate.evaluation import CAVEAT
 from noisegate.privacy.tradeoff import tradeoff
 from noisegate.reporting.page import render_page
-from noisegate.schema import Boolean, Integer
+from noisegate.schema import Boolean
 
 from .conftest import FEW, SCHEMA, rows
 
@@ -58,16 +59,29 @@ def test_the_private_page_says_so_first_and_last(pages):
     assert "equal to one of them in every value" in shown
 
 
-def test_every_column_is_on_both_pages_however_many_there_are(tmp_path):
-    names = [f"column number {place}" for place in range(200)]
+@pytest.mark.parametrize(("columns", "kinds"), [(200, ["public"]), (40, ["public", "private"])])
+def test_every_column_is_there_however_many_there_are(tmp_path, columns, kinds):
+    names = [f"column number {place}" for place in range(columns)]
     schema = Schema(tuple(Boolean(name=name) for name in names))
     table = pa.table({name: [place % (number + 2) == 0 for place in range(60)] for number, name in enumerate(names)})
     model = synthesize(table, schema=schema, epsilon=1.0, pairs="none", **FEW)
-    pages = report(model, out=tmp_path / "wide", test=table)
-    for page in (pages.public, pages.private):
+    pages = report(model, out=tmp_path / "wide", test=table if "private" in kinds else None)
+    for kind in kinds:
+        page = getattr(pages, kind)
         assert page.stat().st_size < 5e6
         headings = re.findall(r"<h3>(.*?)</h3>", page.read_text("utf-8"))
         assert set(names) <= set(headings)
+
+
+def test_counts_that_the_fit_did_not_see_score_the_copy_in_public(model, tmp_path):
+    assert "did not see" not in text(report(model, out=tmp_path / "without").public)
+    bought = synthesize(rows(0), schema=SCHEMA, epsilon=50.0, report_share=0.3, **FEW)
+    assert "unfitted" in {event.name for event in bought.certificate.events}
+    shown = text(report(bought.save(tmp_path / "model"), out=tmp_path / "pages").public)
+    agree, cells = map(int, re.search(r"(\d+) of (\d+) cells agree within noise and draw, where", shown).groups())
+    # Four cells of age, five of a number that may be missing, four levels, four of dates: each with two classes.
+    assert cells == 2 * (4 + 5 + 4 + 4)
+    assert cells / 4 < agree <= cells
 
 
 def test_without_training_records_there_is_no_look_for_copies(model, tmp_path):
@@ -102,15 +116,12 @@ def test_a_page_in_the_model_folder_does_not_hide_that_it_holds(model, tmp_path)
 
 
 def test_a_classifier_has_a_public_page_and_no_private_one(tmp_path):
-    schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
-    table = pa.table({"age": [place % 100 for place in range(200)], "ill": [place % 100 > 50 for place in range(200)]})
-    from noisegate import fit
-
-    model = fit(table, schema=schema, epsilon=2.0, method="dp-llm", records=200, steps=3)
-    shown = text(report(model, out=tmp_path / "pages").public)
+    folder = Path(__file__).parents[1] / "golden" / "models" / "llm"
+    shown = text(report(folder, out=tmp_path / "pages").public)
     assert "A classifier that was trained under differential privacy" in shown
+    assert "Single columns" not in shown
     with pytest.raises(OptionError, match="a classifier draws no records"):
-        report(model, out=tmp_path / "pages", test=table)
+        report(folder, out=tmp_path / "pages", test=rows(1))
 
 
 def test_what_a_template_names_must_be_given():

@@ -23,7 +23,7 @@ def test_a_column_is_read_off_the_table_that_says_it_best():
     released = Released(layout=SCHEMA.layout, bins=BINS, tables=[pair, alone, worse], known=100.0)
     drawn = EncodedTable(np.array([[0.0], [1.0], [1.0], [1.0]]), np.array([[0, 0], [1, 0], [2, 1], [2, 1]], np.int32))
     first, second = noisy_marginals(released, drawn)
-    assert first.column.name == "n"
+    assert first.name == "n"
     assert first.noisy.tolist() == [0.6, 0.4]
     assert first.two_sigma == pytest.approx(2 * np.sqrt(3) / 100)
     assert first.synthetic.tolist() == [0.25, 0.75]

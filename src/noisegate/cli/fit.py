@@ -32,7 +32,6 @@ from noisegate.cli.options import (
     FitOptions,
     Json,
     RunOptions,
-    method_settings,
     one_by_one,
     required,
     warn_about_renamed,
@@ -73,7 +72,7 @@ def plan_command(epsilon: Epsilon, options: RunOptions, as_json: Json = False) -
         contributions=contributions,
     )
     schema = options.known()
-    settings = method_settings(options.settings, options.public)
+    settings = options.chosen
     method = make_for(options.method, schema, settings)
     warn_about_renamed(method, settings)
     plan = method.plan(schema, budget)

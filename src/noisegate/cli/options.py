@@ -153,7 +153,20 @@ class RunOptions(ImageOptions):
     contributions: Annotated[
         int | None, typer.Option(help="With --unit-column: how many records of a unit are used at most.")
     ] = None
+    report_share: Annotated[
+        float | None,
+        typer.Option(
+            help="With pairwise: budget share of counts that the fit does not see, as 0.05, beside shares that sum to "
+            "about 1: the public page scores the copy by them."
+        ),
+    ] = None
     settings: Settings = None
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The settings of the method that were given."""
+        share = {} if self.report_share is None else {"report_share": self.report_share}
+        return {**method_settings(self.settings, self.public), **share}
 
     def known(self) -> Schema:
         """Returns the schema in a file, or the one that the options describe."""
@@ -196,7 +209,7 @@ class FitOptions(RunOptions):
         from noisegate.run_folder import Run
 
         schema = self.known()
-        settings = {"seed": self.seed, **method_settings(self.settings, self.public)}
+        settings = {"seed": self.seed, **self.chosen}
         asked = {name: value for name, value in vars(self).items() if name in Run.__dataclass_fields__}
         asked["ledger"] = None if self.dataset is None else Ledger(self.ledger)
         asked |= {"schema": self.schema or schema, "epsilon": required(epsilon, "--epsilon")}
@@ -213,7 +226,7 @@ class FitOptions(RunOptions):
             if getattr(context.get_parameter_source(name), "name", None) == "COMMANDLINE" and name not in images
         }
         settings = method_settings(typed.pop("settings", None), None)
-        settings |= {name: typed.pop(name) for name in ("seed", "public") if name in typed}
+        settings |= {name: typed.pop(name) for name in ("seed", "public", "report_share") if name in typed}
         return typed | {"settings": settings} | ({"schema": self.known()} if images else {})
 
 

@@ -146,6 +146,10 @@ class Method(Settings, ABC):
         label = len(layout.numeric) + layout.label
         return (), [Table(columns=(label,), counts=counts.ravel(), noise_std=release.noise_std["counts"])]
 
+    def unfitted_tables(self, release: Release) -> tuple[Sequence[NumericBins], list[Table]]:
+        """Returns noisy tables that the fit never saw, in the same form; none where none were bought."""
+        return (), []
+
     def verdict(self, schema: Schema, budget: Budget, records: int | None = None) -> Verdict | None:
         """Returns in words what to expect, before anything is spent; None where the method has no forecast.
 

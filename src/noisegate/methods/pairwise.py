@@ -24,12 +24,14 @@ from noisegate.methods.registry import register
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import Count, Options, Relative, Seed, TwoOrMore, settings
+from noisegate.settings import Count, NoneOrMore, Options, Relative, Seed, TwoOrMore, settings
 from noisegate.training import pairwise as rounds
 from noisegate.training.fit import MixtureSettings
 from noisegate.training.forecast import Forecast, forecast, forecast_of
 from noisegate.training.histograms import COARSE, HISTOGRAMS
 from noisegate.training.pairwise import Design, cells_for, columns_named
+from noisegate.training.released import Table, read_tables
+from noisegate.training.unfitted import UNFITTED, unfitted_query, unfitted_tables
 
 if TYPE_CHECKING:
     from noisegate.features.binning import NumericBins
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from noisegate.models.labelled import LabelledMixture
     from noisegate.models.mixture import Mixture
     from noisegate.training.mixture_fit import PairwiseFit
-    from noisegate.training.released import Table
 
 WIDE = 40
 """Above this many columns pairs are chosen instead of all being measured."""
@@ -84,6 +85,8 @@ class Pairwise(Method):
     """Budget share of the one-way tables."""
     pairs_share: Relative = 0.7
     """Budget share of pairs and triples."""
+    report_share: NoneOrMore = 0.0
+    """Budget share of counts that the fit never sees, for scores that may be published; 0 for none."""
     fit_options: Options = field(default_factory=dict)
     """Changes to `noisegate.training.fit.MixtureSettings`; they cannot change the privacy."""
     seed: Seed = 0
@@ -127,7 +130,8 @@ class Pairwise(Method):
         shares |= {rounds.SCREEN: self.screen_share, rounds.COUNTS: self.counts_share}
         shares |= {rounds.SINGLES: self.one_way_share, rounds.PAIRS: self.pairs_share}
         design = self.design(schema, budget.epsilon)
-        return Plan(queries=design.queries(shares), design=design).calibrate(budget)
+        queries = (*design.queries(shares), *unfitted_query(schema.layout, self.report_share))
+        return Plan(queries=queries, design=design).calibrate(budget)
 
     def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast:
         """Returns how far records are expected to be from so many real ones."""
@@ -148,7 +152,8 @@ class Pairwise(Method):
                 values |= session.ask(design.histograms())
             if design.screened:
                 values |= session.ask({rounds.SCREEN: design.screen(values, stds)})
-            session.ask(design.final(values, stds))
+            unfitted = {UNFITTED: plan.maps[UNFITTED]} if UNFITTED in plan.maps else {}
+            session.ask(design.final(values, stds) | unfitted)
         return session.release()
 
     def check_fit(self, device: str) -> None:
@@ -167,6 +172,13 @@ class Pairwise(Method):
     def released_tables(self, release: Release) -> tuple[tuple[NumericBins, ...], list[Table]]:
         """Returns the cells of numeric columns, and all tables of the last round; see `Method`."""
         return self._design_of(release).read(release)
+
+    def unfitted_tables(self, release: Release) -> tuple[tuple[NumericBins, ...], list[Table]]:
+        """Returns the counts that the fit never saw, and the cells of numeric columns in them; see `Method`."""
+        found = unfitted_tables(release.schema.layout) if UNFITTED in release.values else None
+        if found is None:
+            return (), []
+        return found.bins, read_tables(found, release.values[UNFITTED], release.noise_std[UNFITTED])
 
     def _design_of(self, release: Release) -> Design:
         """Returns what was asked, by the rules of its time."""

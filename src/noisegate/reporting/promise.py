@@ -30,6 +30,7 @@ _MEANINGS = {
     "counts": "how many records there are, in each class of the label if there is one",
     "one-way": "counts of the cells of each column",
     "pairs": "counts of the cells of pairs of columns",
+    "unfitted": "counts of pairs of columns that the fit does not see, for this page",
     "gradients": "steps of a training, each a sum over a sample of the records",
     "fourier": "sums of random waves of the columns",
     "first-moments": "sums of what a public network sees in the images",

@@ -18,7 +18,16 @@ from noisegate.reporting.charts.svg import Chart
 from noisegate.reporting.marginals import Card, Compared, card, ordered
 from noisegate.reporting.page import number, percent, picture, render_page
 from noisegate.reporting.promise import questions, right_of_hundred, tradeoff_chart
-from noisegate.reporting.released import Marginal, PairError, Released, error_matrix, noisy_marginals, pair_errors
+from noisegate.reporting.released import (
+    Marginal,
+    PairError,
+    Released,
+    error_matrix,
+    noisy_marginals,
+    noisy_tables,
+    pair_errors,
+    typical_error,
+)
 from noisegate.schema import EncodedTable, NumericColumn, Schema
 from noisegate.schema.columns import column_form
 from noisegate.verdict import Verdict
@@ -44,6 +53,7 @@ class Subject:
         verdict: What the fit came to; None where nobody knows.
         distance: From the model to the release, over what the noise explains; None where none was measured.
         released: Its tables of columns.
+        unfitted: Those that the fit never saw.
         bounds: What the method says of the error of its questions, in words.
         drawn: Records of the model; None of a classifier.
     """
@@ -53,6 +63,7 @@ class Subject:
     verdict: Verdict | None
     distance: float | None
     released: Released
+    unfitted: Released
     bounds: Sequence[str]
     drawn: Drawn | None
 
@@ -63,7 +74,8 @@ def public_page(subject: Subject) -> str:
     schema, curve = release.schema, tradeoff(certificate)
     found = [] if subject.drawn is None else noisy_marginals(subject.released, subject.drawn.records)
     places = {name: place for place, name in enumerate(schema.names)} if schema.images is None else {}
-    found.sort(key=lambda one: places.get(one.column.name, 0))
+    found.sort(key=lambda one: places.get(one.name, 0))
+    unfitted = [] if subject.drawn is None else noisy_tables(subject.unfitted, subject.drawn.records)
     errors = pair_errors(subject.released)
     return render_page(
         "public.html",
@@ -80,7 +92,10 @@ def public_page(subject: Subject) -> str:
         records=_records(subject.released),
         questions=questions(certificate, release.noise_std),
         cards_=[_card(place, one) for place, one in enumerate(found)],
-        marginals=[(one.column.name, f"{len(one.cells):,}", percent(one.error)) for one in found],
+        marginals=[(one.name, f"{len(one.cells):,}", percent(one.error)) for one in found],
+        unfitted=[_card(place, one, "unfitted") for place, one in enumerate(unfitted)],
+        unfitted_cells=(sum(one.explained for one in unfitted), sum(len(one.cells) for one in unfitted)),
+        unfitted_error=typical_error(unfitted) if unfitted else 0.0,
         columns=None if schema.images is not None else [_described(column) for column in schema.columns],
         errors=_errors(found, errors),
         worst=sorted(errors, key=lambda error: -error.error)[:10],
@@ -109,23 +124,21 @@ def _records(released: Released) -> tuple[str, str]:
     return f"about {number(max(round(records), 0))}", f"records, ± {number(round(error))} by the noise"
 
 
-def _card(place: int, shown: Marginal) -> Card:
+def _card(place: int, shown: Marginal, key: str = "column") -> Card:
     told = f"{shown.explained} of {len(shown.cells)} cells agree within noise and draw."
     compared = Compared(
-        column=shown.column.name,
+        column=shown.name,
         cells=shown.cells,
         bars=shown.noisy,
         marks=shown.synthetic,
         error=shown.two_sigma,
-        ordered=ordered(shown.column),
+        ordered=len(shown.columns) > 1 or ordered(shown.columns[0]),
     )
-    return card(f"column-{place}", compared, told, ("measured, with noise", "synthetic"))
+    return card(f"{key}-{place}", compared, told, ("measured, with noise", "synthetic"))
 
 
 def _errors(found: Sequence[Marginal], errors: Sequence[PairError]) -> Chart | None:
-    names = list(
-        dict.fromkeys([one.column.name for one in found] + [name for error in errors for name in error.columns])
-    )
+    names = list(dict.fromkeys([one.name for one in found] + [name for error in errors for name in error.columns]))
     if not 1 < len(names) <= _MOST_NAMED or not errors:
         return None
     matrix = error_matrix(names, errors)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -58,10 +59,10 @@ class Released:
 
 @dataclass(frozen=True, kw_only=True)
 class Marginal:
-    """One column, cell by cell, in shares of the records.
+    """A table of some columns, cell by cell, in shares of the records.
 
     Attributes:
-        column: The column.
+        columns: The columns.
         cells: Names of its cells.
         noisy: What was released.
         two_sigma: Twice the standard deviation of the noise on each.
@@ -70,7 +71,7 @@ class Marginal:
         error: How many records the noise alone puts into a wrong cell, in the mean, before anything is denoised.
     """
 
-    column: Column
+    columns: tuple[Column, ...]
     cells: Sequence[str]
     noisy: Floats
     two_sigma: float
@@ -79,11 +80,19 @@ class Marginal:
     error: float
 
     @property
+    def name(self) -> str:
+        """Those of the columns."""
+        return " × ".join(column.name for column in self.columns)
+
+    @property
+    def variance(self) -> Floats:
+        """What noise and draw do to each difference, as a variance."""
+        return (self.two_sigma / 2) ** 2 + self.synthetic * (1 - self.synthetic) / max(self.drawn, 1)
+
+    @property
     def explained(self) -> int:
-        """How many cells differ by no more than two standard deviations of the noise and of the draw together."""
-        draw = 4 * self.synthetic * (1 - self.synthetic) / max(self.drawn, 1)
-        most = np.sqrt(self.two_sigma**2 + draw) + 1e-12
-        return int((np.abs(self.noisy - self.synthetic) <= most).sum())
+        """How many cells differ by no more than two standard deviations of noise and draw together."""
+        return int((np.abs(self.noisy - self.synthetic) <= 2 * np.sqrt(self.variance) + 1e-12).sum())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,29 +106,52 @@ class PairError:
 
 def noisy_marginals(released: Released, drawn: EncodedTable) -> list[Marginal]:
     """Returns every column of which the release has a table, in the order of the tables' numbers."""
-    found = []
-    for place, column in enumerate(released.columns):
-        if (best := _best(released.tables, (place,))) is None:
-            continue
-        if place < len(released.layout.numeric):
-            bins = released.bins[place]
-            names, codes = cell_names(released.layout.numeric[place], bins), bins.codes(drawn.numeric[:, place])
-        else:
-            coded = place - len(released.layout.numeric)
-            names, codes = level_names(released.layout.coded[coded]), drawn.codes[:, coded]
-        counts, std = best
-        found.append(
-            Marginal(
-                column=column,
-                cells=numbered(names),
-                noisy=counts.ravel() / released.records,
-                two_sigma=2 * std / released.records,
-                synthetic=np.bincount(codes, minlength=len(names)) / max(len(codes), 1),
-                drawn=len(codes),
-                error=_misplaced(counts.size, std, released.records),
-            )
-        )
-    return found
+    found = ((place, _best(released.tables, (place,))) for place in range(len(released.columns)))
+    return [_marginal(released, (place,), *best, drawn) for place, best in found if best is not None]
+
+
+def noisy_tables(released: Released, drawn: EncodedTable) -> list[Marginal]:
+    """Returns every table as it was released."""
+    return [
+        _marginal(released, table.columns, table.counts, table.noise_std, drawn, apart=" · ")
+        for table in released.tables
+    ]
+
+
+def typical_error(several: Sequence[Marginal]) -> float:
+    """Returns the root mean square error of a cell, in shares, beyond what noise and draw do to it."""
+    squares = [np.square(one.noisy - one.synthetic) - one.variance for one in several]
+    return math.sqrt(max(float(np.concatenate(squares).mean()), 0.0))
+
+
+def _marginal(
+    released: Released, places: tuple[int, ...], counts: Floats, std: float, drawn: EncodedTable, *, apart: str = ""
+) -> Marginal:
+    both = [_cells(released, place, drawn) for place in places]
+    sizes = [len(names) for names, _ in both]
+    # A long name is cut at its end, so what is short comes first.
+    order = sorted(range(len(both)), key=lambda axis: max(map(len, both[axis][0])))
+    names = [apart.join(cell[axis] for axis in order) for cell in product(*(names for names, _ in both))]
+    codes = np.ravel_multi_index(tuple(codes for _, codes in both), sizes)
+    return Marginal(
+        columns=tuple(released.columns[place] for place in places),
+        cells=numbered(names),
+        noisy=counts.ravel() / released.records,
+        two_sigma=2 * std / released.records,
+        synthetic=np.bincount(codes, minlength=len(names)) / max(len(codes), 1),
+        drawn=len(codes),
+        error=_misplaced(counts.size, std, released.records),
+    )
+
+
+def _cells(released: Released, place: int, drawn: EncodedTable) -> tuple[list[str], npt.NDArray[np.int32]]:
+    """Returns the names of a column's cells, and in which of them each record is."""
+    layout = released.layout
+    if place < len(layout.numeric):
+        bins = released.bins[place]
+        return cell_names(layout.numeric[place], bins), bins.codes(drawn.numeric[:, place])
+    coded = place - len(layout.numeric)
+    return level_names(layout.coded[coded]), drawn.codes[:, coded]
 
 
 def pair_errors(released: Released) -> list[PairError]:
