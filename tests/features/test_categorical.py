@@ -35,3 +35,11 @@ def test_every_vector_has_norm_one_and_is_not_negative(columns):
 def test_records_with_other_levels_have_other_vectors():
     levels = Levels(columns=(0, 1), sizes=(2, 2))
     assert len(np.unique(levels(coded([[0, 0], [0, 1], [1, 0], [1, 1]])), axis=0)) == 4
+
+
+def test_one_level_in_each_column_counts_records_with_the_least_noise():
+    levels = Levels(columns=(0, 1, 2), sizes=(2, 5, 3))
+    every = levels(coded([[a, b, c] for a in range(2) for b in range(5) for c in range(3)])).astype(float)
+    assert every @ levels.counter == pytest.approx(np.ones(30), abs=1e-6)
+    # Of all vectors with these inner products, the one that least squares gives is the shortest.
+    assert levels.counter == pytest.approx(np.linalg.lstsq(every, np.ones(30), rcond=None)[0], abs=1e-6)

@@ -134,3 +134,12 @@ def test_unusable_groups_are_refused(groups, weights):
     tables = column_tables(SCHEMA.layout, [SERIES, SERIES])
     with pytest.raises(OptionError):
         Products(tables=tables, groups=tuple(groups), weights=tuple(weights))
+
+
+def test_groups_of_coded_columns_count_records_with_the_least_noise_that_they_can():
+    found, records = features([(1,), (2,), (0, 2), (2, 3), (3,)], [0.1, 0.2, 0.3, 0.4, 0.5]), made(500)
+    assert found(records) @ found.counter == pytest.approx(np.ones(500), abs=1e-5)
+    coded = np.flatnonzero(found.counter)
+    shortest = np.linalg.lstsq(found(records)[:, coded].astype(float), np.ones(500), rcond=None)[0]
+    assert found.counter[coded] == pytest.approx(shortest, abs=1e-5)
+    assert features([(1,), (0, 2)]).counter is None

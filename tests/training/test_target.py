@@ -37,6 +37,16 @@ def test_a_class_lost_in_the_noise_has_no_weight_and_no_huge_mean():
     assert np.abs(target.means["f"][1]).max() == 0.5  # divided by one noise standard deviation, 2
 
 
+def test_sums_that_count_as_well_are_averaged_in_by_their_precisions():
+    # The second sum counts [80, 320] with variance 0.5² (1 + 1) = 1/2, the counts [100, 300] with 4.
+    release = made_up([100, 300], [[50, 200], [30, 120]])
+    target = read_target(release, counts="counts", counters={"f": np.ones(2)})
+    counts = (np.array([100, 300]) / 4 + np.array([80, 320]) * 2) / (1 / 4 + 2)
+    np.testing.assert_allclose(target.weights, counts / counts.sum())
+    np.testing.assert_allclose(target.records, 400)
+    np.testing.assert_allclose(target.means["f"][:, 0], [50, 200] / counts)
+
+
 def test_no_class_above_zero_gives_even_weights():
     target = read_target(made_up([-1, -5, 0], np.zeros((2, 3))), counts="counts")
     np.testing.assert_allclose(target.weights, [1 / 3] * 3)

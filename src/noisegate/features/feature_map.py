@@ -104,6 +104,15 @@ class CellMap(FeatureMap, Protocol):
 
 
 @runtime_checkable
+class CountingMap(FeatureMap, Protocol):
+    """A map whose vectors all have the same inner product with a public one, so that their sum also counts records."""
+
+    @property
+    def counter(self) -> npt.NDArray[np.float64] | None:
+        """The shortest u with u · v(r) = 1 for every record r, (dim,); None if there is none."""
+
+
+@runtime_checkable
 class PointMap(FeatureMap, Protocol):
     """A map of numeric columns, such as pixels."""
 
@@ -266,6 +275,12 @@ class Levels:
     def amplitude(self) -> float:
         """Value of a hot coordinate, 1/√q."""
         return float(len(self.columns) ** -0.5)
+
+    @property
+    def counter(self) -> npt.NDArray[np.float64]:
+        """See `CountingMap`: a record has one level in each column; of few levels, counts have the least noise."""
+        sizes = np.asarray(self.sizes)
+        return np.asarray(np.repeat(1 / sizes, sizes) / (self.amplitude * (1 / sizes).sum()))
 
     def __call__(self, records: EncodedTable) -> Vectors:
         """Returns scaled one-hot codes, (rows, dim)."""

@@ -113,6 +113,15 @@ class Products:
         """Whether all groups are of coded columns: Hermite features change sign."""
         return all(self.tables[column].steps is None for group in self.groups for column in group)
 
+    @property
+    def counter(self) -> npt.NDArray[np.float64] | None:
+        """See `CountingMap`: a group of coded columns has one coordinate at its weight in every record."""
+        coded = [all(self.tables[column].steps is None for column in group) for group in self.groups]
+        if not any(coded):
+            return None
+        sizes, weights = np.diff(self.starts), np.asarray(self.weights) * coded
+        return np.asarray(np.repeat(weights / sizes, sizes) / (weights**2 / sizes).sum())
+
     @cached_property
     def single(self) -> bool:
         """Whether every group is one column, so that its sum follows from how often each value occurs."""

@@ -188,6 +188,11 @@ class DPHP(MatchedMethod):
         )
         return (bound,)
 
+    def counters(self, maps: Mapping[str, FeatureMap]) -> dict[str, Any]:
+        """Returns those of sums that are not clipped: a shorter vector counts for less than one record."""
+        clipped = {name for name in maps if (self.sum_bound if name == SUM else self.product_bound) < 1}
+        return {name: counter for name, counter in super().counters(maps).items() if name not in clipped}
+
     def matching(self) -> Callable[..., Fit]:
         """Returns what makes the fit of a generator to a target: with γ, and products in turn, where asked for."""
         if self.gamma is None and self.matched == "together":

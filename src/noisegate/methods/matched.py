@@ -7,6 +7,7 @@ from dataclasses import astuple, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 from noisegate.errors import OptionError
+from noisegate.features.feature_map import CountingMap, FeatureMap
 from noisegate.methods.embedding import COUNTS, MeanEmbeddingMethod
 from noisegate.models.image_network import IMAGE_KINDS, ImageKind, ImageNetwork, doubles
 from noisegate.privacy.release import Release
@@ -16,6 +17,9 @@ from noisegate.training.checkpoint import Fit
 from noisegate.training.fit import FitSettings
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from noisegate.models.generator import Generator as Network
     from noisegate.models.record_model import RecordModel
 
@@ -115,12 +119,19 @@ class MatchedMethod(MeanEmbeddingMethod):
         from noisegate.features.feature_map import torch_forms
         from noisegate.training.moment_matching import read_target
 
-        target, maps = read_target(release, counts=COUNTS), plan.maps if plan else self.maps(release.schema)
-        forms = torch_forms(maps, release.schema.layout if self.generator in TABLES else None)
+        schema = release.schema
+        maps = plan.maps if plan else self.maps(schema)
+        target = read_target(release, counts=COUNTS, counters=self.counters(maps))
+        forms = torch_forms(maps, schema.layout if self.generator in TABLES else None)
         generator = self.initial_generator(release, len(target.weights))
         return self.matching()(
             generator, target, forms, self.fit_settings(), seed=self.seed, device=choose_device(device)
         )
+
+    def counters(self, maps: Mapping[str, FeatureMap]) -> dict[str, npt.NDArray[np.float64]]:
+        """Returns what counts the records of each class in the sums of a query, by query; see `CountingMap`."""
+        found = {name: one.counter for name, one in maps.items() if isinstance(one, CountingMap)}
+        return {name: counter for name, counter in found.items() if counter is not None}
 
     def matching(self) -> Callable[..., Fit]:
         """Returns what makes the fit of a generator to a target."""
@@ -130,7 +141,5 @@ class MatchedMethod(MeanEmbeddingMethod):
 
     def model(self, release: Release, fitting: Any) -> RecordModel:
         """Returns the generator, averaged over steps, with the released shares of the labels."""
-        from noisegate.training.moment_matching import read_target
-
         generator: Network = fitting.average.cpu().eval()
-        return generator.record_model(read_target(release, counts=COUNTS).weights, release.schema.layout)
+        return generator.record_model(fitting.target.weights, release.schema.layout)

@@ -13,6 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int64, Shaped
 
 Floats = npt.NDArray[np.float64]
+NO_COUNTERS: Mapping[str, Floats] = MappingProxyType({})
 MISFIT = 0.03
 """Part of the signal's energy that a generator is taken to miss; chosen on simulated tables, see docs/choosing.md."""
 
@@ -60,15 +62,20 @@ class Target:
         return np.flatnonzero(self.weights > 0)
 
 
-def read_target(release: Release, *, counts: str) -> Target:
+def read_target(release: Release, *, counts: str, counters: Mapping[str, Floats] = NO_COUNTERS) -> Target:
     """Returns the target that a release describes.
 
     A class's noisy sum is divided by its noisy count (DP-MERF, equation 18). Counts are kept at one noise standard
-    deviation or more, so that a class lost in the noise stays harmless instead of being blown up. Where the query
-    `counts` was not asked, the number of records is public and stands in the certificate.
+    deviation or more, so that a class lost in the noise stays harmless instead of being blown up. Where other sums
+    count as well (`counters`: u with u · v(r) = 1 for every record r, by query), they are means of all estimates,
+    weighted by inverse variances. Where the query `counts` was not asked, the number of records is public and stands in
+    the certificate.
     """
     if counts in release.values:
-        noisy, floor = release.values[counts][0], max(release.noise_std[counts], 1.0)
+        every = {counts: np.ones(1), **counters}
+        precisions = np.asarray([(release.noise_std[name] ** 2 * (u @ u)) ** -1 for name, u in every.items()])
+        estimates = np.stack([u @ release.values[name] for name, u in every.items()])
+        noisy, floor = precisions @ estimates / precisions.sum(), max(precisions.sum() ** -0.5, 1.0)
     else:
         noisy, floor = np.asarray([float(release.certificate.public.get("records") or 1)]), 1.0
     safe, positive = np.maximum(noisy, floor), np.maximum(noisy, 0)
@@ -143,7 +150,7 @@ class MomentMatching(ABC):
         seed: int,
         device: torch.device,
     ) -> None:
-        self.settings, self.steps, self._device = settings, settings.steps, device
+        self.settings, self.steps, self._device, self.target = settings, settings.steps, device, target
         self.generator = generator.to(device)
         self.average = copy.deepcopy(self.generator).requires_grad_(False).eval()
         numbered = {str(place): value for place, value in enumerate(self.generator.parameters())}
