@@ -16,9 +16,11 @@ NEEDED = {
     "evaluate": ["--synthetic", "data.csv", "--test", "data.csv", "--schema", "schema.toml"],
     "explain": ["nowhere"],
     "predict": ["nowhere", "data.csv", "-o", "x.csv"],
+    "report": ["nowhere", "-o", "pages"],
     "verify": ["nowhere"],
     "audit": ["pairwise"],
     "demo": ["--out", "demo"],
+    "start": ["--data", "data.csv"],
     "schema init": ["data.csv", "-o", "new.toml"],
     "schema discover": ["data.csv", "--epsilon", "1", "-o", "new.toml", "--kinds",
                         "age=integer,income=continuous,job=categorical,answer=categorical"],
@@ -31,7 +33,7 @@ NEEDED = {
     "pretrain decoder": ["scans", "--out", "decoder.safetensors"],
 }  # fmt: skip
 WHOLE = {"--records", "--seed", "--contributions", "--jobs", "--repeats", "--epochs", "--most", "--channels", "--runs"}
-REAL = {"--epsilon", "--delta"}
+REAL = {"--epsilon", "--delta", "--report-share", "--cap"}
 
 
 def verbs(group=None, before=""):
