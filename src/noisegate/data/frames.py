@@ -14,7 +14,7 @@ import pyarrow.compute
 from noisegate.data.headers import check_alike
 from noisegate.data.sources import open_source
 from noisegate.data.tables.arrays import plain_array
-from noisegate.data.tables.memory import of_package, table_in_memory
+from noisegate.data.tables.memory import TABLES, of_package, table_in_memory
 from noisegate.data.tables.objects import MixedObjects, objects_to_arrow
 from noisegate.data.tables.tables import Origin, open_origins
 from noisegate.errors import DataError
@@ -95,7 +95,13 @@ class NativeForm:
 
 
 def native_form(like: Any, schema: Schema) -> NativeForm:
-    """Return the form of ``like``, PyArrow where it is of no other; nothing of its records or metadata is kept."""
+    """Return the form of ``like``; nothing of its records, dtypes or metadata is kept.
+
+    Images in memory, which are no table, have that of PyArrow.
+
+    Raises:
+        DataError: if ``like`` is no table of a known kind.
+    """
     import narwhals as nw
 
     with_levels = [column.name for column in schema.columns if isinstance(column, Categorical | Ordinal)]
@@ -120,11 +126,13 @@ def _kind(like: Any, schema: Schema) -> str:
     if of_package(like, "datasets", "Dataset") or of_package(like, "datasets", "IterableDataset"):
         return "datasets"
     like = plain_array(like)
-    if isinstance(like, Mapping):
-        return "dict" if schema.images is None else "arrow"
     if isinstance(like, np.ndarray) and like.ndim < 3:
         return "records" if like.dtype.names else "array"
-    return "arrow"
+    if schema.images is not None:
+        return "arrow"
+    if isinstance(like, Mapping) and set(schema.names) <= set(like):
+        return "dict"
+    raise DataError(f"expected {TABLES}, found {type(like).__name__}; convert it")
 
 
 def _to_numpy(table: pa.Table, kind: str) -> Any:
