@@ -5,6 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from noisegate.schema import Integer, Schema
+from noisegate.schema.partial import read_partial
 
 from .conftest import CANARY, rows
 
@@ -69,6 +70,14 @@ def test_names_are_listed_to_fill_in_kinds(desk, cli):
         "categorical",
         "categorical",
     ]
+
+
+def test_odd_names_are_listed_as_they_are(desk, cli):
+    names = ["number of visits", "STDs: (time)", 'a"b', "é", "x.y"]
+    pq.write_table(pa.table({name: [1, 2] for name in names}), desk.folder / "t.parquet")
+    assert cli("schema", "init", "--names-of", "t.parquet", "-o", "columns.toml").code == 0
+    columns, _, _ = read_partial(desk.folder / "columns.toml", {})
+    assert list(columns) == names
 
 
 def test_the_types_of_a_parquet_file_fill_in_kinds(desk, cli):

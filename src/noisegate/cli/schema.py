@@ -94,8 +94,8 @@ def discover(
         told = {"certificate": found.certificate.to_json(), "doubts": dict(found.doubts)}
         print_json({"schema": str(out), "columns": described, **told})
         return
-    for name, doubt in found.doubts.items():
-        warn(f"column {name!r}: {doubt}.")
+    for doubt in dict.fromkeys(found.doubts.values()):
+        warn(f"{', '.join(name for name, said in found.doubts.items() if said == doubt)}: {doubt}.")
     OUT.print(f"[green]Done[/green]: {found.certificate}", soft_wrap=True)
     OUT.print(f"Schema: {out}, {described} columns; certificate: {beside}. Read the schema through, then use it.")
 

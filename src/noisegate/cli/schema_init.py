@@ -135,7 +135,7 @@ def _of_dictionary(file: Path, table: str | None, label: str | None, out: Path) 
         say(
             f"Still to state, from public knowledge, for {len(found.open)} of them: {_listed(found.open)}. Each has "
             f"empty comments for it in {out}. What you leave open can be bought: noisegate schema discover DATA "
-            f"--columns {out} --epsilon 0.1 -o discovered.toml"
+            f"--columns {out} --epsilon 0.5 --records ABOUT_HOW_MANY -o discovered.toml"
         )
     else:
         say(f"Next: noisegate schema check {out}")
@@ -151,7 +151,7 @@ def _of_names(file: Path, label: str | None, out: Path) -> dict[str, Any]:
     say(f"Wrote {out}: the names of {len(names)} columns, which are taken as public.")
     if unknown:
         say(f"Fill in the kind of {len(unknown)} of them, one of {', '.join(KINDS)}, and bounds and levels if known.")
-    say(f"Next: noisegate schema discover {file} --columns {out} --epsilon 0.1 -o schema.toml")
+    say(f"Next: noisegate schema discover {file} --columns {out} --epsilon 0.5 --records ABOUT_HOW_MANY -o schema.toml")
     return {"columns": len(names), "open": list(unknown)}
 
 

@@ -31,8 +31,9 @@ def columns_file(path: str | Path, *, label: str | None = None) -> tuple[str, tu
     unknown = tuple(name for name in names if name not in known)
     head = (
         f"# The columns of {table.name}. Their names are taken as public; no record was read.\n"
-        f"# Fill in each kind, one of: {', '.join(KINDS)}. What is publicly known of bounds\n"
-        '# (lower, upper) and levels saves budget, as in age = { kind = "integer", lower = 0, upper = 120 }.\n\n'
+        f"# Fill in each kind, one of: {', '.join(KINDS)}.\n"
+        "# What is publicly known of bounds (lower, upper) and levels saves budget, as in\n"
+        '# age = { kind = "integer", lower = 0, upper = 120 }.\n\n'
     )
     top = write_toml({"label": label}) + "\n" if label is not None else ""
     lines = write_toml({name: {"kind": known.get(name, OPEN_KIND)} for name in names})

@@ -47,7 +47,9 @@ def _comment(lines: Sequence[str]) -> str:
 
 
 def _lines(form: Mapping[str, Any]) -> str:
-    return "".join(f"# {key} = \n" if value is ... else f"{key} = {_value(value)}\n" for key, value in form.items())
+    return "".join(
+        f"# {key} = \n" if value is ... else f"{_key(key)} = {_value(value)}\n" for key, value in form.items()
+    )
 
 
 def _key(name: str) -> str:
