@@ -125,11 +125,25 @@ def test_signs_are_of_the_largest_entries_and_votes_are_halves():
 def test_a_vote_is_for_the_bin_of_its_gradient_and_comes_back_as_its_middle():
     method = small("g-pate", bound=1.0, bins=4, coordinates=1)
     teacher, weights, at = taught("g-pate", bound=1.0, bins=4, coordinates=1)
-    votes = teacher.answer(weights, at, None)["votes"]
+    beside = method.beside(SCHEMA, 3)
+    votes = teacher.answer(weights, {**at, **beside}, None)["votes"]
     assert votes.sum(dim=2).eq(1).all() and votes.shape == (8, 1, 4)
-    projected = teacher.pull(weights, at) @ teacher.projection
-    back = method.pulled(SCHEMA, {"votes": votes}) / teacher.projection.T
+    projected = teacher.pull(weights, at) @ beside["projection"]
+    back = method.pulled(SCHEMA, {"votes": votes, **beside}) / beside["projection"].T
     assert (back - projected).abs().max() <= 0.25 + 1e-6
+
+
+def test_records_follow_gradients_into_every_direction_and_not_into_the_few_of_one_projection():
+    method = GPATE(image=(4, 4, 1), channels=(2, 2), **{**SMALL["g-pate"], "batch": 4, "steps": 20})
+    schema = pixel_schema(4, 4, labels=("x", "y"))
+    training = method.training(schema, method.plan(schema, Budget(epsilon=1.0)), 1.0, "cpu")
+    asked, taken = [], []
+    training._gradient = lambda told: taken.append(told["projection"]) or torch.zeros(4, 16)
+    for _ in range(20):
+        asked.append(training.parameters()["projection"])
+        training.step({"votes": torch.ones(4, 2, 4)})
+    assert torch.linalg.matrix_rank(torch.cat(asked, dim=1)) == 16
+    assert all(map(torch.equal, asked, taken))
 
 
 def test_gradients_of_a_critic_are_clipped_record_by_record():

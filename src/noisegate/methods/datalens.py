@@ -71,7 +71,7 @@ class DataLens(ShardedMethod):
 
         return SignTeacher(**self.teaching(schema), largest=self.largest, bound=self.bound)
 
-    def pulled(self, schema: Schema, noisy: Mapping[str, Tensor]) -> Tensor:
+    def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Tensor:
         """Returns the mean sign of each entry, or with a threshold the sign of each that is beyond it."""
-        mean = noisy["records"] / (self.teachers * self.sampling_probability)
+        mean = told["records"] / (self.teachers * self.sampling_probability)
         return mean.sign() * (mean.abs() >= self.threshold) if self.threshold else mean

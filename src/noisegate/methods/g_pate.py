@@ -60,18 +60,23 @@ class GPATE(ShardedMethod):
         """Returns a teacher that votes for bins."""
         from noisegate.training.teachers import HistogramTeacher
 
-        projection = self.projection(self.inputs(schema))
-        return HistogramTeacher(**self.teaching(schema), projection=projection, bound=self.bound, bins=self.bins)
+        return HistogramTeacher(**self.teaching(schema), bound=self.bound, bins=self.bins)
 
-    def projection(self, inputs: int) -> Tensor:
-        """Returns the public projection, (inputs, coordinates), with independent entries of variance 1/coordinates."""
+    def beside(self, schema: Schema, step: int) -> Mapping[str, Tensor]:
+        """Returns the step's own projection, (inputs, coordinates), of independent entries of variance 1/coordinates.
+
+        With one for all steps, records could never leave a space of so few dimensions.
+        """
         import torch
 
-        random = torch.Generator().manual_seed(self.seed)
-        return torch.randn(inputs, self.coordinates, generator=random) / math.sqrt(self.coordinates)
+        from noisegate.training.adversarial import stream
 
-    def pulled(self, schema: Schema, noisy: Mapping[str, Tensor]) -> Tensor:
+        # The generator's noise of the step has the stream of two numbers.
+        drawn = torch.randn(self.inputs(schema), self.coordinates, generator=stream(self.seed, step, 1))
+        return {"projection": drawn / math.sqrt(self.coordinates)}
+
+    def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Tensor:
         """Returns the middle of the bins with the most votes, back at the inputs."""
-        votes = noisy["votes"]
+        votes = told["votes"]
         middles = (2 * votes.argmax(dim=2) + 1) / self.bins - 1
-        return self.bound * middles.to(votes.dtype) @ self.projection(self.inputs(schema)).to(votes).T
+        return self.bound * middles.to(votes.dtype) @ told["projection"].T

@@ -81,9 +81,13 @@ class ShardedMethod(GenerativeMethod):
         """Returns how many inputs a record has, the label left out."""
         return len(inputs_of(schema, centre=0.5).names)
 
-    def pulled(self, schema: Schema, noisy: Mapping[str, Tensor]) -> Tensor:
-        """Returns the gradient at generated records, (records, inputs), that a noisy sum of answers stands for."""
-        return noisy["records"]
+    def beside(self, schema: Schema, step: int) -> Mapping[str, Tensor]:
+        """Returns what teachers are told in a step beside the generated records; here, nothing."""
+        return {}
+
+    def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Tensor:
+        """Returns the gradient at generated records, (records, inputs), by a noisy sum of answers and `beside`."""
+        return told["records"]
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> ShardPlan:
         """Returns the steps; refuses a schema that does not fit the settings."""
@@ -108,7 +112,8 @@ class ShardedMethod(GenerativeMethod):
         """Returns the generator at its start."""
         from noisegate.training.transport import TransportTraining
 
-        return TransportTraining(**self.generator_training(schema, device), gradient=partial(self.pulled, schema))
+        asked = {"gradient": partial(self.pulled, schema), "beside": partial(self.beside, schema)}
+        return TransportTraining(**self.generator_training(schema, device), **asked)
 
     def generator_training(self, schema: Schema, device: str) -> dict[str, Any]:
         """Returns what every training of a generator is given."""

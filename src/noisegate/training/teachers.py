@@ -195,19 +195,19 @@ class CriticTeacher(DiscriminatorTeacher):
 class HistogramTeacher(DiscriminatorTeacher):
     """Votes for the bin that its projected gradient is in, coordinate by coordinate (G-PATE).
 
+    `parameters` hold the projection of the step as well, (inputs, coordinates).
+
     Attributes:
-        projection: Public, (inputs, coordinates).
         bound: Projected gradients are clipped to ± this.
         bins: Of equal width between these ends.
     """
 
-    projection: Float[Tensor, "inputs coordinates"]
     bound: float
     bins: int
 
     def answer(self, weights: Weights, parameters: Weights, batch: Any) -> Weights:
         """Returns one vote for each record and coordinate, (records, coordinates, bins)."""
-        projected = self.pull(weights, parameters) @ self.projection.to(parameters["records"].device)
+        projected = self.pull(weights, parameters) @ parameters["projection"]
         place = ((projected / self.bound + 1) / 2 * self.bins).floor().clamp(0, self.bins - 1)
         bins = torch.arange(self.bins, device=place.device)
         return {"votes": (place[..., None] == bins).to(projected.dtype)}

@@ -30,7 +30,8 @@ class TransportTraining:
     """The generator on its way; `records` are generated in each step.
 
     `shares` are those of the labels, (labels,), one where there is no label; `encode` makes of what the generator gives
-    records as the loss takes them; `gradient` makes of what left the gate a gradient at these records.
+    records as the loss takes them; `beside` gives what a step asks with beside these, by its number; and `gradient`
+    makes of what left the gate, and of that, a gradient at these records.
     """
 
     def __init__(
@@ -43,23 +44,25 @@ class TransportTraining:
         learning_rate: float,
         seed: int,
         device: str,
-        gradient: Callable[[Mapping[str, Tensor]], Tensor] = lambda noisy: noisy["records"],
+        gradient: Callable[[Mapping[str, Tensor]], Tensor] = lambda told: told["records"],
+        beside: Callable[[int], Mapping[str, Tensor]] = lambda step: {},
     ) -> None:
-        self._gradient = gradient
+        self._gradient, self._beside = gradient, beside
         self.steps, self._generator, self._shares = 0, generator.train(), shares
         self._encode, self._records, self._seed, self._device = encode, records, seed, device
         self._adam = Adam(dict(generator.named_parameters()), learning_rate=learning_rate)
         self._generated: Labelled | None = None
 
     def parameters(self) -> dict[str, Tensor]:
-        """Returns the generated records of this step, and their labels."""
+        """Returns the generated records of this step, their labels, and what it asks with beside them."""
         records, labels = self._latest()
-        return {"records": records.detach(), "labels": labels}
+        return {"records": records.detach(), "labels": labels, **self._beside(self.steps)}
 
     def step(self, noisy: Mapping[str, Any]) -> None:
         """Moves the generator against a noisy gradient at its records."""
         records, _ = self._latest()
-        tensors = {name: torch.as_tensor(value).to(records) for name, value in noisy.items()}
+        told = {**self._beside(self.steps), **noisy}
+        tensors = {name: torch.as_tensor(value).to(records) for name, value in told.items()}
         self._adam.descend(records, self._gradient(tensors))
         self.steps, self._generated = self.steps + 1, None
 
