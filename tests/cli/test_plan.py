@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisegate.cli.fit import show_plan
+from noisegate.cli.plans import show_plan
 from noisegate.features.error_bounds import ErrorBound, ErrorTerms
 from noisegate.privacy.plan import Budget, Plan, Query
 
