@@ -3,9 +3,9 @@
     python benchmarks/baselines/run.py --method datalens --data DIR [--data-set mnist] [--epsilon 1 10] [--json FILE]
 
 Fits the method to the training records through the gate, draws synthetic ones, trains classifiers on these alone and
-scores them on the published test records. With --json a row that is in the file already is not made again: stop and
-start as you like. --records, --steps in --settings and --made below their defaults make a reduced run, which the row
-says. Scores are computed on real data, outside the guarantee.
+scores them on the published test records; a classifier is scored itself. With --json a row that is in the file already
+is not made again: stop and start as you like. --records, --settings and --made make a reduced run, which the row says.
+Scores are computed on real data, outside the guarantee. rows.json has what was run, and page.py prints it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,13 @@ from rich.table import Table
 from noisegate import Gate, Schema, UserError
 from noisegate.atomic import new_file
 from noisegate.data.frames import read_table
+from noisegate.data.tables.tables import TableSource
 from noisegate.evaluation import LabelledRows, evaluate_tables, read_classifiers, utility_scores
+from noisegate.evaluation.utility.scores import score
 from noisegate.methods.registry import make_for
+from noisegate.models.locally_linear import LocallyLinear
+from noisegate.models.network_classifier import NetworkClassifier
+from noisegate.records import Rows
 
 HERE = Path(__file__).parent
 IMAGES, TABLES = ("mnist", "fashion-mnist"), ("adult",)
@@ -92,11 +97,12 @@ def _row(options: argparse.Namespace, loaded: Loaded, epsilon: float, seed: int)
     method = make_for(options.method, loaded.schema, {**options.settings, "seed": seed})
     with Progress(transient=True) as progress:
         task = progress.add_task(f"{options.method}, epsilon {epsilon:g}, seed {seed}", total=None)
-        model = method.fit(
-            gate,
-            device=options.device,
-            report=lambda state: progress.update(task, total=state.steps, completed=state.step),
-        )
+
+        def report(state: Any) -> None:
+            done, steps = (state, None) if isinstance(state, int) else (state.step, state.steps)
+            progress.update(task, total=steps, completed=done)
+
+        model = method.fit(gate, device=options.device, report=report)
     seconds = {"wall": time.perf_counter() - began[0], "cpu": time.process_time() - began[1]}
     certified = {"certified_epsilon": model.certificate.check(), "delta": model.certificate.delta}
     if options.grid is not None and options.data_set in IMAGES:
@@ -111,6 +117,8 @@ def _row(options: argparse.Namespace, loaded: Loaded, epsilon: float, seed: int)
 
 def _scores(options: argparse.Namespace, model: Any, loaded: Loaded, made: int, seed: int) -> dict[str, float]:
     """Returns the scores of classifiers that saw synthetic records only, and of a table its distances."""
+    if isinstance(model, NetworkClassifier | LocallyLinear):
+        return _classified(model, loaded)
     if options.data_set in IMAGES:
         batches = list(model.images(made, seed=seed))
         pixels = np.concatenate([batch.pixels for batch in batches])
@@ -126,6 +134,15 @@ def _scores(options: argparse.Namespace, model: Any, loaded: Loaded, made: int, 
     mean = report.downstream.mean
     scores = {"roc_auc": mean.roc_auc, "average_precision": mean.average_precision, "f1": mean.f1}
     return scores | {f"distance_{order}": report.marginals.order(order).mean for order in (1, 2)}
+
+
+def _classified(classifier: NetworkClassifier | LocallyLinear, loaded: Loaded) -> dict[str, float]:
+    """Returns how well a classifier, which makes no record, does on real test records; its own accuracy is `own`."""
+    label, several = loaded.schema.layout.label, list(TableSource(loaded.test, loaded.schema).batches())
+    assert label is not None
+    parts = [classifier.probabilities(Rows(rows.numeric, np.delete(rows.codes, label, axis=1))) for rows in several]
+    found = score(np.concatenate([rows.codes[:, label] for rows in several]), np.concatenate(parts)).to_json()
+    return {"own": found.pop("accuracy"), **(found if len(parts[0][0]) == 2 else {})}
 
 
 def _rows(table: pa.Table) -> LabelledRows:

@@ -4,7 +4,9 @@ import pytest
 
 from noisegate.cli.plans import show_plan
 from noisegate.features.error_bounds import ErrorBound, ErrorTerms
+from noisegate.privacy.gradient_plan import BatchPlan, GradientPlan
 from noisegate.privacy.plan import Budget, Plan, Query
+from noisegate.privacy.shard_plan import ShardPlan
 
 
 def planned(**options):
@@ -28,6 +30,36 @@ def test_an_adaptive_question_is_shown_with_its_largest_size(capsys):
         True,
         False,
     ]
+
+
+STEPS = {"name": "s", "steps": 4, "sampling_probability": 0.5, "clip_norm": 1.0, "parameters": {"a": (6,)}}
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (GradientPlan(**STEPS), ["sums of gradients", "chance of a record", "noise / gradient", "can go on"]),
+        (BatchPlan(**STEPS), ["each of a whole sample", "chance of a record", "noise / vector", "in the vector"]),
+        (
+            ShardPlan(**STEPS, shards=70),
+            ["answers of teachers", "of a teacher to be asked", "in an answer", "taken up"],
+        ),
+    ],
+)
+def test_steps_are_told_in_the_words_of_what_they_add_up(capsys, plan, words):
+    show_plan(plan.calibrate(Budget(epsilon=1.0)), 1000)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert not [word for word in words if word not in shown], shown
+    assert ("gradient" in shown) == isinstance(plan, GradientPlan)
+
+
+def test_a_plan_says_whether_the_noise_drowns_the_teachers(capsys):
+    """Whatever the number of steps: noise and what can be learnt grow with its root alike."""
+    for steps in (1, 100):
+        for shards, drowned in ((20, True), (200, False)):
+            plan = ShardPlan(**{**STEPS, "steps": steps, "sampling_probability": 1.0}, shards=shards)
+            show_plan(plan.calibrate(Budget(epsilon=1.0)), 1000)
+            assert ("drowns the teachers" in " ".join(capsys.readouterr().out.split())) == drowned
 
 
 def bounded(total):

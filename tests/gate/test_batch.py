@@ -381,5 +381,5 @@ def test_gradients_and_whole_samples_take_plans_of_their_own():
 
 def test_a_plan_describes_its_samples():
     told = opened(sampling_probability=1.0, shards=4).plan.describe(400)
-    assert (told["shards"], told["records_a_step"], told["rate"]) == (4, 100.0, 1.0)
+    assert (told["shards"], told["vectors_of"], told["records_a_step"], told["rate"]) == (4, "samples", 100.0, 1.0)
     assert told["noise_norm_over_clipping_norm"] == pytest.approx(told["noise_std"] * np.sqrt(2), rel=1e-2)

@@ -300,7 +300,7 @@ def test_a_release_is_certified_and_verified(tmp_path):
 
 def test_a_plan_describes_its_shards():
     told = opened().plan.describe(400)
-    assert (told["shards"], told["records_a_step"], told["rate"]) == (10, 400.0, 1.0)
+    assert (told["shards"], told["vectors_of"], told["records_a_step"], told["rate"]) == (10, "shards", None, 1.0)
     assert told["noise_norm_over_clipping_norm"] == pytest.approx(told["noise_std"] * np.sqrt(2) / 10, rel=1e-2)
 
 

@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 
 from noisegate import GPATE, GSWGAN, PATEGAN, DataLens, Gate, Synthesizer
 from noisegate.auditing.examples import SMALL
+from noisegate.cli.digits import drawn_digits
 from noisegate.errors import OptionError
 from noisegate.methods.registry import method_named
 from noisegate.models.folder import verify_model
@@ -83,8 +85,17 @@ def test_epsilon_does_not_depend_on_the_votes():
 def test_defaults_are_settings_for_tables_and_images(method):
     for made in (method(), method.for_schema(pixel_schema(28, 28, labels=range(10)))):
         assert method.from_json(made.to_json()) == made
-    assert DataLens().clip_norm == pytest.approx((4 * 32) ** 0.5)
-    assert DataLens(image=(28, 28, 1)).clip_norm == pytest.approx((200 * 32) ** 0.5)
+    assert DataLens().clip_norm == pytest.approx((4 * 16) ** 0.5)
+    assert DataLens(image=(28, 28, 1)).clip_norm == pytest.approx((200 * 16) ** 0.5)
+    assert GPATE(image=(28, 28, 1)).clip_norm == pytest.approx((100 * 16) ** 0.5)
+
+
+def drawn(schema, count, seed):
+    """Returns images of digits, and their labels, as a table."""
+    batches = list(drawn_digits(count, seed=seed))
+    pixels = np.concatenate([batch.pixels.reshape(-1, 28 * 28) for batch in batches])
+    table = pd.DataFrame(pixels, columns=list(schema.names[:-1]))
+    return table.assign(**{schema.label: np.concatenate([batch.labels for batch in batches])})
 
 
 # What a teacher answers.
@@ -169,6 +180,18 @@ def test_unusable_settings_are_refused():
         small("datalens", largest=3).plan(SCHEMA, Budget(epsilon=1.0))
     with pytest.raises(OptionError, match="label_shares"):
         PATEGAN(label_shares=(0.3, 0.3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["datalens", "g-pate", "gs-wgan"])
+def test_with_little_noise_simulated_digits_are_learnt(name):
+    """At ε = 1000: a method that is at chance here has a bug, whatever its noise at a small ε."""
+    schema = pixel_schema(28, 28, labels=range(10))
+    seen, asked = (drawn(schema, 2000, seed=seed) for seed in (1, 2))
+    method = METHODS[name].for_schema(schema, {"teachers": 20})
+    made = method.fit(gate_of(seen, schema, epsilon=1000.0), device="cpu").sample(2000, seed=0).to_pandas()
+    learnt = LogisticRegression(max_iter=50).fit(made[list(schema.names[:-1])] / 255, made[schema.label])
+    assert learnt.score(asked[list(schema.names[:-1])] / 255, asked[schema.label]) > 0.18
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from noisegate.methods.registry import register
 from noisegate.methods.sharded import ShardedMethod
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
     from noisegate.methods.generative import Shapes
     from noisegate.training.teachers import HistogramTeacher
+
+
+def _coordinates(given: Mapping[str, Any]) -> Any:
+    """Returns how many coordinates a projection has, as given or by what records are."""
+    return given["coordinates"] or (10 if given["image"] is None else 100)
 
 
 @register("g-pate")
@@ -44,12 +49,12 @@ class GPATE(ShardedMethod):
 
     nonnegative = True
 
-    coordinates: Count = 10
-    """Coordinates of the random projection."""
-    bins: TwoOrMore = 10
-    bound: Positive = 1e-4
-    """Projected gradients are clipped to ± this."""
-    clip_norm: Positive = derived(lambda given: math.sqrt(given["batch"] * given["coordinates"]))
+    coordinates: Count = derived(_coordinates)
+    """Coordinates of the random projection; the paper has 10, of which thousands of steps are needed for images."""
+    bins: TwoOrMore = 4
+    bound: Positive = 1e-2
+    """Projected gradients are clipped to ± this; the paper has 10 bins and 1e-4."""
+    clip_norm: Positive = derived(lambda given: math.sqrt(given["batch"] * _coordinates(given)))
     """L2 norm of all votes of a teacher in a step."""
 
     def answers(self, schema: Schema) -> Shapes:

@@ -6,10 +6,12 @@ clipped, with noise.
 
 What differs from the published program, whose accountant takes each record of a step for a draw of its own although all
 of them share one draw of a critic (its ε = 10 is 329 when a step is accounted as a whole, and a benchmark that leaves
-out the number of records claims 1 for 461): a step is one query, of the norm of all its gradients together. And each
-critic is asked by itself, with probability `sampling_probability`, where the program asks exactly one: it is the former
-that a proof of amplification covers, and it takes two thirds of the noise (G-26). Critics learn in turn, whoever is
-asked, so that what they have learnt does not remember the draws.
+out the number of records claims 1 for 461): a step is one query, of the norm of all its gradients together. And by
+default every critic is asked in every step, where the program asks one of 1,000: over its 20,000 steps, noise beside
+gradients is then as large at ε = 1 and 3.3 times as large at ε = 10 (over 2,000 steps 2 and 8.5 times). With
+`sampling_probability` each critic is asked by itself, which is what a proof of amplification covers, and takes two
+thirds of the noise of exactly one (G-26). Critics learn whoever is asked, so that what they have learnt does not
+remember the draws.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING
 from noisegate.methods.registry import register
 from noisegate.methods.sharded import ShardedMethod
 from noisegate.schema import Schema
-from noisegate.settings import Count, Fraction, Positive, derived, settings
+from noisegate.settings import Count, Positive, settings
 
 if TYPE_CHECKING:
     from noisegate.methods.generative import Shapes
@@ -35,16 +37,14 @@ class GSWGAN(ShardedMethod):
     Examples:
         >>> from noisegate import Budget, GSWGAN, Schema
         >>> from noisegate.schema import Integer
-        >>> plan = GSWGAN(steps=20_000).plan(Schema([Integer(name="age", lower=0, upper=99)]), Budget(epsilon=1.0))
+        >>> paper = GSWGAN(steps=20_000, sampling_probability=1 / 1000, batch=32)
+        >>> plan = paper.plan(Schema([Integer(name="age", lower=0, upper=99)]), Budget(epsilon=1.0))
         >>> round(plan.noise_multiplier, 2), round(plan.noise_multiplier * 32**0.5, 2)  # of a step, of each record
         (0.56, 3.15)
     """
 
-    steps: Count = 2000
-    sampling_probability: Fraction = derived(lambda given: 1 / given["teachers"])
-    """Probability with which each critic, by itself, is asked in a step; by default one is expected to be."""
-    learning: Count = 8
-    """Critics that learn in a step, in turn."""
+    learning: Count | None = None
+    """Critics that learn in a step, in turn; None for all."""
     warm_up: Count = 20
     """How often every critic learns before the first step."""
     teacher_rounds: Count = 5

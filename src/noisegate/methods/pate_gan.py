@@ -19,7 +19,7 @@ from noisegate.methods.registry import register
 from noisegate.methods.sharded import ShardedMethod
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 from noisegate.schema import Schema
-from noisegate.settings import Positive, derived, settings
+from noisegate.settings import Count, Positive, derived, settings
 
 if TYPE_CHECKING:
     from noisegate.methods.generative import Shapes
@@ -41,6 +41,7 @@ class PATEGAN(ShardedMethod):
         (64, 4.0)
     """
 
+    batch: Count = 64
     student_learning_rate: Positive = 3e-3
     """Of the student, by Adam."""
     clip_norm: Positive = derived(lambda given: math.sqrt(given["batch"]) / 2)

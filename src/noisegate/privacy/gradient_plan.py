@@ -183,20 +183,22 @@ class CalibratedStepPlan(PricedPlan):
         """Returns the plan as a JSON object; `records` is a public guess of their number."""
         plan, batch = self.plan, None if records is None else self.plan.sampling_probability * records
         event = self.event
-        shards = {"shards": event.shards} if isinstance(event, BatchGaussianEvent | ShardGaussianEvent) else {}
+        of: dict[str, Any] = {}
         # The norm of the whole noise beside the norm that no mean gradient, no vector of a whole sample, or no mean
         # vector of the shards that are asked, exceeds.
-        parts = 0.5 if shards else batch
-        if isinstance(event, ShardGaussianEvent):
+        parts = batch
+        if isinstance(event, BatchGaussianEvent):
+            of, parts = {"shards": event.shards, "vectors_of": "samples"}, 0.5
+            batch = None if batch is None else batch / event.shards
+        elif isinstance(event, ShardGaussianEvent):
+            of, batch = {"shards": event.shards, "vectors_of": "shards"}, None
             parts = plan.units / event.sensitivity * event.rate * event.shards
         loss = None if parts is None else self.noise_multiplier * math.sqrt(plan.count) / parts
-        if batch is not None and isinstance(event, BatchGaussianEvent):
-            batch /= event.shards
         return {
             **super().describe(records),
             "steps": plan.steps,
             "rate": plan.sampling_probability,
-            **shards,
+            **of,
             "records_a_step": batch,
             "clipping_norm": plan.clip_norm,
             "parameters": plan.count,
