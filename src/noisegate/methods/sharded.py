@@ -116,7 +116,7 @@ class ShardedMethod(GenerativeMethod):
         """Returns the generator at its start."""
         from noisegate.training.transport import TransportTraining
 
-        asked = {"gradient": partial(self.pulled, schema), "beside": partial(self.beside, schema)}
+        asked: dict[str, Any] = {"gradient": partial(self.pulled, schema), "beside": partial(self.beside, schema)}
         return TransportTraining(**self.generator_training(schema, device), **asked)
 
     def generator_training(self, schema: Schema, device: str) -> dict[str, Any]:
