@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from noisegate.models.classifiers import Classifier
     from noisegate.models.synthesizer import Synthesizer
     from noisegate.reporting.private import Measured
-    from noisegate.reporting.public import Drawn
+    from noisegate.reporting.public import DrawnRecords
     from noisegate.reporting.released import Released
     from noisegate.training.released import Table
 
@@ -196,16 +196,16 @@ def _checked(model: Any) -> Model:
     return cast("Model", model)
 
 
-def _drawn(model: Synthesizer) -> Drawn:
+def _drawn(model: Synthesizer) -> DrawnRecords:
     """Returns synthetic records by a seed of their own; of images some of each class, and a picture of them."""
-    from noisegate.reporting.public import Drawn
+    from noisegate.reporting.public import DrawnRecords
 
     form = model.schema.images
     if form is None:
-        return Drawn(records=EncodedTable.concatenate(list(model.records(_ROWS, seed=_SEED))))
+        return DrawnRecords(records=EncodedTable.concatenate(list(model.records(_ROWS, seed=_SEED))))
     number = min(max(_IMAGES_A_CLASS * max(len(form.labels), 1), 100), _IMAGES)
     batches = list(model.records(number, seed=_SEED))
-    return Drawn(records=EncodedTable.concatenate(batches), png=_grid(model, batches))
+    return DrawnRecords(records=EncodedTable.concatenate(batches), png=_grid(model, batches))
 
 
 def _grid(model: Synthesizer, batches: list[EncodedTable]) -> bytes | None:

@@ -42,7 +42,7 @@ _MEANINGS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class AskedQuestion:
     """One question that was asked of the private records, as texts.
 
     Attributes:
@@ -66,7 +66,7 @@ class Question:
     alone: float
 
 
-def questions(certificate: Certificate, noise_std: Mapping[str, float]) -> list[Question]:
+def questions(certificate: Certificate, noise_std: Mapping[str, float]) -> list[AskedQuestion]:
     """Returns what was asked, in order; `noise_std` gives the noise of released sums in the units of a record."""
     events = certificate.events
     gaussian = all(isinstance(event, GaussianEvent) for event in events)
@@ -100,7 +100,7 @@ def right_of_hundred(curve: Tradeoff) -> int:
     return min(math.ceil(100 * curve.right - 1e-9), 100)
 
 
-def _question(certificate: Certificate, event: Event, std: float | None, share: float | None) -> Question:
+def _question(certificate: Certificate, event: Event, std: float | None, share: float | None) -> AskedQuestion:
     alone = accounting.epsilon([event], certificate.delta, certificate.adjacency)
     told = {"name": event.name, "meaning": _MEANINGS.get(event.name, ""), "share": share, "alone": alone}
     if isinstance(event, ZeroConcentratedEvent):
@@ -114,7 +114,7 @@ def _question(certificate: Certificate, event: Event, std: float | None, share: 
             f"{event.noise_std * unit:.4g}{grid}",
             f"{event.noise_multiplier:.4g}",
         )
-    return Question(**told, **dict(zip(("numbers", "moved", "noise", "ratio"), texts, strict=True)))  # type: ignore[arg-type]
+    return AskedQuestion(**told, **dict(zip(("numbers", "moved", "noise", "ratio"), texts, strict=True)))  # type: ignore[arg-type]
 
 
 def _released(event: Event) -> str:

@@ -36,7 +36,7 @@ _MOST_NAMED = 300  # columns that a heat map has room for
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawn:
+class DrawnRecords:
     """Synthetic records for the page: encoded, and where they are images a picture of some."""
 
     records: EncodedTable
@@ -65,7 +65,7 @@ class Subject:
     released: Released
     unfitted: Released
     bounds: Sequence[str]
-    drawn: Drawn | None
+    drawn: DrawnRecords | None
 
 
 def public_page(subject: Subject) -> str:
