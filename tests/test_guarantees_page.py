@@ -5,6 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "guarantees.md").read_text("utf-8")
+PROMISE = (ROOT / "docs" / "promise.md").read_text("utf-8")
 
 
 def test_every_statement_names_code_and_test():
@@ -26,3 +27,9 @@ def test_every_identifier_that_the_code_cites_is_on_the_page():
     cited = set(re.findall(r"\bG-\d\d\b", sources))
     assert cited, "no module cites a guarantee any more: has the notation changed?"
     assert cited <= set(re.findall(r"\{#(G-\d\d)\}", PAGE))
+
+
+def test_the_page_of_the_promise_links_every_statement_once():
+    stated = re.findall(r"\{#(G-\d\d)\}", PAGE)
+    table = PROMISE.split("{#statements}")[1]
+    assert sorted(re.findall(r"\[(G-\d\d)\]\(guarantees\.md#\1\)", table)) == sorted(stated)
