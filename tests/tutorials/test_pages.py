@@ -1,0 +1,145 @@
+"""Tutorials and how-to pages work as they are written, in order, and print what they say they print."""
+
+import os
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.tutorials.notebooks import notebook
+from tests.tutorials.pages import HOWTO, TUTORIALS, Cell, cells
+
+# Those that fit images take longer than a minute together.
+SLOW = {"images"}
+
+
+def play(page, cli):
+    """Plays all cells of a page in the current folder; returns the names that its Python leaves."""
+    names, code = {}, 0
+    for cell in page:
+        if cell.kind == "file":
+            Path(cell.name).write_text(cell.text, "utf-8")
+        elif cell.kind == "python":
+            exec(compile(cell.text, "page", "exec"), names)
+        elif cell.kind == "console":
+            code = converse(cell, cli, code)
+    assert code == 0, "the last command of the page fails"
+    return names
+
+
+def converse(cell, cli, code):
+    for command, expected in cell.commands():
+        program, *words = shlex.split(command)
+        if command == "echo $?":
+            assert expected == [str(code)]
+            code = 0
+            continue
+        assert code == 0, f"{command} follows a failure that the page does not mention"
+        if program == "export":
+            name, value = words[0].split("=", 1)
+            os.environ[name] = value
+            continue
+        assert program == "noisegate", command
+        ended = cli(*words)
+        code = ended.code
+        said(expected, " ".join((ended.out + ended.err).split()), command)
+    return code
+
+
+def said(expected, printed, command):
+    """Each line stands in what was printed, blanks aside, after the line before it."""
+    for line in expected:
+        wanted = " ".join(line.split())
+        assert wanted in printed, f"{command} does not print {wanted!r} there, but {printed!r}"
+        printed = printed[printed.index(wanted) + len(wanted) :]
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NOISEGATE_LEDGER", "unused")
+    monkeypatch.delenv("NOISEGATE_LEDGER")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(one, id=one.stem, marks=[pytest.mark.slow] * (one.stem in SLOW)) for one in TUTORIALS]
+)
+def test_a_tutorial(path, desk, cli, request):
+    text = path.read_text("utf-8")
+    if "db.example" in text:
+        text = text.replace("postgresql://noisegate@db.example/ledger", request.getfixturevalue("postgres"))
+    play(cells(text), cli)
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_its_notebook_is_the_same(path):
+    again = "write it again with: python tests/tutorials/notebooks.py"
+    assert path.with_suffix(".ipynb").read_text("utf-8") == notebook(path), again
+
+
+def _visits(folder):
+    draw = np.random.default_rng(0)
+    lines = ["row_id,patient_id,age,ward,bmi,admitted,left,readmitted"]
+    for row in range(4000):
+        day = draw.integers(1, 20)
+        lines.append(
+            f"{row},P{draw.integers(1800):04},{draw.integers(18, 90)},{draw.choice(['surgery', 'medicine', 'maternity'])},"
+            f"{draw.normal(26, 4):.1f},2022-{draw.integers(1, 13):02}-{day:02},2023-{draw.integers(1, 13):02}-{day:02},"
+            f"{draw.choice(['no', 'yes'])}"
+        )
+    (folder / "visits.csv").write_text("\n".join(lines) + "\n")
+    shutil.copy(folder / "visits.csv", folder / "public_sample.csv")
+    (folder / "schema.toml").write_text(SCHEMA)
+    (folder / "visits.toml").write_text(SCHEMA.replace(', "patient_id"', ""))
+
+
+SCHEMA = """\
+label = "readmitted"
+ignore = ["row_id", "patient_id"]
+[columns.age]
+kind = "integer"
+lower = 0
+upper = 120
+[columns.ward]
+kind = "categorical"
+levels = ["surgery", "medicine", "maternity", "other"]
+other = "other"
+[columns.bmi]
+kind = "decimal"
+lower = 10
+upper = 60
+step = 0.1
+[columns.admitted]
+kind = "date"
+lower = 2021-01-01
+upper = 2024-12-31
+[columns.left]
+kind = "date"
+lower = 2021-01-01
+upper = 2024-12-31
+[columns.readmitted]
+kind = "categorical"
+levels = ["no", "yes"]
+[[constraints]]
+rule = "admitted <= left"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [one for one in HOWTO if "```console" in one.read_text()], ids=lambda path: path.stem)
+def test_a_how_to_page(path, desk, cli):
+    _visits(desk)
+    play([cell for cell in cells(path.read_text("utf-8")) if cell.kind != "python"], cli)
+
+
+def test_a_page_that_does_not_say_what_is_printed_is_found(desk, cli):
+    printed = Cell(kind="console", text="$ noisegate --version\nnoisegate 0\n$ noisegate schema check nowhere.toml\n")
+    with pytest.raises(AssertionError, match="the last command"):
+        play([printed], cli)
+    with pytest.raises(AssertionError, match="does not print 'noisegate 7'"):
+        play([Cell(kind="console", text="$ noisegate --version\nnoisegate 7\n")], cli)
+    with pytest.raises(AssertionError, match="a failure that the page does not mention"):
+        play([printed, Cell(kind="console", text="$ noisegate --version\n")], cli)
