@@ -1,4 +1,4 @@
-"""A page of the documentation as cells: what is said, files that it shows, commands with what they print, and Python."""
+"""A page of the documentation as cells: what is said, files that it shows, consoles, and Python."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from tests.tutorials.notebooks import notebook
 from tests.tutorials.pages import HOWTO, TUTORIALS, Cell, cells
 
@@ -84,9 +83,9 @@ def _visits(folder):
     draw = np.random.default_rng(0)
     lines = ["row_id,patient_id,age,ward,bmi,admitted,left,readmitted"]
     for row in range(4000):
-        day = draw.integers(1, 20)
+        day, ward = draw.integers(1, 20), draw.choice(["surgery", "medicine", "maternity"])
         lines.append(
-            f"{row},P{draw.integers(1800):04},{draw.integers(18, 90)},{draw.choice(['surgery', 'medicine', 'maternity'])},"
+            f"{row},P{draw.integers(1800):04},{draw.integers(18, 90)},{ward},"
             f"{draw.normal(26, 4):.1f},2022-{draw.integers(1, 13):02}-{day:02},2023-{draw.integers(1, 13):02}-{day:02},"
             f"{draw.choice(['no', 'yes'])}"
         )
