@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime
 import numpy as np
 import pytest
 
-from noisegate.cli.console import table_writer
 from noisegate.data.tables.tables import TableSource
+from noisegate.models.output.table_file import table_writer
 from noisegate.schema import (
     Boolean,
     Categorical,

@@ -1,12 +1,12 @@
-"""What every verb shares: where to print, how to print JSON, progress and warnings, and how tables are written."""
+"""What every verb shares: where to print, how to print JSON, progress and warnings."""
 
 from __future__ import annotations
 
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from noisegate.atomic import new_file
-from noisegate.errors import OptionError
 from noisegate.progress import Tell, bar
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from noisegate.schema import Schema
     from noisegate.verdict import Verdict
 
@@ -91,42 +87,3 @@ def table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -> Tabl
 def steps(title: str, total: int | None) -> AbstractContextManager[Tell]:
     """Shows progress on standard error; see `noisegate.progress.bar`."""
     return bar(title, total, ERR)
-
-
-@contextmanager
-def table_writer(out: Path, schema: Schema) -> Iterator[Callable[[pa.Table], None]]:
-    """Yields a function that appends a table to the file `out`, which appears only when all is written.
-
-    In a CSV file, missing cells are empty where the schema reads these as missing, else its first missing value.
-    """
-    if out.suffix not in (".csv", ".parquet"):
-        raise OptionError(f"--out {out}: the ending must be .csv or .parquet, not {out.suffix!r}.")
-    with new_file(out) as path, ExitStack() as opened:
-        writer: Any = None
-
-        def write(rows: pa.Table) -> None:
-            import pyarrow.csv as csv
-            import pyarrow.parquet as parquet
-
-            nonlocal writer
-            if out.suffix == ".csv":
-                rows = _spelled(rows, schema)
-            make = csv.CSVWriter if out.suffix == ".csv" else parquet.ParquetWriter
-            writer = writer or opened.enter_context(make(str(path), rows.schema))
-            writer.write_table(rows)
-
-        yield write
-
-
-def _spelled(rows: pa.Table, schema: Schema) -> pa.Table:
-    """Returns the table with its missing cells as text, where an empty cell would not be read as missing."""
-    import pyarrow as pa
-
-    if not schema.missing_values or "" in schema.missing_values:
-        return rows
-    for column in schema.columns:
-        if column.missing:
-            # The text that the CSV writer would make of the cells.
-            cells = rows[column.name].cast(pa.string()).fill_null(schema.missing_values[0])
-            rows = rows.set_column(rows.column_names.index(column.name), column.name, cells)
-    return rows

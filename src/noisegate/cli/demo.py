@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisegate.cli.console import ERR, OUT, print_json, say, steps, table_writer
+from noisegate.cli.console import ERR, OUT, print_json, say, steps
 from noisegate.cli.options import Json
 from noisegate.errors import OptionError, require
+from noisegate.models.output.table_file import table_writer
 
 if TYPE_CHECKING:
     from noisegate.evaluation.comparison import ImageReport, Report

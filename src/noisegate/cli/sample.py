@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from shutil import disk_usage
@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisegate.atomic import new_file, unwritable
-from noisegate.cli.console import print_json, say, steps, table_writer, warn
+from noisegate.cli.console import print_json, say, steps, warn
 from noisegate.cli.options import Json
 from noisegate.errors import OptionError
 from noisegate.seeds import MOST_SEED
 
 if TYPE_CHECKING:
     from noisegate.models.synthesizer import Synthesizer
-    from noisegate.schema import Schema
 
 # Cells from which the size of the file is estimated first, and cells of the file that it is estimated by.
 _MANY_NUMBERS, _PROBE_NUMBERS = 50_000_000, 100_000
@@ -30,14 +29,26 @@ def sample_command(
     model: Annotated[Path, typer.Argument(help="Folder that `noisegate fit --out` wrote.")],
     n: Annotated[int, typer.Option("--records", "-n", help="Number of synthetic records.")],
     out: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--out",
             "-o",
             help="File to write: .csv or .parquet. Images: .parquet (an image column), .npz (arrays `images` and "
             "`labels`), .csv (a column for each pixel), or no ending for PNG files in class folders.",
         ),
-    ],
+    ] = None,
+    package: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="New folder to hand out: the records, as synthetic.csv (images: synthetic.parquet) or under the name "
+            "that --out says, datapackage.json (Frictionless), croissant.json (MLCommons) and the certificate.",
+        ),
+    ] = None,
+    licence: Annotated[
+        str | None,
+        typer.Option("--license", metavar="NAME|URL", help="With --package: under which the records are handed out."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="For the same records again.")] = None,
     where: Annotated[
         list[str] | None,
@@ -61,9 +72,15 @@ def sample_command(
     Example: `noisegate sample model -n 10000 -o synthetic.csv`
 
     Images: `noisegate sample model -n 20000 -o synthetic.parquet --grid grid.png`
+
+    With descriptions for programs: `noisegate sample model -n 10000 --package handout --license CC-BY-4.0`
     """
     from noisegate.models.synthesizer import MOST_ROWS, Synthesizer
 
+    if out is None and package is None:
+        raise OptionError("--out is missing: the file to write, such as synthetic.csv; or give --package DIR.")
+    if licence is not None and package is None:
+        raise OptionError(f"--license {licence} stands in the descriptions of --package DIR; give it, or leave it out.")
     if n >= MOST_ROWS:
         raise OptionError(f"-n {n:,}: at most {MOST_ROWS - 1:,} records are made at once; ask for fewer.")
     if n < 1:
@@ -72,17 +89,37 @@ def sample_command(
     synthesizer = Synthesizer.load(model)
     if grid is not None and synthesizer.schema.images is None:
         raise OptionError(f"--grid {grid} shows images, and {model} makes a table; leave it out.")
-    _check_room(synthesizer, n, out)
-    _write(synthesizer, n, out, seed, asked, grid)
+    with _place(synthesizer, out, package, licence) as (file, shown):
+        _check_room(synthesizer, n, file)
+        _write(synthesizer, n, file, seed, asked, grid)
     if synthesizer.often_broken is not None:
         warn(synthesizer.often_broken)
     if as_json:
-        more: dict[str, Any] = {} if grid is None else {"grid": str(grid)}
+        given = {"grid": grid, "package": package}
+        more: dict[str, Any] = {name: str(path) for name, path in given.items() if path is not None}
         if synthesizer.schema.constraints:
             more["kept_share"] = synthesizer.kept_share
-        print_json({"records": n, "out": str(out), "seed": seed, "where": where or [], "even": even, **more})
+        print_json({"records": n, "out": str(shown), "seed": seed, "where": where or [], "even": even, **more})
     else:
-        say(f"Wrote {n:,} synthetic records to {out}. Hand {model / 'certificate.md'} over with them.")
+        inside = f"{package} describes them, and holds the certificate: hand it over whole."
+        hand_over = f"Hand {model / 'certificate.md'} over with them." if package is None else inside
+        say(f"Wrote {n:,} synthetic records to {shown}. {hand_over}")
+
+
+@contextmanager
+def _place(
+    synthesizer: Synthesizer, out: Path | None, package: Path | None, licence: str | None
+) -> Iterator[tuple[Path, Path]]:
+    """Yields the file to write, and where it will lie in the end; a package appears when the block ends well."""
+    from noisegate.models.output.package import file_name, new_package
+
+    if package is None:
+        assert out is not None  # one of both is given
+        yield out, out
+        return
+    name = file_name(synthesizer.schema, out)
+    with new_package(package, name, synthesizer.release, licence=licence) as file:
+        yield file, package / name
 
 
 def _check_room(synthesizer: Synthesizer, n: int, out: Path) -> None:
@@ -108,6 +145,7 @@ def _write(
 ) -> None:
     """Writes records, and a picture of some if they are images; both files appear, or neither."""
     from noisegate.models.output.grid import MOST_CLASSES, SampleGrid
+    from noisegate.models.output.sample_file import sample_writer
 
     form = synthesizer.schema.images
     shown = None if grid is None or form is None else SampleGrid(form=form, out=grid)
@@ -116,7 +154,7 @@ def _write(
     batches: Iterator[Any] = (synthesizer.batches if form is None else synthesizer.images)(n, seed=seed, **asked)
     with ExitStack() as files:
         drawing = None if shown is None else files.enter_context(new_file(shown.out, "--grid"))
-        write = files.enter_context(_writer(synthesizer.schema, n, out))
+        write = files.enter_context(sample_writer(out, synthesizer.schema, n))
         progress, done = files.enter_context(steps("Sampling", n)), 0
         for batch in batches:
             write(batch)
@@ -130,20 +168,6 @@ def _write(
                 shown.draw().save(drawing, format="png")
             except OSError as error:
                 raise unwritable(shown.out, "--grid", error) from None
-
-
-@contextmanager
-def _writer(schema: Schema, n: int, out: Path) -> Iterator[Callable[[Any], None]]:
-    """Yields a function that writes batches of tables or images in the form that the ending of `out` asks for."""
-    from noisegate.models.output.formats import image_writer
-    from noisegate.models.output.image_batch import pixel_table
-
-    if schema.images is not None and out.suffix != ".csv":
-        with image_writer(out, schema.images, n) as write:
-            yield write
-        return
-    with table_writer(out, schema) as append:
-        yield append if schema.images is None else lambda batch: append(pixel_table(batch, schema))
 
 
 _CONDITION = re.compile(r"\s*(.+?)\s*(>=|<=|=)\s*(.*?)\s*", re.DOTALL)

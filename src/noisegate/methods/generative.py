@@ -68,7 +68,8 @@ class GenerativeMethod(DescentMethod):
 
     def synthesizer(self, release: Release, fitting: Any = None) -> Synthesizer:
         """Returns the synthesizer in a release; post-processing, which costs no privacy."""
-        from noisegate.models.synthesizer import FitSummary, Synthesizer
+        from noisegate.models.fit_summary import FitSummary
+        from noisegate.models.synthesizer import Synthesizer
 
         model, notes = self.model(release), self.notes(release)
         summary = FitSummary(step=self.steps, steps=self.steps, discrepancy=float("inf"), notes=notes)

@@ -118,7 +118,8 @@ class Method(Settings, ABC):
 
     def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
         """Returns the synthesizer that a fit, made by `fitting`, has reached."""
-        from noisegate.models.synthesizer import FitSummary, Synthesizer
+        from noisegate.models.fit_summary import FitSummary
+        from noisegate.models.synthesizer import Synthesizer
 
         model, verdict = self.model(release, fitting), verdict_of_fit(self, release, fitting)
         warning = getattr(fitting, "warning", None)

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError, OptionError, SchemaError
+from noisegate.models.fit_summary import FitSummary
 from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, read_model, write_model
 from noisegate.models.output.image_batch import ImageBatch, image_batch
 from noisegate.models.record_model import ConditionalModel, RecordModel, model_class
@@ -40,39 +41,6 @@ MOST_ROWS = 2**53
 
 # What parts of a model that do not fit together end in.
 _UNFIT = (LookupError, TypeError, ValueError, ArithmeticError)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitSummary:
-    """How a fit ended.
-
-    Attributes:
-        step: Steps done.
-        steps: Most steps that there would have been.
-        discrepancy: The distance over what the noise alone would leave: 1 is as good as it gets.
-        notes: What else the method says of it, by name, as JSON values; a "warning" is shown to whoever fits.
-        verdict: What it came to, in words; None where nothing is known, or the model was saved before there were any.
-    """
-
-    step: int
-    steps: int
-    discrepancy: float
-    notes: Mapping[str, Any] = field(default_factory=dict)
-    verdict: Verdict | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The summary as JSON values; a distance that was not measured is None."""
-        told: dict[str, Any] = {"step": self.step, "steps": self.steps, "notes": dict(self.notes)}
-        told["discrepancy"] = self.discrepancy if math.isfinite(self.discrepancy) else None
-        return told | {"verdict": None if self.verdict is None else self.verdict.to_json()}
-
-    @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
-        """Returns the summary that `to_json` wrote, in any version."""
-        verdict = told.get("verdict")
-        known = None if verdict is None else Verdict.from_json(verdict)
-        distance = math.inf if told["discrepancy"] is None else told["discrepancy"]
-        return cls(**{**told, "discrepancy": distance, "verdict": known})
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -220,6 +188,36 @@ class Synthesizer(Shown):
         else:
             table = image_table(self.images(n, seed=seed, where=where, even=even), self.schema.images)
         return data_set(table, str(self.certificate))
+
+    def package(
+        self, folder: str | Path, n: int, *, name: str | None = None, licence: str | None = None, **asked: Any
+    ) -> Path:
+        """Writes a new folder to hand out: `n` synthetic records, descriptions of them, and the certificate.
+
+        Args:
+            folder: New.
+            n: Number of records.
+            name: Of the file of records; None for synthetic.csv, or synthetic.parquet of images.
+            licence: Under which they are handed out: an SPDX name such as CC-BY-4.0, or an address.
+            asked: `seed`, `where` and `even`, as `sample` takes them.
+
+        Returns:
+            The folder, with a Frictionless `datapackage.json` and an MLCommons `croissant.json`.
+
+        Raises:
+            OptionError: if the folder exists or cannot be written, `name` ends in neither .csv nor .parquet, or as
+                `sample` does.
+        """
+        from noisegate.models.output.package import file_name, new_package
+        from noisegate.models.output.sample_file import sample_writer
+
+        batches = (self.batches if self.schema.images is None else self.images)(n, **asked)
+        file = file_name(self.schema, None if name is None else Path(name))
+        package = new_package(Path(folder), file, self.release, licence=licence)
+        with package as path, sample_writer(path, self.schema, n) as write:
+            for batch in batches:
+                write(batch)
+        return Path(folder)
 
     def records(
         self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None, even: str | None = None

@@ -1,0 +1,43 @@
+"""How a fit ended, as a model keeps it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from noisegate.verdict import Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitSummary:
+    """How a fit ended.
+
+    Attributes:
+        step: Steps done.
+        steps: Most steps that there would have been.
+        discrepancy: The distance over what the noise alone would leave: 1 is as good as it gets.
+        notes: What else the method says of it, by name, as JSON values; a "warning" is shown to whoever fits.
+        verdict: What it came to, in words; None where nothing is known, or the model was saved before there were any.
+    """
+
+    step: int
+    steps: int
+    discrepancy: float
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    verdict: Verdict | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as JSON values; a distance that was not measured is None."""
+        told: dict[str, Any] = {"step": self.step, "steps": self.steps, "notes": dict(self.notes)}
+        told["discrepancy"] = self.discrepancy if math.isfinite(self.discrepancy) else None
+        return told | {"verdict": None if self.verdict is None else self.verdict.to_json()}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Self:
+        """Returns the summary that `to_json` wrote, in any version."""
+        verdict = told.get("verdict")
+        known = None if verdict is None else Verdict.from_json(verdict)
+        distance = math.inf if told["discrepancy"] is None else told["discrepancy"]
+        return cls(**{**told, "discrepancy": distance, "verdict": known})

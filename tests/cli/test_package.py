@@ -1,0 +1,44 @@
+"""`noisegate sample --package`: records with their descriptions and the certificate, in one folder."""
+
+import json
+
+import pytest
+
+
+def test_a_package_holds_the_records_that_sample_writes(desk, fitted, cli):
+    ended = cli("sample", fitted.out, "-n", 50, "--package", "handout", "--license", "CC-BY-4.0", "--seed", 3)
+    assert (ended.code, ended.out) == (0, ""), ended.err
+    assert "hand it over whole" in " ".join(ended.err.split())
+    assert cli("sample", fitted.out, "-n", 50, "-o", "alone.csv", "--seed", 3).code == 0
+    folder = desk.folder / "handout"
+    assert (folder / "synthetic.csv").read_bytes() == (desk.folder / "alone.csv").read_bytes()
+    for name in ("certificate.json", "certificate.md"):
+        assert (folder / name).read_bytes() == (fitted.out / name).read_bytes()
+    assert json.loads((folder / "croissant.json").read_text())["license"] == "CC-BY-4.0"
+    assert sorted(path.name for path in folder.iterdir())[3:] == ["datapackage.json", "synthetic.csv"]
+
+
+def test_images_are_packed_as_parquet(gallery, pictured, cli):
+    ended = cli("sample", pictured.out, "-n", 5, "--package", "handout", "--json", "--seed", 1)
+    assert ended.json["out"] == "handout/synthetic.parquet"
+    assert ended.json["package"] == "handout"
+    (resource,) = json.loads((gallery.folder / "handout" / "datapackage.json").read_text())["resources"]
+    assert resource["schema"]["fields"][1]["categories"] == [{"value": 0, "label": "cat"}, {"value": 1, "label": "dog"}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "--out is missing"),
+        (["-o", "a.csv", "--license", "CC0-1.0"], "--package DIR"),
+        (["-o", "in/a.csv", "--package", "handout"], "name of a file"),
+        (["--package", "data.csv"], "data.csv exists"),
+        (["--package", "handout", "--where", "job=pilot"], "pilot"),
+    ],
+)
+def test_what_cannot_be_packed_leaves_nothing(desk, fitted, cli, arguments, says):
+    before = desk.listing()
+    ended = cli("sample", fitted.out, "-n", 5, *arguments)
+    assert ended.code == 2
+    assert says in " ".join(ended.err.split())
+    assert desk.listing() == before
