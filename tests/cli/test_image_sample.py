@@ -77,7 +77,7 @@ def test_only_images_of_one_class(gallery, pictured, cli):
 @pytest.mark.parametrize("out", ["made.parquet", "made.csv", "made.npz", "made"])
 def test_a_grid_shows_each_class(gallery, pictured, cli, out):
     ended = cli("sample", pictured.out, "-n", 60, "-o", out, "--grid", "grid.png", "--seed", 2, "--json")
-    assert ended.json == {"records": 60, "out": out, "seed": 2, "where": [], "grid": "grid.png"}
+    assert ended.json == {"records": 60, "out": out, "seed": 2, "where": [], "even": None, "grid": "grid.png"}
     with Image.open("grid.png") as picture:
         assert picture.height == 2 * (56 + 4) + 4
     assert (gallery.folder / out).exists()

@@ -120,7 +120,7 @@ def test_sample_writes_records_of_the_schema(desk, fitted, cli, ending):
     assert (ended.code, ended.out) == (0, "")
     assert "500 synthetic records" in ended.err
     ended = cli("sample", fitted.out, "-n", 500, "-o", again, "--seed", 3, "--json")
-    assert ended.json == {"records": 500, "out": str(again), "seed": 3, "where": []}
+    assert ended.json == {"records": 500, "out": str(again), "seed": 3, "where": [], "even": None}
     assert first.read_bytes() == again.read_bytes()
     read = pyarrow.csv.read_csv if ending == "csv" else pyarrow.parquet.read_table
     table = read(first)
