@@ -111,7 +111,7 @@ def _place(
     synthesizer: Synthesizer, out: Path | None, package: Path | None, licence: str | None
 ) -> Iterator[tuple[Path, Path]]:
     """Yields the file to write, and where it will lie in the end; a package appears when the block ends well."""
-    from noisegate.models.output.package import file_name, new_package
+    from noisegate.models.packages.package import file_name, new_package
 
     if package is None:
         assert out is not None  # one of both is given

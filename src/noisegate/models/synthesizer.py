@@ -208,8 +208,8 @@ class Synthesizer(Shown):
             OptionError: if the folder exists or cannot be written, `name` ends in neither .csv nor .parquet, or as
                 `sample` does.
         """
-        from noisegate.models.output.package import file_name, new_package
         from noisegate.models.output.sample_file import sample_writer
+        from noisegate.models.packages.package import file_name, new_package
 
         batches = (self.batches if self.schema.images is None else self.images)(n, **asked)
         file = file_name(self.schema, None if name is None else Path(name))

@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from PIL import Image
+from tests.models.output.conftest import KINDS, pictures
 
 from noisegate import Adjacency, Certificate, Pairwise, Release, Schema
 from noisegate.errors import OptionError
-from noisegate.models.output.package import new_package
 from noisegate.models.output.sample_file import sample_writer
+from noisegate.models.packages.package import new_package
 from noisegate.schema import (
     Boolean,
     Categorical,
@@ -129,7 +130,10 @@ def test_croissant_reads_the_same_records(model, tmp_path, name):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_images_are_described_as_their_files_hold_them(schema, batches, tmp_path):
+@pytest.mark.parametrize("kind", KINDS)
+def test_images_are_described_as_their_files_hold_them(kind, tmp_path):
+    schema = KINDS[kind]
+    batches = pictures(schema, 7), pictures(schema, 2, seed=1)
     guarantee = {"epsilon": 1.0, "delta": 1e-5, "adjacency": Adjacency.ADD_REMOVE, "unit": "record"}
     certificate = Certificate(**guarantee, events=(), method="none", public={"schema": schema.to_json()})
     release = Release(values={}, noise_std={}, certificate=certificate)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from noisegate.models.output.described import MEDIA_TYPES, PictureColumns, columns_of, description, title
+from noisegate.models.packages.described import MEDIA_TYPES, PictureColumns, columns_of, description, title
 from noisegate.privacy.release import Release
 from noisegate.schema import Boolean, Column, Continuous, Date, Datetime, Decimal
 

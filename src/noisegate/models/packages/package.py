@@ -22,8 +22,8 @@ from typing import Any
 from noisegate.atomic import new_folder
 from noisegate.errors import OptionError
 from noisegate.models.folder import PAGE_FILE
-from noisegate.models.output.croissant import croissant
-from noisegate.models.output.frictionless import data_package
+from noisegate.models.packages.croissant import croissant
+from noisegate.models.packages.frictionless import data_package
 from noisegate.privacy.certificate import render
 from noisegate.privacy.release import CERTIFICATE_FILE, Release
 from noisegate.schema import Schema

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from noisegate.models.output.described import MEDIA_TYPES, PictureColumns, columns_of, description, title
+from noisegate.models.packages.described import MEDIA_TYPES, PictureColumns, columns_of, description, title
 from noisegate.privacy.release import CERTIFICATE_FILE, Release
 from noisegate.schema import Boolean, Column, Date, Datetime, Integer, Schema
 

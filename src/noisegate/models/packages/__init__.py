@@ -1,0 +1,1 @@
+"""Folders to hand out: synthetic records, their descriptions and the certificate."""
