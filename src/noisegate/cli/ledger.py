@@ -28,6 +28,7 @@ def register_command(
     adjacency: Adjacency = "add-remove",
     unit: Unit = "record",
     ledger: LedgerOption = None,
+    as_json: Json = False,
 ) -> None:
     """Register a data set with a cap that no sequence of runs can exceed.
 
@@ -39,6 +40,10 @@ def register_command(
         book.register(dataset, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
     for one in told:
         warn(str(one.message))
+    if as_json:
+        capped = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency, "unit": unit}
+        print_json({"dataset": dataset, **capped, "ledger": book.location})
+        return
     say(f"Registered {dataset!r} with a cap of epsilon = {epsilon:g} at delta = {delta:g} in {book.location}.")
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from noisegate.cli.completion import method_names
 from noisegate.cli.console import warn
 from noisegate.errors import OptionError
 from noisegate.seeds import MOST_SEED
@@ -135,7 +136,8 @@ class RunOptions(ImageOptions):
             help="How to make synthetic records: auto (says what it chose), or one by name: aim, datalens, dp-cgan, "
             "dp-dre, dp-gan, dp-hp, dp-merf, dp-ntk, dp-sinkhorn, g-pate, gs-wgan, mst, pairwise, pate-gan, privbayes, "
             "psg, tab-pe; joint, dp-mepf, dp-mepf-trained, dp-mge, dp-gan-ft, dp-gan-mi, dpdm, dp-feta and pe for "
-            "images. dp-llm trains a classifier that explains itself, dp-sgd a network that predicts the label."
+            "images. dp-llm trains a classifier that explains itself, dp-sgd a network that predicts the label.",
+            autocompletion=method_names,
         ),
     ] = "auto"
     public: Public = None
@@ -328,7 +330,8 @@ class Verbs(typer.core.TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Returns the verb that is asked for, after a look at what follows it."""
         name, command, following = super().resolve_command(ctx, args)
-        if command is not None and not isinstance(command, typer.core.TyperGroup):
+        # While the shell completes a line, an option may still lack its value.
+        if command is not None and not isinstance(command, typer.core.TyperGroup) and not ctx.resilient_parsing:
             _refuse_blank(command, command.context_class(command, info_name=name, parent=ctx), following)
         return name, command, following
 

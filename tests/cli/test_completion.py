@@ -1,0 +1,48 @@
+"""Completion by the shell: the script that is installed, and what it offers."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from noisegate.cli.completion import METHOD_NAMES, method_names
+from noisegate.methods.registry import AUTO, METHODS
+
+PROGRAM = "import sys; sys.argv[0] = 'noisegate'; from noisegate.cli.main import run; run()"
+
+
+def asked(*arguments, **environment):
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "300", **environment},
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+@pytest.mark.parametrize(("shell", "says"), [("bash", "complete -o"), ("zsh", "#compdef"), ("fish", "complete --comm")])
+def test_every_shell_gets_its_script(shell, says):
+    script = asked("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert says in script and "_NOISEGATE_COMPLETE" in script and "noisegate" in script
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("noisegate sam", ["sample"]),
+        ("noisegate fit data.csv --method dp-me", ["dp-mepf", "dp-mepf-trained", "dp-merf"]),
+    ],
+)
+def test_bash_is_offered(line, offered):
+    place = str(len(line.split(" ")) - 1)
+    found = asked(_NOISEGATE_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=place)
+    assert found.split() == offered
+
+
+def test_methods_complete_from_the_registry():
+    """Former names are taken, and not offered."""
+    assert set(METHOD_NAMES) == {AUTO, *(METHODS[name].name for name in METHODS)}
+    assert method_names("joi") == ["joint"]
