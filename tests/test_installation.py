@@ -17,7 +17,7 @@ NEEDED = (
     "noisegate/networks/decoder_cifar10.safetensors",
     "noisegate/reporting/templates/",
 )
-ENGINES = [engine for engine in ("podman", "docker", "buildah") if shutil.which(engine)]
+ENGINES = ("podman", "docker", "buildah")
 
 
 def done(*command, cwd=None, code=0, timeout=500):
@@ -72,9 +72,13 @@ def test_the_base_install_runs_alone(built, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not ENGINES, reason="neither podman nor docker nor buildah is installed")
 def test_the_container_passes_the_demo():
-    engine, tag = ENGINES[0], "noisegate-test"
+    # A client of docker may be installed without its service.
+    found = [engine for engine in ENGINES if shutil.which(engine)]
+    working = [engine for engine in found if subprocess.run([engine, "info"], capture_output=True).returncode == 0]
+    if not working:
+        pytest.skip("no engine of podman, docker and buildah answers")
+    engine, tag = working[0], "noisegate-test"
     if engine == "buildah":
         done(engine, "build", "-t", tag, "-f", "Containerfile", ".", cwd=ROOT)
         made = done(engine, "from", tag).split()[-1]
