@@ -55,8 +55,6 @@ def test_what_comes_from_elsewhere_is_found():
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 1280])
 def test_no_page_is_wider_than_the_screen(site, width):
-    import shutil
-
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("needs Chromium on PATH")

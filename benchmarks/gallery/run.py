@@ -1,6 +1,7 @@
 """Makes public pages of tables that statsmodels and scikit-learn ship, and pictures of them: docs/gallery.md.
 
-`python benchmarks/gallery/run.py --out docs/gallery`. It needs Chromium on PATH. Each page differs from run to run, by its noise.
+`python benchmarks/gallery/run.py --out docs/gallery`. It needs Chromium on PATH.
+Each page differs from run to run, by its noise.
 """
 
 from __future__ import annotations
