@@ -127,8 +127,13 @@ rule = "admitted <= left"
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", [one for one in HOWTO if "```console" in one.read_text()], ids=lambda path: path.stem)
+def _played(path):
+    text = path.read_text("utf-8")
+    fits = [pytest.mark.slow] * ("noisegate fit" in text)
+    return [pytest.param(path, id=path.stem, marks=fits)] if "```console" in text else []
+
+
+@pytest.mark.parametrize("path", [one for path in HOWTO for one in _played(path)])
 def test_a_how_to_page(path, desk, cli):
     _visits(desk)
     play([cell for cell in cells(path.read_text("utf-8")) if cell.kind != "python"], cli)
