@@ -23,7 +23,7 @@ AFTER_TRAINING = {"mepf-trained/1"}
 share one, which rounds the last bits otherwise; the map's own sums are held bit for bit by the other cases."""
 
 ASKED_ANEW = {"schema discover/1"}
-"""The second look of a discovery: its bins follow from the first by another rule, which finds bounds among many zeros."""
+"""The second look of a discovery: its bins follow from the first by another rule since it finds bounds among zeros."""
 
 AT_A_KINK = {"psg-images/0": 4096}
 """What another processor may move a gradient by where one record's ReLU lies within rounding of its kink: 2**-10 of the
