@@ -42,7 +42,7 @@ STEPS = {"name": "s", "steps": 4, "sampling_probability": 0.5, "clip_norm": 1.0,
         (BatchPlan(**STEPS), ["each of a whole sample", "chance of a record", "noise / vector", "in the vector"]),
         (
             ShardPlan(**STEPS, shards=70),
-            ["answers of teachers", "of a teacher to be asked", "in an answer", "taken up"],
+            ["answers of teachers", "of a teacher to be asked", "in the answer", "taken up"],
         ),
     ],
 )

@@ -44,7 +44,7 @@ def test_the_vector_is_the_gradient_of_the_network_over_its_norm():
         one = torch.autograd.grad(output.relu() @ signs, [weights, signs])
         gradients.append(torch.cat([one[0].T.flatten(), one[1]]).numpy())
     expected = np.array(gradients) / np.linalg.norm(gradients, axis=1, keepdims=True)
-    found = NETWORK(records)
+    found = NETWORK(records).astype(np.float64)
     np.testing.assert_allclose(found, np.abs(expected), atol=1e-6)
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-6)
 

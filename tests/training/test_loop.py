@@ -123,6 +123,8 @@ def test_a_fit_stops_when_the_distance_is_surely_at_the_noise(method, release, m
 
 def test_a_class_without_weight_is_left_out(method, release):
     values = dict(release.values)
+    for name, value in values.items():
+        values[name] = np.column_stack([value[:, 0], np.zeros(len(value))])
     values["counts"] = np.array([[300.0, -4.0]])
     fitting = method.fitting(replace(release, values=values), device="cpu")
     fitting.run()

@@ -72,7 +72,7 @@ def init(
 
     Images: `noisegate schema init --images --size 28 --channels 1 --classes 10 -o images.toml`
     """
-    sources = {"PUBLIC": public, "--dictionary": dictionary, "--names-of": names_of, "--images": images or None}
+    sources = {f"PUBLIC ({public})": public, "--dictionary": dictionary, "--names-of": names_of, "--images": images or None}
     given = [name for name, value in sources.items() if value is not None]
     if len(given) > 1:
         raise OptionError(f"{' and '.join(given)} each describe the records; give one of them.")

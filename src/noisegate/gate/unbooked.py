@@ -112,7 +112,7 @@ def _places(data: Any) -> Iterator[tuple[int, int]]:
 def _hashes(records: Rows) -> Hashes:
     """Returns a keyed hash of each record."""
     if isinstance(records, Images):
-        flat = records.pixels.reshape(len(records), -1)
+        flat = records.pixels.reshape(len(records), math.prod(records.pixels.shape[1:]))
         flat = np.pad(flat, ((0, 0), (0, -flat.shape[1] % 8)))
         words = [np.ascontiguousarray(flat).view(np.uint64)]
     else:
