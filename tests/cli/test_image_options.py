@@ -79,7 +79,7 @@ def test_a_schema_with_every_name_is_not_needed_to_read_one(gallery, cli):
     [
         (["--images", "--size", "8"], "--classes is missing"),
         (["--images"], "--size is missing"),
-        (["--images", "scans", "--size", "8", "--classes", "2"], "PUBLIC (scans) and --images each describe"),
+        (["--images", "scans", "--size", "8", "--classes", "2"], "leave scans out"),
         (["--size", "8", "--classes", "2"], "add --images"),
         ([], "PUBLIC is missing"),
     ],

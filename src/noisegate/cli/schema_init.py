@@ -72,10 +72,11 @@ def init(
 
     Images: `noisegate schema init --images --size 28 --channels 1 --classes 10 -o images.toml`
     """
-    sources = {f"PUBLIC ({public})": public, "--dictionary": dictionary, "--names-of": names_of, "--images": images or None}
+    sources = {"PUBLIC": public, "--dictionary": dictionary, "--names-of": names_of, "--images": images or None}
     given = [name for name, value in sources.items() if value is not None]
     if len(given) > 1:
-        raise OptionError(f"{' and '.join(given)} each describe the records; give one of them.")
+        cure = "give one of them" if public is None else f"leave {public} out"
+        raise OptionError(f"{' and '.join(given)} each describe the records; {cure}.")
     of_images = replace(options, label=None)
     if not images and of_images.given():
         raise OptionError(f"{of_images.written()} describes images; add --images, or leave it out.")
