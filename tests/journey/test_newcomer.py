@@ -94,7 +94,6 @@ def look(shell, desk):
     assert len(shell.typed) <= 8
 
 
-@pytest.mark.slow
 def test_from_a_public_sample(desk, shell):
     shell("noisegate schema init public.csv -o schema.toml --label died")
     schema = Schema.from_toml("schema.toml")
@@ -108,7 +107,6 @@ def test_from_a_public_sample(desk, shell):
     look(shell, desk)
 
 
-@pytest.mark.slow
 def test_from_a_code_book_that_lacks_two_bounds(desk, shell):
     schema = shell("noisegate schema init public.csv -o drafted.toml") and Schema.from_toml("drafted.toml")
     shell.typed.clear()  # that was to make the code book
