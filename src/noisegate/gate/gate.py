@@ -314,7 +314,8 @@ class Gate:
         if plan.budget != self.budget:
             raise OptionError(f"the plan is calibrated for {plan.budget}, the gate has {self.budget}; use gate.budget.")
         unbooked = Unbooked(plan, self._data) if self._ledger is None and self.counted else None
-        self._source.witness = None if unbooked is None else unbooked.see
+        # Files may be private to whoever starts the run: their records are not compared, where they lie is.
+        self._source.witness = None if unbooked is None or isinstance(self._data, str | Path) else unbooked.see
         # What the schema cost, if it was bought.
         cost = {} if self._discovery is None else {KEY: stated(self._discovery, self.budget, plan.events)}
         return Access(

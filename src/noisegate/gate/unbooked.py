@@ -1,9 +1,10 @@
 """Runs that no ledger knows: costs on the same records add up, and nobody counts. So this process does, and warns.
 
-Two runs are on the same records where they read the same object or files; or where their records are the same as a
-whole, or, as long as most records differ, in part, as the folds of a cross-validation are. Records are told apart by
-keyed hashes, with a key of this process. Hashes stay on the private side, and no number of records is told: a warning
-says how many runs there were, and what their plans cost together, which is public.
+Two runs are on the same records where they read the same object or files. Records are compared only where the caller
+holds them in memory and could compare them alike: those of files never are, or a run on one made-up record would tell
+whether it is among private ones. They are the same as a whole, or, as long as most differ, in part, as the folds of a
+cross-validation are; keyed hashes tell them apart, with a key of this process. A warning says how many runs there were,
+and what their plans cost together, which is public.
 """
 
 from __future__ import annotations
