@@ -52,12 +52,23 @@ def test_the_moments_cost_little_noise_on_the_steps():
 @pytest.mark.parametrize("ema_decay", [0.0, 0.9])
 def test_before_a_step_the_set_has_the_moments_of_its_class(ema_decay):
     images, labels = stripes(1000, 0)
-    warm = replace(WARM, samples_per_class=400, ema_decay=ema_decay)
+    warm = replace(WARM, samples_per_class=400, ema_decay=ema_decay, start_steps=0)
     for found in begun(warm, images, labels):
         for label in (0, 1):
             real = images[labels == label] / 255
             np.testing.assert_allclose(found[label].mean(axis=0), real.mean(axis=0), atol=0.05)
             np.testing.assert_allclose(found[label].std(axis=0), real.std(axis=0), rtol=0.25)
+
+
+def test_matching_keeps_the_means_and_asks_for_nothing_more():
+    images, labels = stripes(1000, 0)
+    drawn, matched = (begun(replace(WARM, start_steps=steps), images, labels)[0] for steps in (0, 20))
+    assert not np.array_equal(drawn, matched)
+    real = np.stack([images[labels == label].mean(axis=0) / 255 for label in (0, 1)])
+    far = [np.abs(found.mean(axis=1) - real).mean() for found in (drawn, matched)]
+    assert far[1] < far[0]
+    plans = [replace(WARM, start_steps=steps).plan(PIXELS, Budget(epsilon=1.0)) for steps in (0, 20)]
+    assert plans[0].plan.queries == plans[1].plan.queries and plans[0].epsilon == plans[1].epsilon
 
 
 def test_a_record_moves_the_moments_of_its_class_by_the_bound_and_no_more():

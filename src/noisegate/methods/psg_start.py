@@ -1,14 +1,19 @@
 """Where PSG's images begin: in noise, as in the paper, or as draws from Gaussians whose moments are bought in the plan.
 
 The warm start is not in the paper. One query asks, for each class, for the sum of outer products of small images, for a
-small part of the budget; what is drawn from it is public. Steps then begin where a classifier is already right for
-most images, instead of spending hundreds of noisy gradients on the way there.
+small part of the budget; what is drawn from it is public, and so is what is matched to the draws. Steps then begin
+where a classifier is already right for most images, instead of spending hundreds of noisy gradients on the way there.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.features.thumbnails import Thumbnails
@@ -18,16 +23,22 @@ from noisegate.privacy.plan import Query
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Fraction, Positive, Share, Unit, settings
-from noisegate.training.fit import SetSchedule
+from noisegate.training.fit import SetSchedule, Whole
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
     from noisegate.gate.gate import Gate
+    from noisegate.training.synthetic_set import SetTraining
+
+Array = npt.NDArray[np.float64]
 
 START = "start"
 """The query for the moments of small images."""
 MOST_PIXELS = 256
 """Of a small image: its outer product has half the square of that many numbers, for each class."""
-_DRAWS = 4
+_DRAWS, _FEATURES = 4, 5
 
 
 @settings
@@ -42,6 +53,8 @@ class SetStart(SetSchedule, GenerativeMethod):
     """What images are at first: noise of `init_std`, or draws from a Gaussian for each class, which are bought."""
     start_share: Share = 0.05
     """Budget share of the Gaussians' moments, where that of the steps is 1."""
+    start_steps: Whole = 80
+    """Steps that move the draws to what networks see in more of them (distribution matching); they cost no budget."""
     start_bound: Fraction = 0.25
     """What outer products of small images are clipped to, as a part of that of a white one; public knowledge."""
 
@@ -69,15 +82,29 @@ class SetStart(SetSchedule, GenerativeMethod):
         return (Query.of(START, asked, share=self.start_share, **options),)
 
     def before_steps(self, gate: Gate, session: Any, training: Any) -> None:
-        """Asks for the moments, and starts the set with what is drawn from them."""
-        from noisegate.training.image_gaussians import drawn_images
-
+        """Asks for the moments, and starts the set with images that stand for draws from them."""
         for release in session.plan.releases:
             session.prepare(training.parameters())
             sums = session.ask({START: release.query.feature_map})[START].T
-            options: dict[str, Any] = {"noise_std": release.noise_std_natural, "seed": self.stream(_DRAWS, 0)}
-            images = drawn_images(sums, small_images(self.shape), training.records // len(sums), **options)
+            images = self._drawn(sums, release.noise_std_natural, training)
             training.begin(2 * (images - self.centre))
+
+    def _drawn(self, sums: Array, noise_std: float, training: SetTraining) -> Float[Tensor, "rows pixels"]:
+        """Returns draws from the Gaussians of noisy moments, matched to more draws by features of fresh networks."""
+        from torch import nn
+
+        from noisegate.training.distribution_matching import matched_images
+        from noisegate.training.image_gaussians import image_gaussians
+
+        def features_of(step: int) -> Callable[[Tensor], Tensor]:
+            pictures, network = training.build(self.stream(_FEATURES, step)).children()
+            features = nn.Sequential(*list(network.children())[:-1])  # all but the linear layer
+            return lambda images: features(pictures(2 * (images - self.centre)))
+
+        gaussians = image_gaussians(sums, small_images(self.shape), noise_std=noise_std)
+        draw = partial(gaussians.draw, random=np.random.default_rng(self.stream(_DRAWS, 0)))
+        images = draw(training.records // len(sums))
+        return matched_images(images, draw, features_of, steps=self.start_steps).flatten(0, 1)
 
 
 def small_images(shape: ImageShape) -> Thumbnails:

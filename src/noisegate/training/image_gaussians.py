@@ -12,15 +12,17 @@ less than that are left out: with much noise the images are the means alone.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.nn.functional import avg_pool2d, interpolate, pad
 
 from noisegate.features.thumbnails import Thumbnails
 from noisegate.features.transforms import matrices_of
-from noisegate.training.diffusion import enlarged
+from noisegate.networks.classifiers import RowsToImages
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -29,28 +31,49 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 
 
-def image_gaussians(triangles: Array, *, lead: float, noise_std: float) -> tuple[Array, Array]:
-    """Returns means, (classes, pixels), and roots of covariances, (classes, pixels, pixels), of small images.
+def image_gaussians(triangles: Array, thumbnails: Thumbnails, *, noise_std: float) -> ImageGaussians:
+    """Returns the Gaussians of small images.
 
     Args:
         triangles: Noisy sums of outer products, as `OuterProducts` packs them, (classes, entries).
-        lead: The number before the pixels.
+        thumbnails: What made the images small, with the number that it put before them.
         noise_std: Of the noise of an entry on the diagonal.
     """
-    matrices = matrices_of(triangles)
+    matrices, lead = matrices_of(triangles), thumbnails.lead
     counts = np.maximum(matrices[:, 0, 0] / lead**2, 1.0)[:, None]
     means = np.clip(matrices[:, 0, 1:] / (lead * counts), 0, 1)
     covariances = matrices[:, 1:, 1:] / counts[..., None] - means[:, :, None] * means[:, None, :]
     values, vectors = np.linalg.eigh(covariances)
     heard = values > noise_std / counts * math.sqrt(2 * means.shape[1])
-    return means, vectors * np.sqrt(np.where(heard, np.maximum(values, 0), 0))[:, None, :]
+    roots = vectors * np.sqrt(np.where(heard, np.maximum(values, 0), 0))[:, None, :]
+    return ImageGaussians(means=means, roots=roots, thumbnails=thumbnails)
 
 
-def drawn_images(
-    triangles: Array, thumbnails: Thumbnails, each: int, *, noise_std: float, seed: int
-) -> Float[Tensor, "rows pixels"]:
-    """Returns so many images of each class, of full size, drawn from its Gaussian: (classes · each, pixels)."""
-    means, roots = image_gaussians(triangles, lead=thumbnails.lead, noise_std=noise_std)
-    normal = np.random.default_rng(seed).standard_normal((len(means), each, means.shape[1]))
-    small = np.clip(means[:, None] + normal @ roots.swapaxes(1, 2), 0, 1).reshape(-1, means.shape[1])
-    return enlarged(torch.from_numpy(small.astype(np.float32)), thumbnails.small, thumbnails.side)
+@dataclass(frozen=True, kw_only=True)
+class ImageGaussians:
+    """One Gaussian of small images for each class, and what is drawn from it in full size.
+
+    Attributes:
+        means: (classes, pixels).
+        roots: Of the covariances, (classes, pixels, pixels).
+        thumbnails: What made the images small.
+    """
+
+    means: Array
+    roots: Array
+    thumbnails: Thumbnails
+
+    def draw(self, each: int, random: np.random.Generator) -> Float[Tensor, "classes each pixels"]:
+        """Returns so many images of each class, in [0, 1], (classes, each, pixels)."""
+        normal = random.standard_normal((len(self.means), each, self.means.shape[1]))
+        small = np.clip(self.means[:, None] + normal @ self.roots.swapaxes(1, 2), 0, 1)
+        rows = torch.from_numpy(small.astype(np.float32)).flatten(0, 1)
+        images = sharpened(rows, self.thumbnails) if self.thumbnails.side > 1 else rows
+        return images.reshape(*small.shape[:2], -1)
+
+
+def sharpened(small: Float[Tensor, "rows small"], thumbnails: Thumbnails) -> Float[Tensor, "rows pixels"]:
+    """Returns small images in full size, with the edges that averaging over squares has blurred (unsharp masking)."""
+    large = interpolate(RowsToImages(thumbnails.small)(small), scale_factor=thumbnails.side, mode="bicubic")
+    blurred = avg_pool2d(pad(large, (1, 1, 1, 1), mode="replicate"), 3, stride=1)
+    return (2 * large - blurred).clamp(0, 1).permute(0, 2, 3, 1).flatten(1)

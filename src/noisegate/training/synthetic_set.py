@@ -80,8 +80,9 @@ class SetTraining:
         labels: Int64[Tensor, " records"],
         build: Callable[[int], nn.Module],
     ) -> None:
+        self.build = build
         self.steps, self.distance = 0, float("nan")
-        self._schedule, self._planned, self._set, self._labels, self._build = schedule, steps, synthetic, labels, build
+        self._schedule, self._planned, self._set, self._labels = schedule, steps, synthetic, labels
         self._network = build(schedule.stream(_NETWORK, 0))
         self._average = synthetic.inputs().detach().clone() if schedule.ema_decay else None
 
@@ -123,7 +124,7 @@ class SetTraining:
             return
         run, rest = divmod(self.steps, self._schedule.batches * self._schedule.outer)
         if rest == 0:
-            self._network = self._build(self._schedule.stream(_NETWORK, run))
+            self._network = self.build(self._schedule.stream(_NETWORK, run))
         else:
             self._train_network()
 
