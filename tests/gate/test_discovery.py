@@ -56,13 +56,13 @@ def people(rows=ROWS):
 
 @pytest.fixture(scope="module")
 def found():
-    return discover_schema(people(), epsilon=5.0, kinds=KINDS, label="job")
+    return discover_schema(people(), epsilon=5.0, kinds=KINDS, label="member")
 
 
 def test_bounds_and_levels_are_found(found):
     schema = found.schema
     assert schema.names == ("age", "rate", "born", "seen", "met", "job", "member")
-    assert (schema.label, schema.ignore) == ("job", ("id", "secret"))
+    assert (schema.label, schema.ignore) == ("member", ("id", "secret"))
     age, rate, born, seen, met = (schema.column(name) for name in ("age", "rate", "born", "seen", "met"))
     assert isinstance(age, Integer)
     # One cell too far has a chance of 1/40 on either side, three of 1e-5.
@@ -123,7 +123,7 @@ def test_the_certificate_costs_what_was_asked_and_names_what_was_public(found):
     assert 4.99 < certificate.check() <= certificate.epsilon == 5.0
     assert [event.name for event in certificate.events] == ["magnitudes", "cells", "levels"]
     assert certificate.public["kinds"] == {**KINDS, "member": "boolean (given)"}
-    assert certificate.public["label"] == "job"
+    assert certificate.public["label"] == "member"
 
 
 def test_missing_values_are_allowed_unless_the_contrary_is_public(tmp_path):
@@ -131,6 +131,32 @@ def test_missing_values_are_allowed_unless_the_contrary_is_public(tmp_path):
     table = people().select(["age", "job"])
     schema = discover_schema(table, epsilon=5.0, kinds={"job": "categorical"}, columns=tmp_path / "public.toml").schema
     assert [column.missing for column in schema.columns] == [False, True]
+
+
+@pytest.mark.parametrize("label", ["age", "member", "work"])
+def test_a_label_is_never_missing_unless_that_is_stated(tmp_path, label):
+    table = people().append_column("work", pa.array(["nurse"] * ROWS)).select(["age", "member", "work"])
+    kinds = {"age": "integer", "member": "boolean", "*": "categorical"}
+    found = discover_schema(table, epsilon=5.0, kinds=kinds, label=label)
+    assert [column.name for column in found.schema.columns if not column.missing] == [label]
+    assert found.toml.count("records lack a value") == (2 if label == "member" else 1)
+    kind = kinds.pop(label, "categorical")
+    for stated, missing in (("", False), ("missing = true\n", True)):
+        (tmp_path / "public.toml").write_text(f'label = "{label}"\n[columns.{label}]\nkind = "{kind}"\n{stated}')
+        gate = SchemaGate(table, epsilon=5.0, kinds=kinds, columns=tmp_path / "public.toml")
+        assert gate.discover().schema.label_column.missing is missing
+
+
+@pytest.mark.parametrize("label", ["rate", "job"])
+def test_a_record_without_its_label_is_refused_before_anything_is_spent(tmp_path, label):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("clinic", epsilon=5, delta=1e-5)
+    cure = f"record 4, column '{label}': the value is missing.*missing = true for this column in a --columns file"
+    with pytest.raises(DataError, match=cure):
+        discover_schema(
+            people(9), epsilon=1.0, kinds=KINDS, label=label, records=10**6, ledger=ledger, dataset="clinic"
+        )
+    assert ledger.show("clinic")[0].spent == 0
 
 
 def test_given_facts_are_kept_and_cost_nothing(tmp_path):
@@ -192,7 +218,7 @@ def test_data_that_changes_between_two_passes_is_refused_and_stays_spent(ledger,
 
 
 def test_a_label_that_nothing_was_found_of_is_left_out():
-    found = discover_schema(people(20), epsilon=0.2, kinds=KINDS, label="job", records=20_000)
+    found = discover_schema(people(20), epsilon=0.2, kinds=KINDS, label="id", records=20_000)
     assert found.schema.label is None
 
 

@@ -42,7 +42,12 @@ def discover(
         Path | None,
         typer.Option(help="Schema file, TOML, with what is public; bounds and levels may be left out."),
     ] = None,
-    label: Annotated[str | None, typer.Option(help="Column to be predicted from the others.")] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            help="Column to be predicted from the others; every record has it, unless --columns says missing = true."
+        ),
+    ] = None,
     adjacency: Adjacency = "add-remove",
     records: Annotated[
         int | None,

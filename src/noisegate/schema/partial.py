@@ -115,16 +115,22 @@ def read_partial(
     """Return the described columns, the label and the missing values of a file of public facts and a list of kinds.
 
     The file is a schema file in which a column may lack ``lower`` and ``upper``, or ``levels``. Where ``missing`` is
-    not stated, values may be absent: only a stated fact is public knowledge. ``kinds`` and ``label`` overrule it.
+    not stated, values may be absent: only a stated fact is public knowledge. To call a column the label states that
+    it is never absent, unless ``missing`` is. ``kinds`` and ``label`` overrule the file.
     """
     form: dict[str, Any] = {} if path is None else parse_toml(read_text(path, "file"), f"file {path}")
     try:
         check_keys(form, ["label", "missing_values", "ignore", "columns"], "top of the file")
+        label = label or form.get("label")
         described = form.get("columns", {})
         if not isinstance(described, Mapping) or not all(isinstance(one, Mapping) for one in described.values()):
             raise SchemaError("columns must be tables [columns.NAME], each with a kind")
         opened = [name for name, one in described.items() if one.get("kind") == OPEN_KIND]
-        columns = {column_name(name): _column(name, one) for name, one in described.items() if name not in opened}
+        columns = {
+            column_name(name): _column(name, {"missing": name != label, **one})
+            for name, one in described.items()
+            if name not in opened
+        }
         columns |= dict.fromkeys(form.get("ignore", []))
     except SchemaError as error:
         raise SchemaError(f"file {path}: {error}") from None
@@ -135,8 +141,8 @@ def read_partial(
         )
     for name, kind in kinds.items():
         if name != EVERY_OTHER:
-            columns[column_name(name)] = column_of_kind(name, kind)
-    return columns, label or form.get("label"), tuple(form.get("missing_values", DEFAULT_MISSING_VALUES))
+            columns[column_name(name)] = column_of_kind(name, kind, missing=name != label)
+    return columns, label, tuple(form.get("missing_values", DEFAULT_MISSING_VALUES))
 
 
 def column_of_kind(name: str, kind: str, *, missing: bool = True) -> Column | Gap | None:
@@ -162,6 +168,6 @@ def _column(name: str, form: Mapping[str, Any]) -> Column | Gap | None:
         )
     if not _FACTS & set(form):
         check_keys(form, ["kind", "missing"], f"column {name!r}")
-        return column_of_kind(name, str(kind), missing=flag(name, "missing", form.get("missing", True)))
+        return column_of_kind(name, str(kind), missing=flag(name, "missing", form["missing"]))
     # Bounds carry their time zone, so a moment in UTC needs no kind of its own in a schema.
-    return column_from_form(name, {"missing": True, **form, "kind": Datetime.kind if kind == MOMENT_IN_UTC else kind})
+    return column_from_form(name, {**form, "kind": Datetime.kind if kind == MOMENT_IN_UTC else kind})

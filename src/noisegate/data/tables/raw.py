@@ -21,7 +21,7 @@ from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.schema import Column
 from noisegate.schema.encode import in_words, is_text, plain_cells, read_cells
 from noisegate.schema.partial import EVERY_OTHER, KINDS, MOMENT_IN_UTC, Gap, PartialSchema, column_of_kind, read_partial
-from noisegate.schema.problems import unfit_type
+from noisegate.schema.problems import Problem, unfit_type
 
 _BATCH_ROWS = 32768
 _KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
@@ -85,12 +85,15 @@ class RawTable:
         # What a file ignores the data may have; what is named on the command line it must.
         stated = [name for name, column in columns.items() if column is not None or name in kinds]
         absent = [name for name in stated if name not in self.names]
+        kinds_of_others = self.suggested_kinds()
+        if EVERY_OTHER in kinds:
+            kinds_of_others = {**dict.fromkeys(self.names, kinds[EVERY_OTHER]), **kinds_of_others}
         known: dict[str, Column | Gap | None] = {
-            name: column_of_kind(name, kind) for name, kind in self.suggested_kinds().items()
+            name: column_of_kind(name, kind, missing=name != label)
+            for name, kind in kinds_of_others.items()
+            if name not in columns
         }
         known |= columns
-        if EVERY_OTHER in kinds:
-            known |= {name: column_of_kind(name, kinds[EVERY_OTHER]) for name in self.names if name not in known}
         unknown = [name for name in self.names if name not in known]
         if unknown and not self.quotable(known):
             raise OptionError(
@@ -128,9 +131,19 @@ class RawTable:
             raise DataError(f"{self.name}: there are no records, only names of columns; expected at least one record")
 
     def _cells(self, gap: Gap, array: pa.Array, tokens: pa.Array, origin: Origin, done: int) -> RawCells:
-        read = partial(read_cells, gap.reader) if gap.numeric else partial(_texts, gap)
-        values, present = told(partial(read, array, tokens), origin, done, show_values=self._show_values)
+        values, present = told(partial(_read, gap, array, tokens), origin, done, show_values=self._show_values)
         return RawCells(values=values, missing=int(np.count_nonzero(~present)))
+
+
+def _read(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any] | pa.Array, npt.NDArray[np.bool_]]:
+    values, present = read_cells(gap.reader, array, tokens) if gap.numeric else _texts(gap, array, tokens)
+    if not gap.missing and not present.all():
+        raise Problem(
+            int(np.argmin(present)),
+            f"column {gap.name!r}: the value is missing, and none may be, as it is the label or missing = false is "
+            "stated; fill it in, leave the record out, or state missing = true for this column in a --columns file",
+        )
+    return values, present
 
 
 def _texts(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, npt.NDArray[np.bool_]]:

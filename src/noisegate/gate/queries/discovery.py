@@ -68,7 +68,7 @@ class SchemaGate(Session):
     Args:
         kinds: Kind of each column by name: public knowledge. Parquet files suggest kinds by their types.
         columns: File of public facts, TOML: a schema in which bounds or levels may be left out.
-        label: Column to be predicted from the others.
+        label: Column to be predicted from the others; every record has it, unless ``columns`` says ``missing = true``.
         records: The number of records where it is public: required for "replace-one", and checked; for "add-remove" a
             public estimate, which tells whether the noise would leave anything to be seen.
         progress: Called with the number of records read so far, for the operator only, until the first noise is drawn:

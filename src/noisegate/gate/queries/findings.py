@@ -38,7 +38,8 @@ def from_bounds(gap: Gap, ends: tuple[Any, Any] | None, missing: float, std: flo
     Its bounds, as float64 or whole steps, are None if zeros alone did. `missing` is the noisy number of records without
     a value, with noise of the standard deviation `std`, in records.
     """
-    note = f"values outside are moved to the nearer bound; {max(missing, 0):.0f} ± {2 * std:.0f} records lack a value"
+    lack = f"; {max(missing, 0):.0f} ± {2 * std:.0f} records lack a value" if gap.missing else ""
+    note = f"values outside are moved to the nearer bound{lack}"
     if ends is None:
         doubt = "nothing but zero stood out of the noise, and 0 to 1 is a guess: write bounds, if you know them"
     lower, upper = (0, 1) if ends is None else rounded(gap.kind, *ends)
@@ -73,8 +74,9 @@ def from_levels(
     other = OTHER
     while other in levels or other in missing_values:
         other = f"({other})"
-    lack = f"fewer than about {least:.0f}" if missing is None else f"about {missing:.0f}"
-    note = f"levels of fewer than about {least:.0f} records became {json.dumps(other)}; {lack} records lack a value"
+    few = f"fewer than about {least:.0f}"
+    lack = f"; {few if missing is None else f'about {missing:.0f}'} records lack a value" if gap.missing else ""
+    note = f"levels of {few} records became {json.dumps(other)}{lack}"
     column = Categorical(name=gap.name, levels=(*sorted(levels), other), other=other, missing=gap.missing)
     return Finding(column=column, note=note)
 
