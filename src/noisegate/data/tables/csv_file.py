@@ -15,6 +15,9 @@ a doubled one and stays inside, as parity says behind the second; or the cell is
 So a line end with an even number of quotes before it ends a record, and there the parser is as at the first byte. It
 makes of each record a function of that record's bytes, and no piece ends elsewhere. Where a piece ends between CR and
 LF, the next one begins with an empty line, which is no record.
+
+A part of a file begins behind such a line end, too: by what was said, an odd number of quotes stand before a byte of
+it exactly if an odd number of them stand between the part's start and that byte. So its pieces end where records end.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import contextlib
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -53,9 +56,17 @@ _CLOSE = "close it, or put the whole cell in double quotes and double those insi
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A CSV file with a header line, separated by commas, in UTF-8; see `tables.Origin`."""
+    """A CSV file with a header line, separated by commas, in UTF-8, or a part of it; see `tables.Origin`.
+
+    Attributes:
+        path: Of the file.
+        start: The byte that the part begins with, where a record begins.
+        stop: The byte behind its last record; None for the end of the file.
+    """
 
     path: Path
+    start: int = 0
+    stop: int | None = None
     typed = False
 
     @property
@@ -67,20 +78,31 @@ class CsvFile:
         """Return the names in the header, all of type string; nothing beyond the header is looked at."""
         return [(name.strip(TEXT_PADDING), pa.string()) for name in self._header()]
 
+    def parts(self, size: int) -> Iterator[CsvFile]:
+        """Yield parts of about ``size`` bytes, all records in order; reads the whole file, in constant memory."""
+        start = 0
+        for number, (here, piece) in enumerate(self._pieces(min(_PIECE_BYTES, size))):
+            # The first part has the header. What begins with LF may stand behind the CR of one line end, and lines
+            # are counted from where a part begins.
+            if number and here - start >= size and piece[0] != _LF:
+                yield replace(self, start=start, stop=here)
+                start = here
+        yield replace(self, start=start)
+
     def batches(self, names: Sequence[str], rows: int) -> Iterator[Mapping[str, pa.Array]]:
         """Yield the columns called ``names`` as text, about a megabyte of the file at a time."""
         found = self.columns()
         wanted = {str(place): name for place, (name, _) in enumerate(found) if name in names}
-        done = 0
-        for piece in self._pieces():
+        header, done = self.start == 0, 0
+        for _, piece in self._pieces():
             table = _parsed(piece, len(found), list(wanted))
             if table is None:
                 raise self._broken(len(found))
-            if not done:
-                table, done = table.slice(1), 1  # the header is the first record of the file
+            if header:
+                table, header = table.slice(1), False  # the first record of the file
             arrays = {name: table.column(place).chunk(0) for place, name in wanted.items()}
             for name, array in arrays.items():
-                self._check_lengths(name, array, done - 1)
+                self._check_lengths(name, array, done)
             done += table.num_rows
             yield arrays
 
@@ -88,24 +110,28 @@ class CsvFile:
         """Return the file name and the line on which record ``row`` begins."""
         with contextlib.suppress(csv.Error, OSError, UnicodeDecodeError):
             for number, (line, _, _) in enumerate(self._records()):
-                if number == row + 1:  # behind the header
+                if number == row + (self.start == 0):  # behind the header
                     return f"{self.name}, line {line}"
-        return f"{self.name}, record {row + 1}"
+        return f"{self.name}, record {row + 1}" + (f" behind byte {self.start:,}" if self.start else "")
 
     def _records(self, *, strict: bool = False) -> Iterator[tuple[int, int, list[str]]]:
         """Yield the line on which each record begins, the one behind it, and its fields, as Python reads them."""
-        with open(self.path, encoding="utf-8-sig", newline="") as stream:
-            reader, line = csv.reader(stream, strict=strict), 1
+        first = line = self._line(self.start)
+        with open(self.path, "rb") as stream:
+            stream.seek(self.start)
+            text = io.TextIOWrapper(stream, "utf-8" if self.start else "utf-8-sig", newline="")
+            reader = csv.reader(text, strict=strict)
             for fields in reader:
                 if fields:
-                    yield line, reader.line_num + 1, fields
-                line = reader.line_num + 1
+                    yield line, first + reader.line_num, fields
+                line = first + reader.line_num
 
-    def _pieces(self) -> Iterator[bytes]:
-        """Yield the file in pieces of whole records, the first of which begins with the header."""
+    def _pieces(self, size: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """Yield the part in pieces of whole records, and where each stands; a file's first one has the header."""
         try:
             with open(self.path, "rb") as stream:
-                yield from whole_records(stream, _PIECE_BYTES)
+                stream.seek(self.start)
+                yield from whole_records(stream, size or _PIECE_BYTES, self.stop)
             return
         except RecordProblem as problem:
             reason = f"{self.name}, line {self._line(problem.offset)}: {problem.reason}"
@@ -114,7 +140,8 @@ class CsvFile:
         raise DataError(reason)
 
     def _header(self) -> list[str]:
-        start = next(self._pieces(), b"").decode(errors="surrogateescape")
+        _, piece = next(CsvFile(self.path)._pieces(), (0, b""))
+        start = piece.decode(errors="surrogateescape")
         try:
             header = next((fields for fields in csv.reader(io.StringIO(start, newline="")) if fields), None)
         except csv.Error as error:
@@ -206,17 +233,20 @@ class RecordProblem(Exception):  # noqa: N818 - not an error for users; the call
         self.offset, self.reason = offset, reason
 
 
-def whole_records(stream: BinaryIO, piece_bytes: int = 1 << 20) -> Iterator[bytes]:
-    """Yields a plain file from its start, in pieces of whole records, without its byte order mark.
+def whole_records(stream: BinaryIO, piece_bytes: int = 1 << 20, stop: int | None = None) -> Iterator[tuple[int, bytes]]:
+    """Yields where each piece of whole records stands, and the piece, without the file's byte order mark.
+
+    The stream stands where a record begins, and is read up to the byte `stop`; None for its end.
 
     Raises:
         RecordProblem: where a quote neither begins nor ends a cell, a cell in quotes or a record is too long, or the
             file ends inside quotes.
     """
-    rest = stream.read(len(BOM)).removeprefix(BOM)
+    rest = b"" if stream.tell() else stream.read(len(BOM)).removeprefix(BOM)
     start, ended = stream.tell() - len(rest), False
     while not ended:
-        more = stream.read(min(piece_bytes, MAX_RECORD_BYTES - len(rest)))
+        left = piece_bytes if stop is None else stop - stream.tell()
+        more = stream.read(min(piece_bytes, MAX_RECORD_BYTES - len(rest), left))
         ended = not more
         piece = rest + more
         if ended and piece and piece[-1] not in _LINE_ENDS:
@@ -229,7 +259,7 @@ def whole_records(stream: BinaryIO, piece_bytes: int = 1 << 20) -> Iterator[byte
                 start, f"the record is longer than {MAX_RECORD_BYTES:,} bytes; save the table as CSV again"
             )
         if piece[:end].strip(_LINE_ENDS):
-            yield piece[:end]
+            yield start, piece[:end]
         rest, start = piece[end:], start + end
 
 

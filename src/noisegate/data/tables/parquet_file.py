@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,9 +18,17 @@ _BUFFER_BYTES = 1 << 16  # of one column, read ahead
 
 @dataclass(frozen=True)
 class ParquetFile:
-    """A Parquet file; see `tables.Origin`."""
+    """A Parquet file, or some row groups of it; see `tables.Origin`.
+
+    Attributes:
+        path: Of the file.
+        groups: The first row group of the part, and the one behind its last; None for all of the file.
+        before: Records of the file that stand before the part.
+    """
 
     path: Path
+    groups: tuple[int, int] | None = None
+    before: int = 0
     typed = True
 
     @property
@@ -36,13 +44,31 @@ class ParquetFile:
             pass
         raise self._broken()
 
+    def parts(self, size: int) -> Iterator[ParquetFile]:
+        """Yield parts of whole row groups, of about ``size`` bytes in memory; reads the file's metadata alone."""
+        try:
+            found = pq.read_metadata(self.path)
+            groups = [found.row_group(place) for place in range(found.num_row_groups)]
+        except (pa.ArrowException, OSError):
+            groups = None
+        if groups is None:
+            raise self._broken()
+        first = before = rows = taken = 0
+        for place, group in enumerate(groups):
+            if place > first and taken + group.total_byte_size > size:
+                yield replace(self, groups=(first, place), before=before)
+                first, before, taken = place, rows, 0
+            rows, taken = rows + group.num_rows, taken + group.total_byte_size
+        yield replace(self, groups=(first, len(groups)), before=before)
+
     def batches(self, names: Sequence[str], rows: int) -> Iterator[Mapping[str, pa.Array]]:
         """Yield the columns called ``names``, ``rows`` records at a time."""
         try:
             # Arrow keeps what it buffered ahead until the file is closed, so memory would grow with the file.
             with pq.ParquetFile(self.path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
                 raw = [name for name in file.schema_arrow.names if name.strip(TEXT_PADDING) in names]
-                for batch in file.iter_batches(batch_size=rows, columns=raw):
+                groups = None if self.groups is None else range(*self.groups)
+                for batch in file.iter_batches(batch_size=rows, row_groups=groups, columns=raw):
                     yield {name.strip(TEXT_PADDING): batch.column(name) for name in raw}
             return
         except pa.lib.ArrowCancelled:
@@ -53,7 +79,7 @@ class ParquetFile:
 
     def place(self, row: int) -> str:
         """Return the file name and the number of the record, counted from 1."""
-        return f"{self.name}, record {row + 1}"
+        return f"{self.name}, record {self.before + row + 1}"
 
     def _broken(self) -> DataError:
         return DataError(

@@ -6,6 +6,7 @@ import os
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -17,6 +18,7 @@ from noisegate.data.headers import check_alike, check_header
 from noisegate.data.tables.csv_file import CsvFile
 from noisegate.data.tables.memory import table_in_memory
 from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
+from noisegate.data.tables.parts import FilePart, Part, parts_of
 from noisegate.data.units import UnitCounter, UnitLimit, check_unit_column
 from noisegate.errors import DataError, OptionError
 from noisegate.records import Rows
@@ -122,8 +124,12 @@ class Source(ABC, Generic[_Origin]):
                 yield partial(self._witnessed, partial(self._encoded, piece, used, origin, done))
                 done += rows
             seen += done
-        if not seen:
-            raise DataError(f"{self.name}: {self._empty}")
+        if not seen and self._empty:
+            raise self.no_records()
+
+    def no_records(self) -> DataError:
+        """Return the error of a source that holds no record."""
+        return DataError(f"{self.name}: {self._empty}")
 
     def _witnessed(self, read: Callable[[], Rows]) -> Rows:
         records = read()
@@ -188,6 +194,39 @@ class TableSource(Source[Origin]):
             told(partial(encode, empty, self.schema), origin, show_values=False)
         if len(headers) > 1:
             check_alike(headers, show_names=True)  # each is in the schema by now: described, ignored, or the unit
+
+    def files(self) -> Sequence[FilePart]:
+        """Return the files of the records, where parts of them can be read apart.
+
+        Raises:
+            OptionError: if the records are in memory, or of units, whose limit holds over all parts together.
+        """
+        if self._units is not None:
+            raise OptionError(
+                f"unit_column={self._units.column!r}: how many records of a unit are used is counted in one pass over "
+                "all of them, and parts of the data are read apart here; leave the engine out, or, if each unit has "
+                "one record, the unit column"
+            )
+        files = [origin for origin in self._origins if isinstance(origin, CsvFile | ParquetFile)]
+        if len(files) < len(self._origins):
+            raise OptionError(
+                f"{self.name}: only CSV and Parquet files are read in parts, and this is a table in memory; write it "
+                "to Parquet and give the path, or leave the engine out"
+            )
+        return files
+
+    def parts(self, size: int) -> Iterator[Part]:
+        """Yield parts of about ``size`` bytes of the files, which hold all records, in order, each record once.
+
+        All bytes of CSV files are read for that, in constant memory; see `files` and `check` for what is refused.
+        """
+        files = self.files()
+        self.check()
+        for file in files:
+            for part, stamp in parts_of(file, size):
+                records = copy(self)
+                records._origins, records._empty = [part], ""  # a part without records is none of its own business
+                yield Part(records, part, stamp)
 
     def _pieces(self, origin: Origin) -> Iterator[tuple[Mapping[str, pa.Array], int, pa.Array | None]]:
         unit = () if self._units is None else (self._units.column,)

@@ -1,0 +1,144 @@
+"""Parts of a file hold all its records, in order, each once, and their errors name the same places."""
+
+import pickle
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noisegate.data import TableSource
+from noisegate.data.tables.csv_file import BOM, CsvFile
+from noisegate.data.tables.parquet_file import ParquetFile
+from noisegate.data.units import UnitLimit
+from noisegate.errors import DataError, OptionError
+from noisegate.schema import Categorical, EncodedTable, Integer, Schema
+
+# Cells as they are written: quotes, line ends and commas inside them, what looks like a byte order mark, and no ASCII.
+CELLS = ["1", "", '""', '"a,b"', '""""', '"two\r\nlines"', '"\n\n"', '"\r"', '"say ""no"""', "\ufeffmark", "ü€😀"]
+ENDS = ["\n", "\r\n", "\r", "\n\n", "\r\n\r\n"]
+
+
+def cells(file):
+    found = [pa.table(dict(arrays)) for arrays in file.batches(["u", "v"], 1)]
+    return [tuple(record.values()) for table in found for record in table.select(["u", "v"]).to_pylist()]
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(st.sampled_from(CELLS), st.sampled_from(CELLS), st.sampled_from(ENDS)), max_size=12),
+    st.sampled_from([b"", BOM, b"\n\r\n", BOM + b"\r\r"]),
+    st.booleans(),
+    st.integers(1, 60),
+)
+def test_parts_of_a_csv_file_are_its_records(tmp_path_factory, records, mark, ended, size):
+    body = "".join(f"{one},{other}{end}" for one, other, end in records)
+    path = tmp_path_factory.mktemp("csv") / "x.csv"
+    path.write_bytes(mark + b"u,v\n" + (body if ended else body.rstrip("\r\n")).encode())
+    whole, parts = CsvFile(path), list(CsvFile(path).parts(size))
+    assert [row for part in parts for row in cells(part)] == cells(whole)
+    edges = [edge for part in parts for edge in (part.start, part.stop)]
+    assert edges == [0, *(edge for edge in edges[1:-1:2] for _ in range(2)), None]  # without gap or overlap
+    assert all(part.stop - part.start >= size for part in parts[:-1])
+    # A record's place in its part says what its place in the file says.
+    rows = [(part, row) for part in parts for row in range(len(cells(part)))]
+    assert [part.place(row) for part, row in rows] == [whole.place(row) for row in range(len(rows))]
+
+
+def test_a_file_is_cut_into_as_many_parts_as_it_has_records_and_no_more(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("u,v\n1,2\n3,4\n")
+    parts = list(CsvFile(path).parts(1))
+    assert [(part.start, part.stop) for part in parts] == [(0, 4), (4, 8), (8, None)]
+    assert [cells(part) for part in parts] == [[], [("1", "2")], [("3", "4")]]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 300])
+@pytest.mark.parametrize("size", [1, 2000, 1 << 30])
+def test_parts_of_a_parquet_file_are_its_records(rows, size, people, tmp_path):
+    path = tmp_path / "x.parquet"
+    pq.write_table(people.slice(0, rows), path, row_group_size=37)
+    parts = list(ParquetFile(path).parts(size))
+    found = [[age for batch in part.batches(["age"], 10) for age in batch["age"].to_pylist()] for part in parts]
+    assert [age for ages in found for age in ages] == people["age"].to_pylist()[:rows]
+    assert len(parts) == {1: max(-(-rows // 37), 1), 1 << 30: 1}.get(size, len(parts))
+    places = [part.place(row) for part, ages in zip(parts, found, strict=True) for row in range(len(ages))]
+    assert places == [f"x.parquet, record {row + 1}" for row in range(rows)]
+
+
+def lines(values):
+    return "".join(f"{value}\n" for value in values)
+
+
+AGES = Schema((Integer(name="age", lower=0, upper=200),))
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_parts_of_a_folder_are_its_files_cut(kind, tmp_path):
+    for name, values in (("a", range(50)), ("b", [77]), ("c", range(100, 180))):
+        if kind == "csv":
+            (tmp_path / f"{name}.csv").write_text("age\n" + lines(values))
+        else:
+            pq.write_table(pa.table({"age": list(values)}), tmp_path / f"{name}.parquet", row_group_size=8)
+    source = TableSource(tmp_path, AGES)
+    parts = pickle.loads(pickle.dumps(list(source.parts(64))))
+    assert len(parts) > 3 + len(range(100, 180)) // 32
+    batches = [read() for part in parts for read in part.unread()]
+    together = EncodedTable.concatenate(batches)
+    assert together.numeric.tobytes() == EncodedTable.concatenate(list(source.batches())).numeric.tobytes()
+    assert len(pickle.dumps(parts[-1])) < 5000  # a description, and no records
+
+
+def message(read):
+    with pytest.raises(DataError) as caught:
+        list(read())
+    return str(caught.value)
+
+
+BROKEN = {
+    "a value that the schema does not know": b"SECRET,x\n",
+    "a field too many": b"1,2,SECRET\n",
+    "a quote astray": b'1,a"SECRET\n',
+    "a quote that is never closed": b'1,"SECRET\n',
+    "not UTF-8": b"1,\xff\n",
+    "a long cell": b"1," + b"x" * 70000 + b"\n",
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+@pytest.mark.parametrize("before", [0, 40])
+def test_errors_in_a_part_name_the_line_of_the_file(case, before, tmp_path):
+    schema = Schema((Integer(name="age", lower=0, upper=90), Categorical(name="v", levels=("x", "x\r\nx"))))
+    good = b'1,"x\r\nx"\r\n' * before
+    (tmp_path / "x.csv").write_bytes(b"age,v\r\n" + good + BROKEN[case] + good)
+    source = TableSource(tmp_path / "x.csv", schema)
+    whole = message(lambda: [read() for read in source.unread()])
+    assert message(lambda: [read() for part in source.parts(50) for read in part.unread()]) == whole
+    assert "x.csv" in whole and "SECRET" not in whole
+
+
+def test_a_file_that_was_written_to_is_not_read_by_its_old_parts(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("age\n" + lines(range(40)))
+    *_, last = TableSource(path, AGES).parts(16)
+    path.write_text("age\n" + lines(range(1, 41)))
+    assert "written to" in message(last.unread)
+    assert len(list(TableSource(path, AGES).parts(16))) > 4  # nor are they remembered
+    path.unlink()
+    assert "cannot be read" in message(last.unread)
+
+
+def test_an_empty_source_is_refused_as_a_whole_and_not_in_parts(tmp_path):
+    (tmp_path / "x.csv").write_text("age\n")
+    source = TableSource(tmp_path / "x.csv", AGES)
+    assert [len(read()) for part in source.parts(100) for read in part.unread()] == [0]
+    assert message(source.unread) == str(source.no_records())
+
+
+def test_tables_in_memory_and_units_are_refused(tmp_path):
+    with pytest.raises(OptionError, match="table in memory"):
+        list(TableSource(pa.table({"age": [1]}), AGES).parts(100))
+    (tmp_path / "x.csv").write_text("age,who\n1,me\n")
+    with pytest.raises(OptionError, match="unit_column='who'"):
+        list(TableSource(tmp_path / "x.csv", AGES, units=UnitLimit(column="who", contributions=1)).parts(100))
