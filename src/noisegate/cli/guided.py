@@ -25,7 +25,7 @@ _PLAIN = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
+class StartOptions:
     """What is asked, as options; what is not given is asked for."""
 
     answers: Annotated[
@@ -135,7 +135,7 @@ QUESTIONS = (
 
 
 @one_by_one
-def start_command(context: typer.Context, options: Answers) -> None:
+def start_command(context: typer.Context, options: StartOptions) -> None:
     """Make a private copy of a table, question by question: describe it, see the price, fit, look, verify.
 
     Each step is one of the other commands; it is printed before it runs, so that all of this can be done without
@@ -156,11 +156,11 @@ def start_command(context: typer.Context, options: Answers) -> None:
         say(f"  {command}")
 
 
-def _given(options: Answers) -> dict[str, Any]:
+def _given(options: StartOptions) -> dict[str, Any]:
     """Returns the answers on the command line, and those of the file that the command line does not give."""
     from noisegate.schema.files import parse_toml, read_text
 
-    names = [field.name for field in fields(Answers) if field.name != "answers"]
+    names = [field.name for field in fields(StartOptions) if field.name != "answers"]
     given = {name: value for name in names if (value := getattr(options, name)) not in (None, False)}
     if options.answers is None:
         return given

@@ -18,7 +18,7 @@ from noisegate.data.rules import MOST_COLUMNS, Rules, find_rules
 from noisegate.data.tables.tables import open_origins
 from noisegate.errors import DataError, SchemaError
 from noisegate.schema import DEFAULT_MISSING_VALUES, Boolean, Schema
-from noisegate.schema.drafted import Entry, drafted_text, schema_of
+from noisegate.schema.drafted import DraftedColumn, drafted_text, schema_of
 from noisegate.schema.encode import encode, is_text, plain_cells
 
 # Of so many records at most are rules looked for.
@@ -36,7 +36,7 @@ class Draft:
     """
 
     schema: Schema
-    entries: tuple[Entry, ...]
+    entries: tuple[DraftedColumn, ...]
     rules: Rules
 
     @property
@@ -117,16 +117,18 @@ def _rules(table: pa.Table, schema: Schema) -> Rules:
     return find_rules(encode({name: some[name].combine_chunks() for name in schema.names}, schema), schema)
 
 
-def _draft(name: str, cells: pa.Array, *, is_label: bool) -> Entry:
+def _draft(name: str, cells: pa.Array, *, is_label: bool) -> DraftedColumn:
     cells, present = plain_cells(cells, pa.array(DEFAULT_MISSING_VALUES))
     cells = cells.filter(pa.array(present))
     values = cells.unique()
     missing = not present.all() or (pa.types.is_floating(cells.type) and bool(pc.any(pc.is_nan(cells)).as_py()))
     if not len(values):
-        return Entry.left_out(name, "every value is missing, so the sample shows nothing of it; describe it by hand")
+        return DraftedColumn.left_out(
+            name, "every value is missing, so the sample shows nothing of it; describe it by hand"
+        )
     few_words = values.to_pylist() if is_text(values.type) and len(values) < 20 else [""]
     if pa.types.is_boolean(values.type) or {word.lower() for word in few_words} <= {"true", "false"}:
-        return Entry.of(Boolean(name=name, missing=missing))
+        return DraftedColumn.of(Boolean(name=name, missing=missing))
     return (
         (None if is_label else draft_identifier(name, cells))
         or draft_number(name, cells, missing=missing, is_label=is_label)

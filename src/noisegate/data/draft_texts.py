@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisegate.schema import Categorical
-from noisegate.schema.drafted import Entry
+from noisegate.schema.drafted import DraftedColumn
 from noisegate.schema.encode import is_text
 from noisegate.schema.files import unseen
 
@@ -29,7 +29,7 @@ _NAMED_ID = re.compile(
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def draft_identifier(name: str, cells: pa.Array) -> Entry | None:
+def draft_identifier(name: str, cells: pa.Array) -> DraftedColumn | None:
     """Return the entry of a column in which every record has a value of its own, or None if it is not taken for that.
 
     Text needs no more; whole numbers are called identifiers by their name, or count on from 0 or 1.
@@ -44,7 +44,7 @@ def draft_identifier(name: str, cells: pa.Array) -> Entry | None:
     elif not _called_id(name) and not _counts_on(cells):
         return None
     reason = f"each of the {len(cells):,} values is there once, as in an identifier, which must not be learnt"
-    return Entry.left_out(name, reason)
+    return DraftedColumn.left_out(name, reason)
 
 
 def _all(texts: pa.Array, pattern: str) -> bool:
@@ -64,31 +64,31 @@ def _counts_on(cells: pa.Array) -> bool:
     return bool(numbers[0] in (0, 1) and numbers[-1] - numbers[0] == len(numbers) - 1)
 
 
-def draft_text(name: str, cells: pa.Array, *, missing: bool) -> Entry:
+def draft_text(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn:
     """Return the entry of a column of levels; ignored, with what it might become, where they are too many."""
     if not is_text(cells.type):
-        return Entry.left_out(name, f"values of type {cells.type} have no kind in a schema; convert them")
+        return DraftedColumn.left_out(name, f"values of type {cells.type} have no kind in a schema; convert them")
     values = pc.unique(cells)
     if pc.any(pc.match_substring(values, ",")).as_py() and _all(values, r"^[+-]?[0-9]+(?:,[0-9]+)?$"):
         reason = f"numbers with a comma, like {values[0]}, are not read; write them with a point in the data"
         open_: dict[str, Any] = {"kind": "continuous", "lower": ..., "upper": ...}
-        return Entry.left_out(name, reason, open_ | ({"missing": True} if missing else {}))
+        return DraftedColumn.left_out(name, reason, open_ | ({"missing": True} if missing else {}))
     words = float(np.median([len(level.split()) for level in values.to_pylist()]))
     if words > _WORDS and len(values) >= _LEAST_IDENTIFIERS:
-        return Entry.left_out(name, f"{len(values):,} distinct texts: free text, which must not be learnt")
+        return DraftedColumn.left_out(name, f"{len(values):,} distinct texts: free text, which must not be learnt")
     if len(values) <= MAX_LEVELS:
-        return Entry.of(Categorical(name=name, levels=tuple(sorted(values.to_pylist())), missing=missing))
+        return DraftedColumn.of(Categorical(name=name, levels=tuple(sorted(values.to_pylist())), missing=missing))
     return _many(name, cells, len(values), missing=missing)
 
 
-def _many(name: str, cells: pa.Array, distinct: int, *, missing: bool) -> Entry:
+def _many(name: str, cells: pa.Array, distinct: int, *, missing: bool) -> DraftedColumn:
     """Return the entry of a column with more levels than a schema lists: its frequent ones, if there are any."""
     counts = sorted(((one["counts"], one["values"]) for one in pc.value_counts(cells).to_pylist()), reverse=True)
     frequent = sorted(level for count, level in counts[:_MOST_FREQUENT] if count >= _FREQUENT and not unseen(level))
     reason = f"{distinct:,} distinct texts, more than {MAX_LEVELS}: free text, or a code with many values"
     if not frequent:
-        return Entry.left_out(name, reason)
+        return DraftedColumn.left_out(name, reason)
     other = _OTHER if _OTHER not in frequent else f"({_OTHER})"
     form = {"kind": Categorical.kind, "levels": [*frequent, other], "other": other}
     reason += f". If the {len(frequent)} most frequent are worth keeping, read them through"
-    return Entry.left_out(name, reason, form | ({"missing": True} if missing else {}))
+    return DraftedColumn.left_out(name, reason, form | ({"missing": True} if missing else {}))

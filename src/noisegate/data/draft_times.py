@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from noisegate.data import regularity
 from noisegate.data.draft_numbers import parsed
 from noisegate.schema import Date, Datetime
-from noisegate.schema.drafted import Entry
+from noisegate.schema.drafted import DraftedColumn
 from noisegate.schema.encode import days, is_text, microseconds
 
 _EPOCH = datetime(1970, 1, 1)
@@ -23,7 +23,7 @@ _SECONDS = (86_400, 3_600, 60, 1)
 _FOREIGN = re.compile(r"([0-9]{1,4})([./-])([0-9]{1,2})\2([0-9]{2,4})\.?(?:[ T]+[0-9]{1,2}:[0-9]{2}.*)?")
 
 
-def draft_time(name: str, cells: pa.Array, *, missing: bool) -> Entry | None:
+def draft_time(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn | None:
     """Return the entry of a column of days or moments, or None if the cells, none of them missing, are neither."""
     found = parsed(days, cells)
     if found is not None:
@@ -35,7 +35,7 @@ def draft_time(name: str, cells: pa.Array, *, missing: bool) -> Entry | None:
     return _foreign(name, cells, missing=missing) if is_text(cells.type) else None
 
 
-def _days(name: str, found: npt.NDArray[np.int64], *, missing: bool) -> Entry:
+def _days(name: str, found: npt.NDArray[np.int64], *, missing: bool) -> DraftedColumn:
     distinct, counts = np.unique(found, return_counts=True)
     outer = regularity.sentinels(distinct, counts)
     inner = distinct[~outer]
@@ -43,22 +43,22 @@ def _days(name: str, found: npt.NDArray[np.int64], *, missing: bool) -> Entry:
     atoms = tuple(_EPOCH.date() + timedelta(days=int(day)) for day in distinct[outer])
     reasons = [f"atoms: {atom} stands far from all others" for atom in atoms]
     lower, upper = date(first.year, 1, 1), date(last.year, 12, 31)
-    return Entry.of(Date(name=name, lower=lower, upper=upper, missing=missing, atoms=atoms), reasons)
+    return DraftedColumn.of(Date(name=name, lower=lower, upper=upper, missing=missing, atoms=atoms), reasons)
 
 
-def _moments(name: str, found: npt.NDArray[np.int64], zone: Any, *, missing: bool) -> Entry:
+def _moments(name: str, found: npt.NDArray[np.int64], zone: Any, *, missing: bool) -> DraftedColumn:
     start, end = ((_EPOCH + timedelta(microseconds=int(step))).year for step in (found.min(), found.max()))
     lower, upper = datetime(start, 1, 1, tzinfo=zone), datetime(end, 12, 31, 23, 59, 59, 999_999, tzinfo=zone)
     seen = len(found) >= regularity.LEAST_ROWS and len(np.unique(found)) >= regularity.LEAST_DISTINCT
     step = next((step for step in _SECONDS if seen and not (found % (step * 10**6)).any()), None)
     if step is None:
-        return Entry.of(Datetime(name=name, lower=lower, upper=upper, missing=missing))
+        return DraftedColumn.of(Datetime(name=name, lower=lower, upper=upper, missing=missing))
     upper += timedelta(microseconds=1) - timedelta(seconds=step)
     reason = f"step: all {len(found):,} moments are a whole number of {step} seconds"
-    return Entry.of(Datetime(name=name, lower=lower, upper=upper, missing=missing, step=step), [reason])
+    return DraftedColumn.of(Datetime(name=name, lower=lower, upper=upper, missing=missing, step=step), [reason])
 
 
-def _foreign(name: str, cells: pa.Array, *, missing: bool) -> Entry | None:
+def _foreign(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn | None:
     """Return the entry of days such as 31.12.2020, which must be written anew before they can be read."""
     shapes = [_FOREIGN.fullmatch(text) for text in pc.unique(cells).to_pylist()]
     if not all(shapes):
@@ -73,4 +73,6 @@ def _foreign(name: str, cells: pa.Array, *, missing: bool) -> Entry | None:
         form |= {"lower": clock(min(years), *ends[0]), "upper": clock(max(years), *ends[1])}
     form |= {"missing": True} if missing else {}
     example = next(one[0] for one in shapes if one)
-    return Entry.left_out(name, f"days written like {example} are not read; write them as {written} in the data", form)
+    return DraftedColumn.left_out(
+        name, f"days written like {example} are not read; write them as {written} in the data", form
+    )

@@ -20,7 +20,7 @@ _MOST_SHOWN = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class DraftedColumn:
     """What a drafted file says of one column.
 
     Attributes:
@@ -36,7 +36,7 @@ class Entry:
     ignored: bool = False
 
     @classmethod
-    def of(cls, column: Column, why: Iterable[str] = ()) -> Entry:
+    def of(cls, column: Column, why: Iterable[str] = ()) -> DraftedColumn:
         """Return the entry of a column of which all is known; ignored, where no schema can show its levels."""
         levels = getattr(column, "levels", ())
         odd = next((level for level in levels if isinstance(level, str) and unseen(level)), None)
@@ -45,7 +45,7 @@ class Entry:
         return cls.left_out(column.name, f"the level {odd!a} holds a character that cannot be seen; remove it")
 
     @classmethod
-    def left_out(cls, name: str, reason: str, form: Mapping[str, Any] | None = None) -> Entry:
+    def left_out(cls, name: str, reason: str, form: Mapping[str, Any] | None = None) -> DraftedColumn:
         """Return the entry of a column that is not used until somebody decides; ``form`` is what it might become."""
         back = "; then take its name out of `ignore` and the marks # off these lines" if form else ""
         return cls(name=name, form=form or {}, why=(f"{name}: ignored: {reason}{back}",), ignored=True)
@@ -61,7 +61,7 @@ class Entry:
         return None if self.ignored or self.is_open else column_from_form(self.name, self.form)
 
 
-def schema_of(entries: Sequence[Entry], label: str | None = None, **more: Any) -> Schema:
+def schema_of(entries: Sequence[DraftedColumn], label: str | None = None, **more: Any) -> Schema:
     """Return the schema of the columns of which all is known; those to state are in it as ignored.
 
     Raises:
@@ -77,7 +77,7 @@ def schema_of(entries: Sequence[Entry], label: str | None = None, **more: Any) -
 
 
 def drafted_text(
-    entries: Sequence[Entry],
+    entries: Sequence[DraftedColumn],
     *,
     top: Mapping[str, Any],
     constraints: Sequence[tuple[Mapping[str, Any], str]] = (),

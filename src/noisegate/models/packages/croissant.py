@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from noisegate.models.packages.described import MEDIA_TYPES, PictureColumns, columns_of, description, title
+from noisegate.models.packages.described import MEDIA_TYPES, PictureColumns, description, resource_columns, title
 from noisegate.privacy.release import Release
 from noisegate.schema import Boolean, Column, Continuous, Date, Datetime, Decimal
 
@@ -37,7 +37,7 @@ _RECORDS = "records"
 
 def croissant(name: str, release: Release, *, files: Mapping[str, str], licence: str | None) -> dict[str, Any]:
     """Returns the description of the records in the file `name`, among files whose SHA-256 is given by name."""
-    columns = columns_of(name, release.schema)
+    columns = resource_columns(name, release.schema)
     described = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",

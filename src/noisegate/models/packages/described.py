@@ -33,7 +33,7 @@ class PictureColumns:
         return ", ".join(f"{place}: {name}" for place, name in enumerate(self.names))
 
 
-def columns_of(name: str, schema: Schema) -> tuple[Column, ...] | PictureColumns:
+def resource_columns(name: str, schema: Schema) -> tuple[Column, ...] | PictureColumns:
     """Returns the columns that a file of synthetic records has: of the schema, or of pictures."""
     if schema.images is None or name.endswith(".csv"):
         return tuple(schema.columns)

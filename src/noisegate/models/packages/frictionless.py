@@ -6,7 +6,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from noisegate.models.packages.described import MEDIA_TYPES, PictureColumns, columns_of, description, title
+from noisegate.models.packages.described import MEDIA_TYPES, PictureColumns, description, resource_columns, title
 from noisegate.privacy.release import CERTIFICATE_FILE, Release
 from noisegate.schema import Boolean, Column, Date, Datetime, Integer, Schema
 
@@ -42,7 +42,7 @@ def data_package(name: str, release: Release, *, sha256: str, size: int, licence
 
 def table_schema(name: str, schema: Schema) -> dict[str, Any]:
     """Returns the Table Schema of the file `name`: what the public schema says, in Frictionless's words."""
-    columns, csv = columns_of(name, schema), name.endswith(".csv")
+    columns, csv = resource_columns(name, schema), name.endswith(".csv")
     if isinstance(columns, PictureColumns):
         fields: list[dict[str, Any]] = [{"name": columns.image, "type": "object", "description": "A PNG file."}]
         if columns.label is not None:

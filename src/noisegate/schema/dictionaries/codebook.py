@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from noisegate.schema.dictionaries.rows import split_codes, under
+from noisegate.schema.dictionaries.rows import headed_rows, split_codes
 from noisegate.schema.dictionaries.variable import FREE_TEXT, IDENTIFIER, Variable
 
 _HEADINGS = {
@@ -76,7 +76,7 @@ _RANGE = re.compile(r"\s*\[?\s*(-?[0-9.]+|[0-9]{4}-[0-9]{2}-[0-9]{2})\s*(?:-|–
 
 def codebook(rows: Sequence[Sequence[str]]) -> list[Variable] | None:
     """Return the variables of a code book; None if the rows are none."""
-    found = under(rows, _HEADINGS, "name")
+    found = headed_rows(rows, _HEADINGS, "name")
     if found is None or not any(row[key] for row in found for key in ("type", "values", "lower", "range", "label")):
         return None
     return [_variable(row) for row in found if row["name"]]

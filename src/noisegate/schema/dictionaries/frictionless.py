@@ -20,7 +20,7 @@ _KINDS = {
 }
 
 
-def table_schema(form: Mapping[str, Any]) -> tuple[list[Variable], tuple[str, ...]]:
+def read_table_schema(form: Mapping[str, Any]) -> tuple[list[Variable], tuple[str, ...]]:
     """Return the variables of a table schema, and the text that stands for a missing value."""
     keys = form.get("primaryKey", form.get("primaryKeys", ()))
     keys = {keys} if isinstance(keys, str) else set(keys)

@@ -11,11 +11,11 @@ from typing import Any
 from noisegate.errors import SchemaError
 from noisegate.schema.dictionaries.codebook import codebook
 from noisegate.schema.dictionaries.csvw import csvw
-from noisegate.schema.dictionaries.frictionless import table_schema
+from noisegate.schema.dictionaries.frictionless import read_table_schema
 from noisegate.schema.dictionaries.redcap import redcap
-from noisegate.schema.dictionaries.rows import EXCEL, sheets_of
+from noisegate.schema.dictionaries.rows import EXCEL, read_sheets
 from noisegate.schema.dictionaries.variable import Variable
-from noisegate.schema.drafted import Entry, drafted_text
+from noisegate.schema.drafted import DraftedColumn, drafted_text
 from noisegate.schema.files import parse_toml, path_of, read_text, unseen
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
 
@@ -38,7 +38,7 @@ class Dictionary:
     """
 
     kind: str
-    entries: tuple[Entry, ...]
+    entries: tuple[DraftedColumn, ...]
     missing_values: tuple[str, ...] = DEFAULT_MISSING_VALUES
     added: tuple[str, ...] = ()
     label: str | None = None
@@ -85,7 +85,7 @@ def read_dictionary(path: str | Path, *, table: str | None = None, label: str | 
 
 
 def _sheet(file: Path, table: str | None) -> Dictionary:
-    sheets = sheets_of(file)
+    sheets = read_sheets(file)
     if table is not None and file.suffix.lower() in EXCEL:
         sheets = {table: _chosen(sheets, table, f"dictionary {file}", "sheet")}
     for rows in sheets.values():
@@ -126,7 +126,7 @@ def _linked(file: Path, schema: Any) -> Any:
 
 
 def _frictionless(form: Mapping[str, Any]) -> Dictionary:
-    variables, tokens = table_schema(form)
+    variables, tokens = read_table_schema(form)
     return Dictionary(kind="Frictionless Table Schema", entries=_entries(variables), missing_values=tokens)
 
 
@@ -140,5 +140,5 @@ def _chosen(named: Mapping[str, Any], table: str | None, where: str, what: str) 
     raise SchemaError(f"{where}: {problem}; choose one with --table: {', '.join(named)}")
 
 
-def _entries(variables: Sequence[Variable]) -> tuple[Entry, ...]:
+def _entries(variables: Sequence[Variable]) -> tuple[DraftedColumn, ...]:
     return tuple(variable.entry() for variable in variables if unseen(variable.name) is None)

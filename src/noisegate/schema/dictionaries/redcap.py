@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from noisegate.schema.dictionaries.rows import split_codes, under
+from noisegate.schema.dictionaries.rows import headed_rows, split_codes
 from noisegate.schema.dictionaries.variable import FREE_TEXT, IDENTIFIER, Variable
 
 _HEADINGS = {
@@ -39,7 +39,7 @@ _NUMBER = re.compile(r"number(?:_([1-4])dp)?(_comma_decimal)?")
 
 def redcap(rows: Sequence[Sequence[str]]) -> tuple[list[Variable], tuple[str, ...]] | None:
     """Return the variables, and what else an export may have; None if the rows are no REDCap dictionary."""
-    fields = under(rows, _HEADINGS, "choices")
+    fields = headed_rows(rows, _HEADINGS, "choices")
     if fields is None or not any(field["name"] for field in fields):
         return None
     found = [variable for place, field in enumerate(fields) for variable in _columns(field, first=place == 0)]

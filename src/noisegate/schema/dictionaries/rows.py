@@ -18,7 +18,7 @@ _MARKS = (",", ";", "\t", "|")
 _HEADINGS = 10
 
 
-def sheets_of(path: Path) -> dict[str, list[list[str]]]:
+def read_sheets(path: Path) -> dict[str, list[list[str]]]:
     """Return the rows of each sheet by its name; a CSV file has one, called as the file."""
     if path.suffix.lower() in EXCEL:
         return _workbook(path)
@@ -70,7 +70,7 @@ def heading(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-def under(
+def headed_rows(
     rows: Sequence[Sequence[str]], wanted: Mapping[str, Iterable[str]], needed: str
 ) -> list[dict[str, str]] | None:
     """Return the rows below the headings, each by what `wanted` calls a heading; None without one for `needed`."""

@@ -21,7 +21,7 @@ from noisegate.schema.columns import (
     Integer,
     Ordinal,
 )
-from noisegate.schema.drafted import OPEN, Entry
+from noisegate.schema.drafted import OPEN, DraftedColumn
 
 IDENTIFIER = "an identifier, which must not be learnt"
 FREE_TEXT = "free text, which must not be learnt"
@@ -60,22 +60,22 @@ class Variable:
     codes: Sequence[str] = ()
     ignored: str | None = None
 
-    def entry(self) -> Entry:
+    def entry(self) -> DraftedColumn:
         """Return the entry of a schema file, in which is open what the dictionary does not say."""
         about = (_short(self.about),) if self.about else ()
         if self.ignored is not None:
-            left = Entry.left_out(self.name, self.ignored)
-            return Entry(name=self.name, form={}, why=(*about, *left.why), ignored=True)
+            left = DraftedColumn.left_out(self.name, self.ignored)
+            return DraftedColumn(name=self.name, form={}, why=(*about, *left.why), ignored=True)
         if self.kind is None:
             kinds = ", ".join(COLUMN_KINDS)
-            return Entry(name=self.name, form={"kind": OPEN}, why=(*about, f"state kind, one of {kinds}"))
+            return DraftedColumn(name=self.name, form={"kind": OPEN}, why=(*about, f"state kind, one of {kinds}"))
         form, why = self._coded() if self.kind in _CODED else self._bounded()
         form |= {"missing": True} if self.missing else {}
-        entry = Entry(name=self.name, form=form, why=(*about, *why))
+        entry = DraftedColumn(name=self.name, form=form, why=(*about, *why))
         try:
             _ = entry.column
         except SchemaError as error:
-            return Entry.left_out(self.name, f"the dictionary does not fit itself: {error}", form)
+            return DraftedColumn.left_out(self.name, f"the dictionary does not fit itself: {error}", form)
         return entry
 
     def _coded(self) -> tuple[dict[str, Any], list[str]]:
