@@ -24,7 +24,7 @@ TORCH_FREE = (
     *("models.folder", "models.mixture", "models.record_model", "models.synthesizer", "evaluation.report"),
     *("training.checkpoint", "training.mixture_fit", "training.pairwise"),
 )
-FREE_ROOMS = ("schema", "privacy", "ledger", "data", "gate", "features", "reporting", "cli", "auditing")
+FREE_ROOMS = ("schema", "privacy", "ledger", "data", "gate", "features", "methods", "reporting", "cli", "auditing")
 SCHEMA = """\
 label = "answer"
 [columns.age]
@@ -121,6 +121,13 @@ def without_torch(desk, run):
 
 def test_a_table_needs_no_torch(desk):
     without_torch(desk, lambda program, *arguments: python(f"{BLOCKED}\n{program}", *arguments, cwd=desk))
+
+
+def test_a_mistyped_method_is_told_the_near_one_and_not_that_torch_is_needed(desk):
+    asked = ("plan", "--schema", "schema.toml", "--epsilon", 1, "--method", "dp-drre")
+    ended = python(f"{BLOCKED}\n{VERB}", *asked, cwd=desk)
+    told = " ".join(ended.stderr.split())
+    assert (ended.returncode, "(did you mean dp-dre?)" in told, "torch" in told) == (2, True, False), told
 
 
 def test_a_table_is_fitted_and_sampled_without_loading_what_is_installed_beside(desk):

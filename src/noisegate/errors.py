@@ -20,6 +20,8 @@ private record unless the user asked for it (``--show-values``).
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import ClassVar
 
@@ -165,3 +167,10 @@ class BudgetRefusedError(NoisegateError):
     """
 
     exit_code: ClassVar[int] = 3
+
+
+def choices(found: object, names: Iterable[str]) -> str:
+    """Returns the names that may be given in place of `found`, and which of them is nearest to it."""
+    listed = list(names)
+    near = difflib.get_close_matches(str(found), listed, n=1)
+    return ", ".join(listed) + (f" (did you mean {near[0]}?)" if near else "")

@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
-from noisegate.errors import OptionError
+from noisegate.errors import OptionError, choices
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")
@@ -63,8 +63,8 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         try:
             return self[name]
         except (KeyError, TypeError, AttributeError):
-            choices = ", ".join([*also, *self])
-            raise OptionError(f"{self._kind}={name!r} is not known; choose one of {choices}.") from None
+            known = choices(name, [*also, *self])
+            raise OptionError(f"{self._kind}={name!r} is not known; choose one of {known}.") from None
 
     def __getitem__(self, name: str) -> type[_T]:
         if name not in self._classes:

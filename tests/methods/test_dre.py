@@ -11,6 +11,7 @@ from noisegate import Budget, Gate, Ledger, Release, Synthesizer
 from noisegate.errors import DataError, ModelError, OptionError, SchemaError
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.methods.dre import DPDRE
+from noisegate.methods.dre_settings import MAX_CLIP_NORM, MAX_NOISE_STD
 from noisegate.methods.gradient import STATE_FILE
 from noisegate.methods.registry import method_named, method_of
 from noisegate.models.folder import verify_model
@@ -19,7 +20,6 @@ from noisegate.privacy.events import SampledGaussianEvent
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema, pixel_schema
 from noisegate.training.adam import Adam
 from noisegate.training.adversarial import stream
-from noisegate.training.density_ratio import MAX_CLIP_NORM, MAX_NOISE_STD
 
 from .feature_space import write_decoder
 

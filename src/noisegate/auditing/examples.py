@@ -83,7 +83,7 @@ def example(
     named = isinstance(target, str) and target in METHODS
     if not named and isinstance(target, str | Path):
         if not Path(target).is_dir():
-            known = ", ".join(METHODS)
+            known = choices(target, METHODS)
             raise OptionError(f"{target}: neither the folder of a model nor a method; methods are {known}.")
         return _of_model(Path(target), schema, settings)
     if not named:

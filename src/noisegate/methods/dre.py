@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import OptionError
 from noisegate.gate.per_example.gradients import RecordLoss, real_loss
-from noisegate.methods.dre_settings import DensityRatioSettings
+from noisegate.methods.dre_settings import MAX_CLIP_NORM, DensityRatioSettings, clip_norm_for
 from noisegate.methods.generative import released_arrays, weight_shapes
 from noisegate.methods.registry import register
 from noisegate.models.record_sets import density_ratios, weight_notes
@@ -29,7 +29,6 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import settings
-from noisegate.training.density_ratio import MAX_CLIP_NORM, DensityRatioTraining, clip_norm_for
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.models.record_model import RecordModel
     from noisegate.networks.discriminator import Discriminator
+    from noisegate.training.density_ratio import DensityRatioTraining
 
 DISCRIMINATOR = "discriminator"
 """The event, and what is released."""
@@ -99,6 +99,8 @@ class DPDRE(DensityRatioSettings):
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> DensityRatioTraining:
         """Returns the discriminator at its start."""
+        from noisegate.training.density_ratio import DensityRatioTraining
+
         public = self.public_features(schema)
         return DensityRatioTraining(
             self.discriminator(schema).to(device),

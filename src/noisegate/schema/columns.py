@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, TypeAlias
 
-from noisegate.errors import SchemaError
+from noisegate.errors import SchemaError, choices
 from noisegate.schema.bounded import MAX_STEPS
 from noisegate.schema.coded import Boolean, Categorical, CodedColumn, Ordinal
 from noisegate.schema.numeric import Continuous, Date, Datetime, Decimal, Integer, NumericColumn, SteppedColumn
@@ -68,7 +67,7 @@ def column_from_form(name: str, form: Any) -> Column:
     if kind is None:
         raise SchemaError(f"column {name!r}: kind is missing; choose one of {', '.join(COLUMN_KINDS)}")
     if not isinstance(kind, str) or kind not in COLUMN_KINDS:
-        raise SchemaError(f"column {name!r}: unknown kind {kind!r}; choose one of {_choices(kind, COLUMN_KINDS)}")
+        raise SchemaError(f"column {name!r}: unknown kind {kind!r}; choose one of {choices(kind, COLUMN_KINDS)}")
     known = {field.name: field for field in fields(COLUMN_KINDS[kind]) if field.name != "name"}
     check_keys(form, ["kind", *known], f"column {name!r} ({kind})")
     absent = [key for key, field in known.items() if field.default is MISSING and key not in form]
@@ -82,10 +81,4 @@ def check_keys(form: Mapping[str, Any], allowed: Iterable[str], where: str) -> N
     names = list(allowed)
     for key in form:
         if key not in names:
-            raise SchemaError(f"{where}: unknown key {key!r}; the allowed keys are {_choices(key, names)}")
-
-
-def _choices(found: Any, names: Iterable[str]) -> str:
-    listed = list(names)
-    near = difflib.get_close_matches(str(found), listed, n=1)
-    return ", ".join(listed) + (f" (did you mean {near[0]}?)" if near else "")
+            raise SchemaError(f"{where}: unknown key {key!r}; the allowed keys are {choices(key, names)}")

@@ -24,21 +24,6 @@ from noisegate.training.adam import gradients
 from noisegate.training.adversarial import DiscriminatorTraining, stream
 from noisegate.training.checkpoint import joined, restore, under
 
-MAX_CLIP_NORM = 2.0
-"""The largest clipping norm that is chosen where none was asked for."""
-
-MAX_NOISE_STD = 8.65
-"""Where none was asked for: the most noise on each number of a sum of gradients, in the units of the gradients.
-
-It is what 500 steps at ε = 1 have with the largest norm. With more noise in a step, Adam follows nothing else: at
-ε = 0.1 a smaller norm, which changes the gradients but lets them be heard, is worth more (docs/public-data.md).
-"""
-
-
-def clip_norm_for(noise_multiplier: float) -> float:
-    """Returns the clipping norm for a noise multiplier, both public: the largest, or less where the noise is loud."""
-    return MAX_CLIP_NORM if noise_multiplier * MAX_CLIP_NORM <= MAX_NOISE_STD else MAX_NOISE_STD / noise_multiplier
-
 
 class DensityRatioTraining(DiscriminatorTraining):
     """A discriminator on its way.
