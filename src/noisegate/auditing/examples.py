@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisegate.data.tables.tables import TableSource
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import ModelError, OptionError, choices
 from noisegate.gate.execution import made_up_records
 from noisegate.methods.registry import METHODS, make_for, method_of
 from noisegate.privacy.events import Adjacency
