@@ -1,11 +1,14 @@
 """Tutorials and how-to pages work as they are written, in order, and print what they say they print."""
 
 import os
+import re
 import shlex
 import shutil
 from pathlib import Path
 
+import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 from tests.tutorials.notebooks import notebook
 from tests.tutorials.pages import HOWTO, TUTORIALS, Cell, cells
@@ -76,7 +79,9 @@ def test_a_tutorial(path, desk, cli, request):
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_its_notebook_is_the_same(path):
     again = "write it again with: python tests/tutorials/notebooks.py"
-    assert path.with_suffix(".ipynb").read_text("utf-8") == notebook(path), again
+    text = path.with_suffix(".ipynb").read_text("utf-8")
+    assert text == notebook(path), again
+    nbformat.validate(nbformat.reads(text, as_version=nbformat.NO_CONVERT))
 
 
 def _visits(folder):
@@ -91,6 +96,10 @@ def _visits(folder):
         )
     (folder / "visits.csv").write_text("\n".join(lines) + "\n")
     shutil.copy(folder / "visits.csv", folder / "public_sample.csv")
+    # An export with days as they are written elsewhere, and a synthetic copy, for the Python of a page.
+    turned = re.sub(r"(\d{4})-(\d\d)-(\d\d)", r"\3.\2.\1", "\n".join(lines))
+    (folder / "raw.csv").write_text(turned + "\n")
+    (folder / "synthetic.csv").write_text("\n".join(line.split(",", 2)[2] for line in lines) + "\n")
     (folder / "schema.toml").write_text(SCHEMA)
     (folder / "visits.toml").write_text(SCHEMA.replace(', "patient_id"', ""))
 
@@ -130,13 +139,23 @@ rule = "admitted <= left"
 def _played(path):
     text = path.read_text("utf-8")
     fits = [pytest.mark.slow] * ("noisegate fit" in text)
-    return [pytest.param(path, id=path.stem, marks=fits)] if "```console" in text else []
+    return [pytest.param(path, id=path.stem, marks=fits)] if re.search("```(console|python)", text) else []
 
 
 @pytest.mark.parametrize("path", [one for path in HOWTO for one in _played(path)])
 def test_a_how_to_page(path, desk, cli):
     _visits(desk)
-    play([cell for cell in cells(path.read_text("utf-8")) if cell.kind != "python"], cli)
+    play(cells(path.read_text("utf-8")), cli)
+
+
+def test_the_python_of_how_to_pages_makes_what_they_say(desk, cli):
+    _visits(desk)
+    before = pd.read_csv("visits.csv")["admitted"].tolist()
+    Path("visits.csv").unlink()
+    names = {path.stem: play(cells(path.read_text("utf-8")), cli) for path in HOWTO if path.stem in ("dates", "ids")}
+    assert pd.read_csv("visits.csv")["admitted"].tolist() == before
+    assert names["ids"]["synthetic"].columns[0] == "patient_id"
+    assert names["ids"]["synthetic"]["patient_id"].is_unique
 
 
 def test_a_page_that_does_not_say_what_is_printed_is_found(desk, cli):
