@@ -9,15 +9,18 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 from PIL import Image
 
 from noisegate.cli.main import run
 from noisegate.ledger.ledger import Ledger
 
+OUTPUTS = json.loads((files("noisegate.cli") / "json_output.json").read_text(encoding="utf-8"))
 CANARY = "CANARY7531"
 PROGRAM = [sys.executable, "-c", "from noisegate.cli.main import run; run()"]
 TINY = ["--method", "dp-merf", "--set", "frequencies=10", "--set", "hidden=[16]", "--set", 'fit_options={"steps": 10}']
@@ -51,15 +54,28 @@ levels = ["no", "yes"]
 HEADER = "age,income,job,answer"
 
 
+def keeps(arguments, told):
+    """Holds what a verb told with --json to its schema; returns the validator."""
+    first, second, *_ = *map(str, arguments), ""
+    verb = "error" if "error" in told else first if first in OUTPUTS["$defs"] else f"{first} {second}"
+    validator = Draft202012Validator({**OUTPUTS, "$ref": f"#/$defs/{verb}"})
+    validator.validate(told)
+    return validator
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ended:
     code: int
     out: str
     err: str
+    arguments: tuple = ()
 
     @property
     def json(self):
-        return json.loads(self.out)
+        """What was told with --json, which is of its schema in every test that reads it."""
+        told = json.loads(self.out)
+        keeps(self.arguments, told)
+        return told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +190,7 @@ def cli(monkeypatch, capsys):
         capsys.readouterr()
         code = _run_here(monkeypatch, arguments)
         printed = capsys.readouterr()
-        return Ended(code=code, out=printed.out, err=printed.err)
+        return Ended(code=code, out=printed.out, err=printed.err, arguments=arguments)
 
     return ended
 
@@ -250,7 +266,7 @@ def shell(*arguments, cwd, code=0, **options):
     )
     assert ended.returncode == code, ended.stderr
     assert "Traceback" not in ended.stderr
-    return Ended(code=ended.returncode, out=ended.stdout, err=ended.stderr)
+    return Ended(code=ended.returncode, out=ended.stdout, err=ended.stderr, arguments=arguments)
 
 
 @pytest.fixture

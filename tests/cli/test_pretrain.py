@@ -11,6 +11,8 @@ from noisegate.cli.main import app
 from noisegate.contrib.pretraining.encoder import EncoderFitting
 from noisegate.networks.encoder import load_encoder
 
+from .conftest import keeps
+
 
 @pytest.fixture
 def public(tmp_path):
@@ -25,8 +27,11 @@ def public(tmp_path):
 
 def test_an_interrupted_training_goes_on_and_makes_the_same_file(public, tmp_path, capsys, monkeypatch):
     def run(out):
-        app(["pretrain", "encoder", str(public), "--out", str(out), "--epochs", "2", "--json"], standalone_mode=False)
-        return json.loads(capsys.readouterr().out)
+        command = ["pretrain", "encoder", str(public), "--out", str(out), "--epochs", "2", "--json"]
+        app(command, standalone_mode=False)
+        told = json.loads(capsys.readouterr().out)
+        keeps(command, told)
+        return told
 
     whole = run(tmp_path / "whole.safetensors")
     assert load_encoder(tmp_path / "whole.safetensors", sha256=whole["sha256"])

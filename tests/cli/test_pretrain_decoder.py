@@ -14,6 +14,8 @@ from noisegate.models.decoder import load_decoder
 from noisegate.networks.encoder import SHIPPED_SHA256, WIDTH, build_encoder, folded, save_encoder
 from noisegate.schema.pixels import ImageShape
 
+from .conftest import keeps
+
 
 @pytest.fixture
 def public(tmp_path):
@@ -34,6 +36,7 @@ def run(public, out, *options):
 def test_an_interrupted_training_goes_on_and_makes_the_same_file(public, tmp_path, capsys, monkeypatch):
     run(public, tmp_path / "whole.safetensors", "--channels", "1", "--grid", str(tmp_path / "grid.png"))
     whole = json.loads(capsys.readouterr().out)
+    keeps(["pretrain", "decoder"], whole)
     found = load_decoder(tmp_path / "whole.safetensors", whole["sha256"])
     assert (found.shape, found.encoder) == (ImageShape(height=16, width=16, channels=1), SHIPPED_SHA256)
     assert whole["encoder"] == SHIPPED_SHA256
