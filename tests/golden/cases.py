@@ -28,6 +28,15 @@ _MOMENTS = {
     "fit_options": {"steps": 4, "batch": 16, "check_every": 2, "check_batches": 3, "check_images": 32},
 }
 _DIFFUSION = {"channels": [4], "steps": 3, "rate": 0.5, "sampling_steps": 2}
+_TEACHERS = {
+    "latent": 4,
+    "hidden": [8],
+    "steps": 3,
+    "teachers": 5,
+    "teacher_hidden": [6],
+    "teacher_records": 4,
+    "batch": 6,
+}
 _PSG = {"samples_per_class": 3, "steps": 4, "rate": 0.5, "batches": 1, "outer": 2, "epochs": 1}
 
 FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -57,6 +66,10 @@ FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "privbayes": ("privbayes", "mixed", {"cells": 4}),
     "privbayes-plain": ("privbayes", "plain", {"cells": 3, "degree": 1}),
     "tab-pe": ("tab-pe", "mixed", {"cells": 4, "candidates": 40, "rounds": 2}),
+    "datalens": ("datalens", "mixed", {**_TEACHERS, "largest": 3}),
+    "g-pate": ("g-pate", "plain", {**_TEACHERS, "coordinates": 2, "bins": 3}),
+    "gs-wgan": ("gs-wgan", "mixed", {**_TEACHERS, "warm_up": 2, "learning": 3}),
+    "pate-gan": ("pate-gan", "mixed", _TEACHERS),
     "pairwise-units": ("pairwise", "plain", {"cells": 3, **_MIXTURE}),
     "discovered": ("pairwise", "discovered", {"cells": 3, **_MIXTURE}),
     # images
@@ -107,6 +120,12 @@ FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "dpdm": ("dpdm", "colour", {**_DIFFUSION, "label_shares": [0.2, 0.3, 0.5]}),
     "dpdm-bare": ("dpdm", "bare", _DIFFUSION),
     "feta": ("dp-feta", "grey", {**_DIFFUSION, "means_steps": 2}),
+    "datalens-images": ("datalens", "grey", {**_TEACHERS, "channels": [4, 2], "largest": 20}),
+    "g-pate-images": (
+        "g-pate",
+        "odd",
+        {**_TEACHERS, "channels": [4, 2], "coordinates": 5, "sampling_probability": 0.5},
+    ),
     "psg-images": ("psg", "grey", {**_PSG, "width": 4, "depth": 1}),
     "psg-prior": ("psg", "colour", {**_PSG, "width": 4, "depth": 1, "prior": True}),
 }
@@ -140,6 +159,7 @@ ONE_STEP: dict[str, Any] = {
     "fit_options": {"steps": 1},
     "steps": 1,
     "rate": 1.0,
+    "sampling_probability": 1.0,
     "discriminator_steps": 1,
     "outer": 1,
     "encoder_steps": 1,

@@ -10,12 +10,15 @@ import contextlib
 import io
 import json
 import os
+import pkgutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+
+import numpy as np
 
 from noisegate import Certificate, Ledger, Schema, Synthesizer
 from noisegate.cli.main import run as run_program
@@ -24,8 +27,8 @@ from noisegate.methods.registry import make_for as settings_for
 
 __all__ = ["Certificate", "Ledger", "Schema", "Synthesizer", "settings_for", "settings_from_json"]
 
-LATER = frozenset({"dp-sinkhorn", "datalens", "g-pate", "gs-wgan", "pate-gan"})
-"""Methods that there were none of when the golden files were written."""
+LATER = frozenset({"dp-sinkhorn"})
+"""Methods without golden files: a transport's gradient has kinks that other processors round to another side."""
 
 METHOD_NAMES = tuple(name for name in METHODS if name not in LATER)
 
@@ -37,6 +40,9 @@ def settings_from_json(name: str, settings: dict[str, Any]) -> Any:
 
 NOISE_SEAM = "noisegate.privacy.noise.add_noise"
 """The one function behind which Gaussian noise is drawn: sums in grid units and keywords in, noisy sums out."""
+
+WORDS_SEAM = "noisegate.gate.queries.shards.ShardSession._begin"
+"""Where records are split into shards: the session, a word for each record and the seed of draws within shards in."""
 
 RENAMED: dict[str, str] = {}
 """Keys of settings and plans by the name that they had, to the one that they have now."""
@@ -79,11 +85,15 @@ def printed(*arguments: Any) -> Any:
 
 @contextlib.contextmanager
 def without_noise(seen: Callable[[Any], None]) -> Iterator[None]:
-    """Lets the exact sums leave the gate, and shows each to `seen`, in grid units."""
+    """Lets the exact sums leave the gate, and shows each to `seen`, in grid units; shards get records in turn."""
+    begin = pkgutil.resolve_name(WORDS_SEAM)
 
     def silent(sums: Any, **_: Any) -> Any:
         seen(sums.copy())
         return sums
 
-    with patch(NOISE_SEAM, silent):
+    def in_turn(session: Any, words: Any, seed: int) -> None:
+        begin(session, np.arange(len(words), dtype=np.uint64), 0)
+
+    with patch(NOISE_SEAM, silent), patch(WORDS_SEAM, in_turn):
         yield
