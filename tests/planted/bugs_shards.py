@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from tests.planted.patches import Plant, bug
+
+from noisegate.privacy import accounting
+from noisegate.privacy.grid import UNITS
 
 
 @bug("test_only_the_vector_of_the_records_shard_changes")
@@ -45,3 +49,20 @@ def image_by_image(plant: Plant) -> None:
     def _(right: Any, plan: Any, noise_std: float, sampler: Any) -> Any:
         records = next(iter(plan.parameters.values()))[0]
         return right(plan, noise_std / math.sqrt(records), sampler)
+
+
+@bug("test_epsilon_does_not_depend_on_the_votes")
+def cheaper_where_teachers_agree(plant: Plant) -> None:
+    """The certificate tells less where the exact answers agree, as the programs of DataLens and G-PATE print it."""
+
+    @plant.wrap("shards.ShardSession._exact")
+    def _(right: Any, session: Any, records: Any, sample: Any) -> Any:
+        found = right(session, records, sample)
+        session.agreement = float(np.linalg.norm(found)) / (session.plan.plan.shards * UNITS)
+        return found
+
+    @plant.wrap("session.Session._certify")
+    def _(right: Any, session: Any, hashes: Any) -> Any:
+        found, louder = right(session, hashes), 1 + session.agreement
+        events = tuple(replace(event, noise_std=event.noise_std * louder) for event in found.events)
+        return replace(found, epsilon=accounting.epsilon(events, found.delta, found.adjacency), events=events)
