@@ -139,13 +139,14 @@ def test_a_planted_bug_in_sums_is_above_the_claim(bug):
 def test_every_method_stays_below_its_claim_and_is_seen(name, epsilon):
     if name in ("aim", "mst"):
         pytest.importorskip("mbi", reason="needs the extra noisegate[marginals]")
-    runs = 8 if name in ("aim", "mst") else None
+    runs = {"aim": 8, "mst": 8, "datalens": 16, "gs-wgan": 16}.get(name)
     found = audit(name, epsilon=epsilon, runs=runs)
     print(name, found)
     assert found.holds, found
     # Of a discovery, what is printed is about half of what is asked; of eight runs little is known of the noise. A loss
-    # of whole samples moves by a small part of the diameter that is claimed.
-    part = {"aim": 0.25, "mst": 0.25, "discover": 0.25, "dp-sinkhorn": 0.05}
+    # of whole samples, and what a teacher has learnt, move by a small part of the diameter that is claimed.
+    part = {"aim": 0.25, "mst": 0.25, "discover": 0.25, "dp-feta": 0.2, "dp-sinkhorn": 0.05}
+    part |= {"datalens": 0.1, "g-pate": 0.08, "gs-wgan": 0.02, "pate-gan": 0.05}
     assert found.lower_bound > part.get(name, 0.4) * epsilon
 
 
