@@ -139,6 +139,7 @@ class _Found:
 
     @classmethod
     def of(cls, model: Model) -> Self:
+        """Returns them for a model; no method if its package is not installed."""
         from noisegate.reporting.released import Released
 
         certificate, layout = model.release.certificate, model.release.schema.layout

@@ -80,6 +80,7 @@ class _Keeping:
         self._exact = exact
 
     def sum(self, batches: Sequence[Batch], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+        """Returns the exact totals, and keeps them for the test, (dim, columns) each."""
         totals = LocalEngine(threads=1).sum(batches, tasks, progress)
         self._exact |= {name: task.grid.restore(totals.sums[name]).T for name, task in tasks.items()}
         return totals

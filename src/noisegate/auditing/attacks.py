@@ -79,10 +79,12 @@ class Auditor:
         made_up, adjacency, steps = candidates(self.schema, _CANDIDATES), self.budget.adjacency, list[Vector]()
 
         def keep(plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
+            """Writes down what each record by itself does to the first step."""
             if not steps:
                 steps.append(_moves(vectors, len(made_up)))
 
         def keep_sums(plan: CalibratedStepPlan, noisy: Vector, sums: Vector) -> None:
+            """Writes down the sums over shards of the last step, which have learnt the most."""
             steps[:] = [sums]
 
         watch = Watch(parts=_singles(made_up), singles=made_up, on_step=keep, on_sum=keep_sums)
@@ -175,6 +177,7 @@ def _canary_scores(auditor: Auditor, canaries: EncodedTable, coins: Any) -> list
     steps: list[tuple[Vector, Vector]] = []
 
     def keep(plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
+        """Writes down what a step handed out, and what each canary moves it by on average."""
         rate = plan.plan.sampling_probability / getattr(plan.plan, "shards", 1)
         steps.append((noisy - vectors(()), rate * _moves(vectors, len(canaries))))
 

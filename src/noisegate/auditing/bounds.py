@@ -76,6 +76,7 @@ def sensitivity_factor(
         return 0.0
 
     def possible(factor: float) -> bool:
+        """Whether events that are so much more sensitive allow an attacker to be right as often."""
         larger = [scaled(event, factor) for event in events]
         # Where an attacker's threshold lies between both worlds, most is said close to the difference of both rates.
         for delta in (*_DELTAS, 0.98 * (power - false)):

@@ -92,6 +92,7 @@ class WatchedGate(Gate):
         numeric, codes = self._watch.singles.numeric.astype(np.float32), self._watch.singles.codes
 
         def copy(value: Any) -> Any:
+            """Returns a copy, so that a function that writes into its arguments changes none of the run."""
             return value.detach().clone() if hasattr(value, "detach") else np.array(value)
 
         def vectors(parameters: Mapping[str, Any]) -> Vectors:
@@ -145,6 +146,7 @@ class _WatchedSteps:
         self._session, self._plan, self._vectors, self._watch = session, plan, vectors, watch
 
     def step(self, parameters: Mapping[str, Any]) -> Any:
+        """Returns a step of the session, and tells it with the vectors of samples at the same parameters."""
         vectors = self._vectors(parameters)
         noisy = self._session.step(parameters)
         self._watch.on_step(self._plan, _flat(noisy, self._plan) / self._plan.noise_std_natural, vectors)
@@ -170,6 +172,7 @@ class _WatchedShards(ShardSession):
         self._make = partial(ShardSession, access, teacher, **options)
 
     def step(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a step of the session, and tells it with the exact sums of each part."""
         noisy, std = super().step(parameters), self.plan.noise_std_natural
         self._watch.on_sum(self.plan, _flat(noisy, self.plan) / std, self._sums / self.plan.plan.scale / std)
         return noisy

@@ -47,6 +47,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 class _InOrder(Verbs):
     def list_commands(self, ctx: object) -> list[str]:
+        """Returns the verbs in the order of work, and not of the alphabet."""
         return list(VERBS)
 
 

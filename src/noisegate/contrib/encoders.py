@@ -68,6 +68,7 @@ class _Embedding(nn.Module):
         self.model = model
 
     def forward(self, images: Float[Tensor, "rows 3 height width"]) -> Float[Tensor, "rows numbers"]:
+        """Returns the projected embedding, as text and images share it."""
         embedding: Tensor = self.model(pixel_values=images).image_embeds
         return embedding
 
@@ -168,6 +169,7 @@ class _WithFeature(nn.Module):
         self.network, self.feature = network, nn.Identity()
 
     def forward(self, images: Float[Tensor, "rows 3 height width"]) -> Float[Tensor, "rows numbers"]:
+        """Returns what the network gives, by way of a layer that has the name of a feature."""
         vectors: Tensor = self.feature(self.network(images))
         return vectors
 

@@ -99,6 +99,7 @@ class _Resized(nn.Module):
         self.inception = inception
 
     def forward(self, images: Float[torch.Tensor, "rows channels h w"]) -> Float[torch.Tensor, "rows features"]:
+        """Returns features of images with intensities in [0, 1]."""
         colour = images.expand(-1, 3, -1, -1)
         square = functional.interpolate(colour, (SIDE, SIDE), mode="bilinear", align_corners=False)
         features: torch.Tensor = self.inception(2 * square - 1)
@@ -114,6 +115,7 @@ class _LastBlock(nn.Module):
             self.add_module(name, part)
 
     def forward(self, maps: Float[torch.Tensor, "rows entering h w"]) -> Float[torch.Tensor, "rows leaving h w"]:
+        """Returns the four branches side by side, in the order of torchvision."""
         parts = dict(self.named_children())
         middle = parts["branch3x3_1"](maps)
         double = parts["branch3x3dbl_2"](parts["branch3x3dbl_1"](maps))

@@ -245,6 +245,7 @@ class _Place(NamedTuple):
 
     @classmethod
     def of(cls, tables: Sequence[ColumnTable], of_group: _Indices) -> _Place:
+        """Returns the place where groups have the columns that `of_group` says; shared tables are kept once."""
         columns, inverse = np.unique(of_group, return_inverse=True)
         used = {id(tables[column]): tables[column].rows for column in columns}
         starts = dict(zip(used, np.cumsum([0, *map(len, used.values())]).tolist(), strict=False))

@@ -198,6 +198,7 @@ def _sqlite(location: LedgerLocation, opened: threading.local, *, mode: str) -> 
     uri = f"file:{quote(str(location.path))}?mode={mode}"
 
     def connect() -> sqlite3.Connection:
+        """Returns a connection whose transactions are begun by `begin` alone."""
         connection = sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS, isolation_level=None)
         opened.connection = connection
         # Bytes that are not UTF-8 come back as something that gives another hash, so the broken row can be named.
@@ -214,6 +215,7 @@ def _sqlite(location: LedgerLocation, opened: threading.local, *, mode: str) -> 
     engine = sa.create_engine("sqlite+pysqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
 
     def begin(connection: sa.Connection) -> None:
+        """Locks the file before the first read of whoever will write, so that two never pay from one balance."""
         write = connection.get_execution_options().get("noisegate_write")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 

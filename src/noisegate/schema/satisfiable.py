@@ -40,9 +40,11 @@ class _Domain:
 
     @property
     def empty(self) -> bool:
+        """Whether nothing is left to say."""
         return not self.spans and not self.missing
 
     def has_none_of(self, region: Span | None) -> bool:
+        """Return whether no value of a closed interval is left; of None, whether missing is not."""
         if region is None:
             return not self.missing
         return all(high < region[0] or low > region[1] for low, high in self.spans)

@@ -113,6 +113,7 @@ class _ArraysOnly(pickle.Unpickler):
     """Unpickles plain values and arrays of bytes; every other name is refused, so that nothing can be run."""
 
     def find_class(self, module: str, name: str) -> Any:
+        """Returns what stands in for a name of the file; an `UnpicklingError` for all but arrays."""
         known: dict[tuple[str, str], Any] = {
             ("numpy.core.multiarray", "_reconstruct"): lambda *_: _Array(),
             ("numpy._core.multiarray", "_reconstruct"): lambda *_: _Array(),

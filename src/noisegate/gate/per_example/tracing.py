@@ -181,16 +181,19 @@ def _tracer() -> Any:
 
         @staticmethod
         def forward(*_: Any) -> Any:
+            """Refuses: a layer that is not mapped has no records to tell apart."""
             raise RuntimeError("layers are traced under one map, over inputs that differ between records")
 
         @staticmethod
         def setup_context(*_: Any) -> Any:
+            """Refuses, as `forward` does."""
             raise RuntimeError("layers are traced under one map")
 
         @staticmethod
         def vmap(
             info: Any, in_dims: Any, run: Callable[[Tensor], Tensor], x: Float[Tensor, "..."]
         ) -> tuple[Float[Tensor, "rows ..."], int]:
+            """Returns the layer at all records of the block, which stand in front."""
             return run(x.movedim(in_dims[1], 0)), 0
 
     class LayerTracer(TorchFunctionMode):
@@ -215,6 +218,7 @@ def _tracer() -> Any:
                 return func(*args, **kwargs)
 
             def noted(block: Float[Tensor, "rows ..."]) -> Float[Tensor, "rows ..."]:
+                """Returns the outputs of the layer, and writes down its call."""
                 made = run(block)
                 # Where nothing before it has parameters, the gradient at the output starts here.
                 made.output.requires_grad_()
