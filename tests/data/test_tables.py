@@ -139,7 +139,9 @@ SMALL = Schema(
             "39,low,no\n40,low,no\n",
             "none of the 3 fields of the first line.*expected a first line with the names age, grade",
         ),
-        ("age;grade;ok\n1;low;no\n", "separated by commas"),
+        ("age;grade;ok\n1;low;no\n", "has semicolons between its fields; save the file with commas"),
+        ("age\tgrade\n1\tlow\n", "has tabs between its fields"),
+        ("39;SECRET;no\n40;low;no\n", "none of the 1 field of the first line.*separated by commas"),
         ("age,ok\n1,no\n", "column 'grade' of the schema is not in the data.*add it"),
         ("Age,grade,ok\n1,low,no\n", "column 'age' of the schema is not in the data .is it the one called 'Age'"),
         ("age,grade,ok,zip\n1,low,no,7\n", r"column 'zip' is not in the schema.*ignore = \[\"zip\"\]"),
@@ -193,9 +195,9 @@ def test_wrong_encodings_and_archives_are_named(tmp_path):
     path.write_bytes(b"age,grade,ok\n1,low,no\n1,l\xf6w,no\n")
     with pytest.raises(DataError, match=r"x\.csv, line 3: the text is not UTF-8"):
         encode(path, SMALL)
-    path.write_bytes("age,grade,ok\n".encode("utf-16"))
-    with pytest.raises(DataError, match="line 1: the text is not UTF-8"):
-        TableSource(path, SMALL).check()
+    path.write_text("age,grade,ok\n1,low,no\n", encoding="utf-16")
+    with pytest.raises(DataError, match=r"x\.csv: the text is in UTF-16; save the file as CSV in UTF-8"):
+        encode(path, SMALL)
     path.write_bytes(b"PK\x03\x04etc")
     with pytest.raises(DataError, match="ZIP archive"):
         TableSource(path, SMALL)

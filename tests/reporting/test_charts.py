@@ -37,6 +37,10 @@ def test_noise_larger_than_the_records_can_be_drawn(value):
     assert all(0 <= x <= width for name in ("x", "cx", "x1", "x2") for x in numbers(name, drawn))
 
 
+def test_a_span_of_days_has_both_ends():
+    assert "2021-01-01 – 2021-03-14" in bars("k", "t", "", [Bar(name="2021-01-01 – 2021-03-14", value=0.5)])
+
+
 def test_many_levels_become_the_largest_and_the_rest_and_the_table_has_all():
     names = [f"level {place}" for place in range(40)]
     shares = np.arange(40) / np.arange(40).sum()

@@ -3,6 +3,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from noisegate.reporting.drawing import at, legible
+from noisegate.reporting.page import coded
 from noisegate.schema import Continuous, Date, Datetime, Integer
 
 
@@ -18,13 +19,17 @@ def test_long_and_broken_and_undrawable_text_becomes_one_short_line():
     ("lower", "upper", "texts"),
     [
         (17, 90, ["17", "53.5", "90"]),
-        (0, 99_999, ["0", "50k", "100k"]),
+        (0, 99_999, ["0", "50,000", "99,999"]),
         (-2_000_000, 2_000_000, ["-2M", "0", "2M"]),
         (0, 4_000_000_000, ["0", "2G", "4G"]),
     ],
 )
 def test_numbers_are_short(lower, upper, texts):
     assert [at(Integer(name="n", lower=lower, upper=upper), unit) for unit in (0, 0.5, 1)] == texts
+
+
+def test_what_stands_between_backticks_is_code_and_nothing_else_is_markup():
+    assert coded("`noisegate plan` says <b>, `") == "<code>noisegate plan</code> says &lt;b&gt;, `"
 
 
 def test_small_numbers_keep_their_digits():

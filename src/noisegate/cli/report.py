@@ -45,8 +45,10 @@ def report_command(
         with ERR.status("Drawing the page"):
             made = report(model, out=out, **asked)
     else:
-        with steps("Training classifiers and comparing", 1) as update:
-            made = report(model, out=out, progress=lambda name, done, _total: update(done, name), **asked)
+        with steps("Training classifiers and comparing", None) as update:
+            made = report(
+                model, out=out, progress=lambda name, done, of: update(done, f"{done} of {of}, {name}"), **asked
+            )
     if as_json:
         told = {"public": str(made.public), "private": None if made.private is None else str(made.private)}
         print_json(told | {"evaluation": None if made.evaluation is None else made.evaluation.to_json()})

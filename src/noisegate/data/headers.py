@@ -21,9 +21,12 @@ def check_header(found: Sequence[str], schema: Schema, name: str, *, show_names:
     # Sets and counts: a table of pixels has thousands of columns.
     known, seen = set(schema.names) | set(schema.ignore), Counter(found)
     if not any(column in seen for column in schema.names) and not show_names:
+        # Names of the schema behind another mark are public; then the line is a header and no record.
+        if len(found) == 1 and any(not set(schema.names).isdisjoint(found[0].split(mark)) for mark in _MARKS):
+            check_titles(found, name)
         raise DataError(
-            f"{name}: none of the {len(found)} fields of the first line is a column of the schema; "
-            f"expected a first line with the names {', '.join(schema.names)}, separated by commas"
+            f"{name}: none of the {len(found)} field{'s' * (len(found) != 1)} of the first line is a column of the "
+            f"schema; expected a first line with the names {', '.join(schema.names)}, separated by commas"
         )
     repeated = sorted(column for column, times in seen.items() if times > 1 and column not in schema.ignore)
     if repeated:

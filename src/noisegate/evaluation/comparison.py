@@ -238,6 +238,7 @@ def _table(title: str, *headings: str) -> Table:
     from rich.text import Text
 
     page = Table(title=Text(title, style="italic"), title_justify="left", box=box.SIMPLE_HEAD)
+    page.show_edge, page.padding = False, (0, 1, 0, 0)  # six columns fit into 80 letters
     for heading in headings:
         page.add_column(
             heading.removeprefix(">"),

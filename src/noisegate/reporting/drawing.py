@@ -36,7 +36,7 @@ def legible(value: object, most: int) -> str:
 
 
 def at(column: NumericColumn, unit: float) -> str:
-    """Returns the value at a position of a column, as the scale between its bounds says it: 4.2k, 0.35, 2024-05-01."""
+    """Returns the value at a position of a column, as the scale between its bounds says it: 4.2M, 0.35, 2024-05-01."""
     lower, upper = body(column)
     unit = (unit - lower) / (upper - lower)
     if isinstance(column, Date | Datetime):
@@ -48,10 +48,10 @@ def at(column: NumericColumn, unit: float) -> str:
 
 
 def _short(number: float) -> str:
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+    for size, letter in ((1e9, "G"), (1e6, "M")):
         if size <= abs(number) < 1e13:
-            return f"{number / (1e3 if letter == 'k' else size):.3g}{letter}"
-    return f"{number:.4g}"
+            return f"{number / size:.3g}{letter}"
+    return f"{number:,.0f}" if 1e4 <= abs(number) < 1e6 else f"{number:.4g}"
 
 
 @cache

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup, escape
+
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+
+_CODE = re.compile("`([^`]+)`")
 
 
 def render_page(template: str, **values: Any) -> str:
@@ -38,6 +44,11 @@ def number(value: float) -> str:
     return f"{round(value):,}" if abs(value) >= 1000 or float(value).is_integer() else f"{value:.4g}"
 
 
+def coded(text: str) -> Markup:
+    """Returns a text, escaped, with what stands between backticks as code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
+
+
 @cache
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -49,5 +60,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"percent": percent, "number": number}
+    made.filters |= {"percent": percent, "number": number, "coded": coded}
     return made

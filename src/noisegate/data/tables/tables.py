@@ -29,6 +29,7 @@ from noisegate.schema.problems import Problem
 NOT_SHOWN = "not shown; use --show-values (in Python: show_values=True) to see it"
 
 _PACKED = {b"PK\x03\x04": "a ZIP archive or a spreadsheet", b"\x1f\x8b": "a gzip archive", b"BZh": "a bzip2 archive"}
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _T = TypeVar("_T")
 
 
@@ -296,4 +297,6 @@ def _file(path: Path) -> Origin:
     for magic, what in _PACKED.items():
         if start.startswith(magic):
             raise DataError(f"{path.name}: is {what}; expected CSV or Parquet: unpack it or save it as one of these")
+    if start.startswith(_UTF_16):
+        raise DataError(f"{path.name}: the text is in UTF-16; save the file as CSV in UTF-8")
     return CsvFile(path)

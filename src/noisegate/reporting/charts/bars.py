@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from noisegate.reporting.charts.svg import drawing, label, tag
 
-_WIDTH, _ROW, _NAMES, _RIGHT, _AXIS = 350.0, 20.0, 150.0, 12.0, 22.0
-_LETTERS = 20  # of a name
+_WIDTH, _ROW, _NAMES, _RIGHT, _AXIS = 350.0, 20.0, 170.0, 12.0, 22.0
+_LETTERS = 23  # of a name, such as a span of days
 
 
 @dataclass(frozen=True, kw_only=True)
