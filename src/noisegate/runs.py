@@ -133,7 +133,7 @@ class _Work:
         def count(done: int) -> None:
             self.may_stop()
             # Rounded: the exact number is private, and screens are recorded.
-            progress(0, f"over {done - done % 10_000:,}")
+            progress(0, f"over {done - done % 10_000:,}" if done >= 10_000 else "")
 
         run.method.check_fit(self.device)
         gate = run.gate(data, show_values=show_values, progress=count)
@@ -146,8 +146,13 @@ class _Work:
                 with self.folder.observer.working("Training", plan.plan.steps) as progress:
                     release = self._train(run, gate, plan, data, progress)
             else:
-                with self.folder.observer.working("Reading records", None) as progress:
-                    release = run.method.query(gate, plan)
+                try:
+                    with self.folder.observer.working("Reading records", None) as progress:
+                        release = run.method.query(gate, plan)
+                except KeyboardInterrupt as stop:
+                    for note in getattr(stop, "__notes__", ()):
+                        self.folder.observer.say(note)
+                    raise
             self.folder.keep(release)
         self.folder.observer.queried(gate)
         return release, plan

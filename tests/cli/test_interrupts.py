@@ -106,6 +106,7 @@ def test_a_signal_while_reading_spends_nothing(desk, stopped_fit):
     before = _slow_to_read(desk)
     ended = stopped_fit(lambda: desk.account().reserved == 1, more=SLOW_FEATURES)
     assert ended.code == 130
+    assert "nothing was spent" in ended.err
     assert "stopped" in ended.err
     assert "Traceback" not in ended.err
     assert _counts(desk) == (0, 0, 1)

@@ -322,3 +322,4 @@ class Reservation:
             with contextlib.suppress(Exception):
                 LOG.info("The cost is given back to %r: no noise was drawn.", self.dataset)
                 self.ledger.void(self._number, reason=f"stopped by {type(error).__name__} before any release")
+                error.add_note("No noise was drawn, so nothing was spent.")
