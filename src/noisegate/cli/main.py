@@ -63,7 +63,7 @@ app = typer.Typer(
     "its claim. `ledger` keeps the books over many runs. After `fit --method dp-llm`, which trains a classifier, "
     "`explain` shows what it answers to, and `predict` asks it, or one of `dp-sgd`.\n\n"
     "Exit codes: 0 done, 2 the request cannot be met as it stands, 3 the ledger refuses, 4 an audit found more than is "
-    "claimed.",
+    "claimed, 130 the run was stopped.",
 )
 for _name, _verb in VERBS.items():
     if isinstance(_verb, typer.Typer):
