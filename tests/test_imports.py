@@ -39,6 +39,7 @@ PUBLIC = [
     "PrivateEvolution",
     "PrivateSampler",
     "PrivateSetGeneration",
+    "RayEngine",
     "Release",
     "Schema",
     "Synthesizer",

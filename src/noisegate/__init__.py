@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from noisegate.errors import UserError as UserError
     from noisegate.estimators import LocallyLinearMaps as LocallyLinearMaps
     from noisegate.estimators import PrivateSampler as PrivateSampler
+    from noisegate.gate.engines.ray import RayEngine as RayEngine
     from noisegate.gate.gate import Gate as Gate
     from noisegate.gate.queries.discovery import discover_schema as discover_schema
     from noisegate.ledger.ledger import Ledger as Ledger
@@ -90,6 +91,7 @@ _HOMES = {
     "PrivateEvolution": "noisegate.methods.pe",
     "PrivateSampler": "noisegate.estimators",
     "PrivateSetGeneration": "noisegate.methods.psg",
+    "RayEngine": "noisegate.gate.engines.ray",
     "Release": "noisegate.privacy.release",
     "Schema": "noisegate.schema",
     "Synthesizer": "noisegate.models.synthesizer",

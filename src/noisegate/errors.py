@@ -124,6 +124,7 @@ EXTRAS = {
     "transformers": "diffusers",
     "captum": "attributions",
     "datasets": "datasets",
+    "ray": "ray",
 }
 """Optional packages, and the extra of noisegate that installs each."""
 

@@ -7,7 +7,7 @@ that says what is broken.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from noisegate.features.feature_map import CellMap, FeatureMap, PointMap, SharingMap
 from noisegate.gate.execution import made_up_records, map_execution
 from noisegate.gate.gate import Gate
-from noisegate.gate.sums import Batch, LocalEngine, Progress, SumTask, Totals
+from noisegate.gate.sums import Engine, LocalEngine, Progress, SumTask, Totals
 from noisegate.methods.method import Method
 from noisegate.privacy.plan import Budget
 from noisegate.schema import EncodedTable, Layout, Schema
@@ -69,19 +69,19 @@ class FakeGate(Gate):
     ) -> None:
         self.made_up = made_up(schema.layout, rows, seed)
         self.exact: dict[str, npt.NDArray[np.float64]] = {}
-        engine: Any = _Keeping(self.exact)
+        engine = _Keeping(self.exact)
         super().__init__(
             decode(self.made_up, schema), schema=schema, epsilon=epsilon, records=rows, engine=engine, **options
         )
 
 
-class _Keeping:
+class _Keeping(Engine):
     def __init__(self, exact: dict[str, npt.NDArray[np.float64]]) -> None:
         self._exact = exact
 
-    def sum(self, batches: Sequence[Batch], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+    def sum(self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
         """Returns the exact totals, and keeps them for the test, (dim, columns) each."""
-        totals = LocalEngine(threads=1).sum(batches, tasks, progress)
+        totals = LocalEngine(threads=1).sum(source, tasks, progress)
         self._exact |= {name: task.grid.restore(totals.sums[name]).T for name, task in tasks.items()}
         return totals
 

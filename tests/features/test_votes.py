@@ -6,7 +6,7 @@ import pytest
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.votes import NearestVotes, lattice
-from noisegate.gate.sums import LocalEngine, SumTask, sum_records
+from noisegate.gate.sums import Encoded, LocalEngine, SumTask, sum_records
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.records import Rows
@@ -116,7 +116,7 @@ def test_engines_and_batches_give_the_same_sum(threads):
     features, people = votes(), records()
     whole = sum_records(people, {"q": task_of(features)}).sums["q"]
     parts = [people.rows(slice(start, start + 57)) for start in range(0, len(people), 57)]
-    totals = LocalEngine(threads=threads).sum(parts, {"q": task_of(features)}, None)
+    totals = LocalEngine(threads=threads).sum(Encoded(parts), {"q": task_of(features)}, None)
     assert np.array_equal(totals.sums["q"], whole)
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from noisegate.gate.gate import Gate
-from noisegate.gate.sums import LocalEngine, SumTask
+from noisegate.gate.sums import Engine, LocalEngine, SumTask
 from noisegate.methods.merf import DPMERF
 from noisegate.privacy.plan import Budget, Plan, Query
 from noisegate.schema import Boolean, Categorical, Continuous, Date, EncodedTable, Integer, Ordinal, Schema
@@ -31,14 +31,14 @@ class Chosen:
 
 
 @dataclass
-class ShowingEngine:
+class ShowingEngine(Engine):
     """The local engine, which leaves the exact sums where a test can see them."""
 
     threads: int = 2
     totals: list = field(default_factory=list)
 
-    def sum(self, batches, tasks, progress):
-        self.totals.append(LocalEngine(threads=self.threads).sum(batches, tasks, progress))
+    def sum(self, source, tasks, progress):
+        self.totals.append(LocalEngine(threads=self.threads).sum(source, tasks, progress))
         return self.totals[-1]
 
 

@@ -10,7 +10,7 @@ from noisegate.data.tables.tables import TableSource
 from noisegate.features.fourier import draw
 from noisegate.gate.execution import BLOCK_ROWS
 from noisegate.gate.gate import Gate
-from noisegate.gate.sums import LocalEngine, SumTask, sum_records
+from noisegate.gate.sums import Encoded, LocalEngine, SumTask, sum_records
 from noisegate.methods.merf import DPMERF
 from noisegate.privacy.grid import Grid
 
@@ -116,7 +116,7 @@ def test_the_sum_does_not_depend_on_threads_and_batches(threads, mixed_schema, p
             if batch_rows != 1
             else sum_records(next(TableSource(frame.iloc[:300], mixed_schema).batches()), tasks)
         )
-        found = LocalEngine(threads=threads).sum(source.batches(), tasks, None)
+        found = LocalEngine(threads=threads).sum(Encoded(source.batches()), tasks, None)
         assert found.records == expected.records
         for name in tasks:
             assert np.array_equal(found.sums[name], expected.sums[name]), (name, batch_rows)

@@ -8,7 +8,7 @@ import pytest
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import LEAST_WEIGHT, Contingency
-from noisegate.gate.sums import LocalEngine, SumTask, sum_records
+from noisegate.gate.sums import Encoded, LocalEngine, SumTask, sum_records
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.schema import EncodedTable
@@ -68,7 +68,7 @@ def test_no_records_count_nothing():
 def test_sums_do_not_depend_on_batches_and_threads(threads):
     one, table = task(), records(1000)
     batches = [table.rows(slice(start, start + 77)) for start in range(0, 1000, 77)]
-    found = LocalEngine(threads=threads).sum(iter(batches), {"q": one}, None)
+    found = LocalEngine(threads=threads).sum(Encoded(batches), {"q": one}, None)
     assert found.records == 1000
     assert np.array_equal(found.sums["q"], sum_records(table, {"q": one}).sums["q"])
 

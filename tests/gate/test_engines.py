@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from noisegate.errors import DataError
-from noisegate.gate.sums import LocalEngine, SumTask, sum_records
+from noisegate.gate.sums import Encoded, LocalEngine, SumTask, sum_records
 from noisegate.privacy.grid import Grid
 
 
@@ -24,20 +24,20 @@ def batches(encoded, lookup_schema):
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_every_batch_is_summed_once(threads, task, batches):
-    totals = LocalEngine(threads=threads).sum(iter(batches), task, None)
+    totals = LocalEngine(threads=threads).sum(Encoded(iter(batches)), task, None)
     parts = [sum_records(batch, task) for batch in batches]
     assert totals.records == sum(part.records for part in parts)
     assert totals.sums["q"].tolist() == sum(part.sums["q"] for part in parts).tolist()
 
 
 def test_no_batches_give_zero(task):
-    totals = LocalEngine(threads=2).sum(iter([]), task, None)
+    totals = LocalEngine(threads=2).sum(Encoded([]), task, None)
     assert (totals.records, totals.sums["q"].any()) == (0, False)
 
 
 def test_progress_counts_records_up_to_all_of_them(task, batches):
     seen = []
-    LocalEngine(threads=2).sum(iter(batches), task, seen.append)
+    LocalEngine(threads=2).sum(Encoded(iter(batches)), task, seen.append)
     assert seen == np.cumsum([len(batch) for batch in batches]).tolist()
 
 
@@ -54,7 +54,7 @@ def test_only_a_few_batches_are_in_memory(threads, task, batches):
     def merged(records):
         seen.append(taken - (np.cumsum([len(batch) for batch in batches]).tolist().index(records) + 1))
 
-    LocalEngine(threads=threads).sum(counting(), task, merged)
+    LocalEngine(threads=threads).sum(Encoded(counting()), task, merged)
     assert max(seen) <= 2 * threads + 1
 
 
@@ -65,7 +65,7 @@ def test_an_error_while_reading_is_the_one_that_is_told(task, batches):
 
     before = threading.active_count()
     with pytest.raises(DataError, match="row 7"):
-        LocalEngine(threads=3).sum(broken(), task, None)
+        LocalEngine(threads=3).sum(Encoded(broken()), task, None)
     assert threading.active_count() == before
 
 
@@ -77,4 +77,4 @@ def test_an_error_while_summing_is_told(error, task, batches, chosen):
 
     broken = SumTask(feature_map=Broken(np.eye(4, dtype=np.float32)), grid=Grid(norm=1.0), columns=1, label=None)
     with pytest.raises(error):
-        LocalEngine(threads=2).sum(iter(batches), {"q": broken}, None)
+        LocalEngine(threads=2).sum(Encoded(iter(batches)), {"q": broken}, None)

@@ -14,6 +14,7 @@ from noisegate.errors import BudgetRefusedError, DataError, LedgerError, LedgerW
 from noisegate.features.feature_map import Counts
 from noisegate.gate import session as door
 from noisegate.gate.gate import Gate
+from noisegate.gate.sums import Engine, LocalEngine
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.methods.merf import DPMERF
 from noisegate.privacy.accounting import epsilon as cost
@@ -256,9 +257,9 @@ def test_an_error_quotes_private_values_only_to_whoever_asked(show_values):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, SystemExit])
 def test_an_interruption_while_reading_voids_the_reservation(error, spied, ledger):
-    class Interrupted:
-        def sum(self, batches, tasks, progress):
-            next(iter(batches))
+    class Interrupted(Engine):
+        def sum(self, source, tasks, progress):
+            next(source.unread())
             raise error
 
     with pytest.raises(error):
@@ -386,7 +387,7 @@ def test_sessions_get_what_the_gate_and_the_run_were_given(monkeypatch, ledger):
     monkeypatch.setattr("noisegate.gate.gate.SumSession", recorded)
     monkeypatch.setattr("noisegate.gate.gate.GradientSession", recorded)
     monkeypatch.setattr("noisegate.gate.gate.Reservation", recorded)
-    engine, progress = object(), print
+    engine, progress = LocalEngine(), print
     gate = gate_of(records=41, engine=engine, progress=progress, ledger=ledger, dataset="clinic")
     sums = PLAN.calibrate(gate.budget)
     steps = GradientPlan(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from noisegate.gate.sums import LocalEngine
+from noisegate.gate.sums import Engine, LocalEngine
 from noisegate.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
 from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.schema import pixel_schema
@@ -16,13 +16,13 @@ UNLABELLED = pixel_schema(8, 8)
 
 
 @dataclass
-class ShowingEngine:
+class ShowingEngine(Engine):
     """The local engine, which leaves the exact sums where a test can see them."""
 
     totals: list = field(default_factory=list)
 
-    def sum(self, batches, tasks, progress):
-        self.totals.append((LocalEngine(threads=2).sum(batches, tasks, progress), tasks))
+    def sum(self, source, tasks, progress):
+        self.totals.append((LocalEngine(threads=2).sum(source, tasks, progress), tasks))
         return self.totals[-1][0]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from noisegate import Adjacency, Budget, Gate, Synthesizer
 from noisegate.errors import ModelError, OptionError
-from noisegate.gate.sums import LocalEngine
+from noisegate.gate.sums import Engine, LocalEngine
 from noisegate.methods.mepf import DPMEPF, FIRST, SECOND, STOPPING
 from noisegate.methods.registry import make_method, method_named, method_of
 from noisegate.models.image_network import residual_channels
@@ -27,13 +27,13 @@ EVERYTHING = replace(TINY, moments=2, stopping="private")
 
 
 @dataclass
-class ShowingEngine:
+class ShowingEngine(Engine):
     """The local engine, which leaves the exact sums where a test can see them."""
 
     totals: list = field(default_factory=list)
 
-    def sum(self, batches, tasks, progress):
-        self.totals.append((LocalEngine(threads=2).sum(batches, tasks, progress), tasks))
+    def sum(self, source, tasks, progress):
+        self.totals.append((LocalEngine(threads=2).sum(source, tasks, progress), tasks))
         return self.totals[-1][0]
 
 

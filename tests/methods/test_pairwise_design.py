@@ -10,7 +10,7 @@ import pytest
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
 from noisegate.gate.gate import Gate
-from noisegate.gate.sums import LocalEngine, SumTask, sum_records
+from noisegate.gate.sums import Engine, LocalEngine, SumTask, sum_records
 from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Budget
@@ -218,15 +218,15 @@ def test_columns_that_are_not_there_are_refused_by_name(settings, message):
 # One run: what the maps follow from, and what was paid for.
 
 
-class RecordingEngine:
+class RecordingEngine(Engine):
     """The local engine; keeps the maps that were asked."""
 
     def __init__(self):
         self.maps = {}
 
-    def sum(self, batches, tasks, progress):
+    def sum(self, source, tasks, progress):
         self.maps |= {name: task.feature_map for name, task in tasks.items()}
-        return LocalEngine(threads=1).sum(batches, tasks, progress)
+        return LocalEngine(threads=1).sum(source, tasks, progress)
 
 
 def people(rows, seed=0):

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from noisegate.gate.queries.batches import SampleVector
 from noisegate.gate.queries.gradients import StepSession
 from noisegate.gate.queries.shards import ShardSession, Teacher
 from noisegate.gate.session import Access
-from noisegate.gate.sums import Batch, LocalEngine, Progress, SumTask, Totals, sum_records
+from noisegate.gate.sums import Engine, LocalEngine, Progress, SumTask, Totals, sum_records
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.marginal_plan import MarginalPlan, marginal_columns
 from noisegate.privacy.release import Release
@@ -39,7 +39,7 @@ Vectors: TypeAlias = Callable[[Sequence[int]], Vector]
 
 
 @dataclass
-class Watch:
+class Watch(Engine):
     """What an auditor writes down; also the engine of its gate.
 
     Attributes:
@@ -57,12 +57,12 @@ class Watch:
     on_sum: Callable[[CalibratedStepPlan, Vector, Vector], None] = lambda *_: None
     sums: dict[str, Vector] = field(default_factory=dict)
 
-    def sum(self, batches: Sequence[Batch], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
-        """Returns the exact totals over all records in `batches`, as an engine does."""
+    def sum(self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+        """Returns the exact totals over all records of `source`, as an engine does."""
         found = [sum_records(part, tasks) for part in self.parts]
         for name, task in tasks.items():
             self.sums[name] = np.stack([task.grid.restore(one.sums[name]).T for one in found])
-        return LocalEngine(threads=1).sum(batches, tasks, progress)
+        return LocalEngine(threads=1).sum(source, tasks, progress)
 
 
 class WatchedGate(Gate):
@@ -71,7 +71,7 @@ class WatchedGate(Gate):
     counted = False  # an audit makes its records, and asks about them as often as it likes
 
     def __init__(self, data: Any, *, watch: Watch, **options: Any) -> None:
-        super().__init__(data, engine=cast("Any", watch), **options)
+        super().__init__(data, engine=watch, **options)
         self._watch = watch
 
     def gradients(self, plan: CalibratedStepPlan, loss: RecordLoss | FactoredLoss, **options: Any) -> Any:

@@ -59,7 +59,7 @@ class Gate:
             then for all records of one unit together. It is not in the schema, and is not copied.
         contributions: With `unit_column`, how many records of a unit are used at most: the first ones in the data. The
             noise grows in proportion.
-        engine: Where sums run.
+        engine: Where sums run: threads of this machine, or the machines of a cluster (`RayEngine`).
         show_values: Whether errors may quote private values.
         progress: Called with the number of records summed so far; for the operator only.
         on_error: What is done with an image that cannot be used: "refuse" the run, or "skip" the image, which `skipped`
@@ -313,6 +313,7 @@ class Gate:
             raise OptionError(f"plan={type(plan).__name__}: this query takes a {wanted}; call plan.calibrate(budget).")
         if plan.budget != self.budget:
             raise OptionError(f"the plan is calibrated for {plan.budget}, the gate has {self.budget}; use gate.budget.")
+        self._engine.check(self._source, sums=kind is CalibratedPlan)
         unbooked = Unbooked(plan, self._data) if self._ledger is None and self.counted else None
         # Files may be private to whoever starts the run: their records are not compared, where they lie is.
         self._source.witness = None if unbooked is None or isinstance(self._data, str | Path) else unbooked.see

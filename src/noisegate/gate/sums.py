@@ -13,13 +13,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Protocol
+from functools import cached_property, partial
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from noisegate.data.tables.parts import Unread
 from noisegate.devices import usable_cores
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import ExactMap, ExactSum, FeatureMap
@@ -45,6 +46,10 @@ class SumTask:
     columns: int
     label: int | None
     chosen: Execution | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickled without what is found out of it, which may hold locks."""
+        return {name: value for name, value in vars(self).items() if name != "exact"}
 
     @property
     def execution(self) -> Execution:
@@ -141,23 +146,44 @@ def _by_label(records: EncodedTable, label: int | None) -> Iterator[tuple[int, s
             yield int(labels[start]), slice(start, end)
 
 
-Batch = EncodedTable | Callable[[], EncodedTable]
-"""Records, or a function that encodes them where they are summed."""
+class Encoded:
+    """Records that are encoded already, in batches of any size."""
+
+    def __init__(self, batches: Iterable[EncodedTable]) -> None:
+        self._batches = batches
+
+    def unread(self) -> Iterator[Callable[[], EncodedTable]]:
+        """Yields a function for each batch, which returns it."""
+        for batch in self._batches:
+            yield partial(EncodedTable.concatenate, [batch])
+
 
 Progress = Callable[[int], None]
 """Called with the number of records summed so far. It is shown to the operator only."""
 
 
 class Engine(Protocol):
-    """Sums feature vectors over all batches of records."""
+    """Sums feature vectors over all records of a source."""
 
-    def sum(self, batches: Iterable[Batch], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
-        """Returns the exact totals over all records in `batches`."""
+    def check(self, source: Any, *, sums: bool) -> None:
+        """Refuses what it cannot do, before anything is spent; by default nothing.
+
+        Args:
+            source: The records, of which none is read.
+            sums: Whether sums of vectors are asked for; other kinds of query read the records by themselves.
+
+        Raises:
+            OptionError: if it cannot sum these records, or the query would pass it by.
+        """
+        return
+
+    def sum(self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+        """Returns the exact totals over all records of `source`, from `unread` or from its parts."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalEngine:
+class LocalEngine(Engine):
     """Sums on `threads` threads of this machine; by default one for each usable core.
 
     NumPy releases the interpreter lock, and only a few batches are in memory at a time.
@@ -169,14 +195,14 @@ class LocalEngine:
         if isinstance(self.threads, bool) or not isinstance(self.threads, int) or self.threads < 1:
             raise OptionError(f"threads={self.threads!r} must be a positive whole number.")
 
-    def sum(self, batches: Iterable[Batch], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
-        """Returns the exact totals over all records in `batches`; memory does not grow with their number."""
+    def sum(self, source: Unread, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+        """Returns the exact totals over all records of `source`; memory does not grow with their number."""
         spare: list[Totals] = []  # as many as there are threads, at most: with many cells, each may be large
         waiting: deque[Future[int]] = deque()
         done = 0
 
-        def encode_and_sum(batch: Batch) -> int:
-            records = batch() if callable(batch) else batch
+        def encode_and_sum(read: Callable[[], EncodedTable]) -> int:
+            records = read()
             try:
                 totals = spare.pop()
             except IndexError:
@@ -194,8 +220,8 @@ class LocalEngine:
         # Each worker is one thread; matrix products inside must not start more.
         with threadpool_limits(limits=1), ThreadPoolExecutor(self.threads) as pool:
             try:
-                for batch in batches:
-                    waiting.append(pool.submit(encode_and_sum, batch))
+                for read in source.unread():
+                    waiting.append(pool.submit(encode_and_sum, read))
                     if len(waiting) > 2 * self.threads:
                         take()
                 while waiting:

@@ -63,7 +63,7 @@ class SumSession(Session):
             tasks = {name: self._task(name, feature_map) for name, feature_map in maps.items()}
             with self._asking():
                 assert access.engine is not None
-                totals = access.engine.sum(access.source.unread(), tasks, access.progress)
+                totals = access.engine.sum(access.source, tasks, access.progress)
                 self._check_records(totals.records)
                 values = {name: self._answer(totals.sums[name], self.plan.release(name)) for name in tasks}
             self._values |= values

@@ -1,0 +1,1 @@
+"""Where sums run, beside the threads of this process (`noisegate.gate.sums.LocalEngine`)."""

@@ -1,0 +1,120 @@
+"""Sums on the machines of a Ray cluster: descriptions of parts go to workers, exact totals come back.
+
+The totals are private, like the records: so is the cluster, its object store and its network. Noise is drawn here.
+
+Which worker computes a record's vector depends on the other records. So all workers must compute alike, and as this
+process does, which found out how (`SumTask.chosen`): a worker on another processor, with other versions, or that sums
+made-up records to other integers, is refused (G-29).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from noisegate.data.tables.tables import TableSource
+from noisegate.devices import usable_cores
+from noisegate.errors import OptionError, require
+from noisegate.gate.engines.ray_round import Round
+from noisegate.gate.sums import Engine, Progress, SumTask, Totals
+
+ANSWER_SECONDS = 10.0
+"""How long an address may take to answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayEngine(Engine):
+    """Sums parts of CSV and Parquet files in the processes of a Ray cluster; the bits are those of one machine.
+
+    Every machine must see the files under the same path, and be like the one that runs this: the same processor, the
+    same installation. Needs the extra ``ray``.
+
+    Args:
+        address: ``HOST:PORT`` of the head of a cluster that this machine is part of, or "auto"; None for processes of
+            this machine, or for the cluster that this process has joined before.
+        workers: How many processes, of one core each; None for one on each core.
+        part_bytes: About how many bytes of a file a worker reads at a time: what is read again if it is lost.
+
+    Raises:
+        OptionError: if a number is not positive.
+
+    Examples:
+        >>> from noisegate import RayEngine
+        >>> RayEngine(workers=2).part_bytes
+        33554432
+    """
+
+    address: str | None = None
+    workers: int | None = None
+    part_bytes: int = 1 << 25
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "part_bytes"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise OptionError(f"{name}={value!r} must be a positive whole number.")
+
+    def check(self, source: Any, *, sums: bool) -> None:
+        """Refuses other records than tables in files, and queries that are no sums; joins the cluster."""
+        if not sums:
+            raise OptionError(
+                "engine='ray': this method asks for more than sums over the records, in an order that one machine "
+                "keeps; choose one that sums, such as pairwise or dp-merf, or leave the engine out"
+            )
+        if not isinstance(source, TableSource):
+            raise OptionError(f"engine='ray': {source.name} holds images, and only tables are read in parts so far")
+        source.files()
+        self._join()
+
+    def sum(self, source: TableSource, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+        """Returns the exact totals over all records of `source`."""
+        workers = self._join()
+        parts = list(source.parts(self.part_bytes))
+        totals = Round(parts, tasks, source.schema.layout, progress).totals(workers)
+        if not totals.records:
+            raise source.no_records()
+        return totals
+
+    def _join(self) -> int:
+        """Makes sure that this process is part of a cluster; returns how many workers there are to be."""
+        require("ray", "engine='ray'")
+        import ray
+
+        if not ray.is_initialized():
+            # A library of privacy does not tell others that it runs.
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+            if self.address is None:
+                ray.init("local", num_cpus=self.workers or usable_cores(), include_dashboard=False, **quiet)
+            else:
+                self._answers(self.address)
+                try:
+                    ray.init(self.address, **quiet)
+                except Exception as error:
+                    raise self._unreachable(type(error).__name__) from None
+        resources: Mapping[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        return self.workers or max(int(resources.get("CPU", 1)), 1)
+
+    def _answers(self, address: str) -> None:
+        """Asks whether anybody is there, as Ray would wait for minutes."""
+        if address == "auto":
+            return
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal():
+            raise self._unreachable("no HOST:PORT")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or type(error).__name__
+        else:
+            return
+        raise self._unreachable(reason)
+
+    def _unreachable(self, reason: str) -> OptionError:
+        return OptionError(
+            f"address={self.address!r}: no Ray cluster could be joined ({reason}); run on a machine of the cluster, "
+            "with HOST:PORT of the one where `ray start --head` runs, or 'auto', or leave it out for this machine alone"
+        )

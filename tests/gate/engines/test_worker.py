@@ -1,0 +1,248 @@
+"""A worker counts each part once, and a round counts each part once whichever workers are lost; Ray is played here."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noisegate.data import TableSource
+from noisegate.errors import DataError, MissingExtraError, OptionError
+from noisegate.gate.engines import worker as workers
+from noisegate.gate.engines.ray import RayEngine
+from noisegate.gate.engines.ray_round import LOSSES, Round
+from noisegate.gate.engines.worker import Worker, fingerprint
+from noisegate.gate.gate import Gate
+from noisegate.gate.sums import Encoded, LocalEngine, SumTask, sum_records
+from noisegate.privacy.grid import Grid
+
+
+@pytest.fixture
+def layout(lookup_schema):
+    return lookup_schema(4).layout
+
+
+@pytest.fixture
+def tasks(chosen):
+    return {"q": SumTask(feature_map=chosen(np.eye(4, dtype=np.float32)), grid=Grid(norm=1.0), columns=2, label=1)}
+
+
+@pytest.fixture
+def parts(encoded, layout):
+    return [Encoded([encoded(layout, 20 + seed, seed)]) for seed in range(6)]
+
+
+class Stopped:
+    """A part that an error stops half-way."""
+
+    def __init__(self, records, error):
+        self.records, self.error = records, error
+
+    def unread(self):
+        yield from self.records.unread()
+        raise self.error
+
+
+def same(totals, parts, tasks):
+    whole = LocalEngine(threads=1).sum(Encoded([read() for part in parts for read in part.unread()]), tasks, None)
+    assert totals.records == whole.records
+    assert totals.sums["q"].tolist() == whole.sums["q"].tolist()
+
+
+def test_a_repeated_part_counts_once(tasks, layout, parts):
+    worker = Worker(tasks, layout)
+    assert [worker.add(number, parts[number]) for number in (0, 1, 0, 2, 1)] == [20, 21, 20, 22, 21]
+    held, totals = worker.totals()
+    assert held == {0: 20, 1: 21, 2: 22}
+    same(totals, parts[:3], tasks)
+
+
+@pytest.mark.parametrize("error", [DataError("x.csv, line 7"), ZeroDivisionError("SECRET")])
+def test_a_part_that_fails_adds_nothing_and_its_error_is_a_value(error, tasks, layout, parts):
+    worker = Worker(tasks, layout)
+    worker.add(0, parts[0])
+    found = worker.add(1, Stopped(parts[1], error))
+    assert (str(found) == "x.csv, line 7") is isinstance(error, DataError)
+    assert "SECRET" not in str(found) and (isinstance(error, DataError) or "ZeroDivisionError" in str(found))
+    same(worker.totals()[1], parts[:1], tasks)
+    assert worker.add(1, parts[1]) == 21  # it is not taken for counted
+
+
+def test_fingerprints_tell_processors_versions_settings_and_integers_apart(tasks, layout, chosen, monkeypatch):
+    here = fingerprint(tasks, layout)
+    assert fingerprint(tasks, layout) == here
+    other = chosen(np.nextafter(np.eye(4, dtype=np.float32), 0, dtype=np.float32) * np.float32(0.99))
+    assert fingerprint({"q": SumTask(feature_map=other, grid=Grid(norm=1.0), columns=2, label=1)}, layout) != here
+    with monkeypatch.context() as patched:
+        patched.setenv("MKL_CBWR", "AVX2,STRICT")
+        assert fingerprint(tasks, layout) != here
+    for name, found in (("_processor", ("another",)), ("_version", "0")):
+        with monkeypatch.context() as patched:
+            patched.setattr(workers, name, lambda *_, found=found: found)
+            assert fingerprint(tasks, layout) != here
+
+
+class GoneError(Exception):
+    """What Ray raises of a worker that is lost."""
+
+
+class Played:
+    """Ray in one process: a call is made when it is waited for; ``dies`` says when in it the worker does, if at all."""
+
+    exceptions = SimpleNamespace(RayError=GoneError)
+
+    def __init__(self, dies=lambda *_: None):
+        self.dies, self.alive, self.answers = dies, set(), []
+
+    def put(self, value):
+        return value
+
+    def remote(self, kind):
+        def make(*given):
+            instance = kind(*given)
+            self.alive.add(id(instance))
+            calls = ("add", "totals", "fingerprint")
+            bound = {
+                name: SimpleNamespace(remote=lambda *given, name=name: Call(instance, name, given)) for name in calls
+            }
+            return SimpleNamespace(instance=instance, **bound)
+
+        return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=make))
+
+    def wait(self, calls, num_returns):
+        return calls[-1:], calls[:-1]  # the last one first: answers may come in any order
+
+    def get(self, call):
+        if id(call.instance) not in self.alive:
+            raise GoneError
+        when = self.dies(call.name, *call.given)
+        answer = getattr(call.instance, call.name)(*call.given) if when != "before" else None
+        if when is not None:
+            self.alive.discard(id(call.instance))
+            raise GoneError
+        self.answers.append(answer)
+        return answer
+
+    def kill(self, actor):
+        self.alive.discard(id(actor.instance))
+
+
+class Call:
+    def __init__(self, instance, name, given):
+        self.instance, self.name, self.given = instance, name, given
+
+
+def played(monkeypatch, parts, tasks, layout, dies=lambda *_: None, progress=None, hands=2):
+    ray = Played(dies)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    try:
+        return Round(parts, tasks, layout, progress).totals(hands)
+    finally:
+        assert not ray.alive  # no worker is left behind
+
+
+@pytest.mark.parametrize("hands", [1, 2, 9])
+def test_all_parts_are_summed(hands, monkeypatch, tasks, layout, parts):
+    seen = []
+    same(played(monkeypatch, parts, tasks, layout, progress=seen.append, hands=hands), parts, tasks)
+    assert seen == sorted(seen) and seen[-1] == sum(range(20, 26))
+
+
+@pytest.mark.parametrize("when", ["before", "after"])  # it was counted, or the answer alone was lost
+@pytest.mark.parametrize("name", ["add", "totals", "fingerprint"])
+@pytest.mark.parametrize("which", [0, 1, 2, 5])
+def test_a_lost_worker_changes_no_total(which, name, when, monkeypatch, tasks, layout, parts):
+    calls = []
+
+    def dies(called, *_):
+        calls.append(called)
+        return when if called == name and calls.count(name) == which + 1 else None
+
+    same(played(monkeypatch, parts, tasks, layout, dies), parts, tasks)
+
+
+def test_a_part_that_ends_every_worker_is_given_up(monkeypatch, tasks, layout, parts):
+    tried = []
+
+    def dies(called, number=None, *_):
+        tried.append(number)
+        return "before" if number == 3 else None
+
+    with pytest.raises(DataError, match="over part 4 of 6"):
+        played(monkeypatch, parts, tasks, layout, dies)
+    assert tried.count(3) == LOSSES + 1
+    with pytest.raises(DataError, match="before they began"):
+        played(monkeypatch, parts, tasks, layout, lambda called, *_: "before" if called == "fingerprint" else None)
+
+
+def test_the_error_of_the_first_part_is_told(monkeypatch, tasks, layout, parts):
+    for number in (1, 2, 4):
+        parts[number] = Stopped(parts[number], DataError(f"part {number}"))
+    for hands in (1, 2, 6):
+        with pytest.raises(DataError, match="part 1"):
+            played(monkeypatch, parts, tasks, layout, hands=hands)
+
+
+def test_a_worker_that_computes_in_another_way_is_refused(monkeypatch, tasks, layout, parts):
+    monkeypatch.setattr(Worker, "fingerprint", lambda self: "another")
+    with pytest.raises(OptionError, match="another processor"):
+        played(monkeypatch, parts, tasks, layout)
+
+
+@pytest.fixture
+def joined(monkeypatch):
+    monkeypatch.setattr("noisegate.gate.engines.ray.require", lambda *_: None)
+    ray = Played()
+    ray.is_initialized, ray.cluster_resources = lambda: True, lambda: {"CPU": 3.0}
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    return ray
+
+
+def test_nothing_but_counts_and_totals_comes_back(joined, tmp_path, lookup_schema, tasks):
+    frame = pd.DataFrame({"which": np.arange(200) % 4, "label": np.arange(200) % 3 == 0})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    source = TableSource(tmp_path / "x.csv", lookup_schema(4))
+    totals = RayEngine(part_bytes=300).sum(source, tasks, None)
+    assert totals.sums["q"].tolist() == sum_records(next(source.batches()), tasks).sums["q"].tolist()
+    kinds = {tuple(map(type, one)) if isinstance(one, tuple) else type(one) for one in joined.answers}
+    assert kinds == {str, int, (dict, type(totals))}
+
+
+def test_what_cannot_be_read_in_parts_is_refused_before_anything_is_spent(joined, tmp_path, lookup_schema, monkeypatch):
+    schema, frame = lookup_schema(4), pd.DataFrame({"which": [1, 2], "label": [True, False], "who": ["a", "b"]})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    (tmp_path / "empty.csv").write_text("which,label\n")
+
+    def ask(data, **options):
+        from noisegate import DPMERF
+
+        gate = Gate(data, schema=schema, epsilon=1.0, engine=RayEngine(), **options)
+        DPMERF(frequencies=5).query(gate)
+
+    with pytest.raises(OptionError, match="table in memory"):
+        ask(frame[["which", "label"]])
+    with pytest.raises(OptionError, match="unit_column='who'"):
+        ask(tmp_path / "x.csv", unit_column="who", contributions=1)
+    frame[["which", "label"]].to_csv(tmp_path / "x.csv", index=False)
+    with pytest.raises(DataError, match="there are no records"):
+        ask(tmp_path / "empty.csv")
+    with pytest.raises(OptionError, match="more than sums"):
+        RayEngine().check(TableSource(tmp_path / "x.csv", schema), sums=False)
+    monkeypatch.undo()
+    monkeypatch.setattr("noisegate.errors.find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=r"noisegate\[ray\]"):
+        ask(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("options", [{"workers": 0}, {"workers": True}, {"part_bytes": 0.5}])
+def test_numbers_are_positive(options):
+    with pytest.raises(OptionError, match="positive whole number"):
+        RayEngine(**options)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere", "ray://", "127.0.0.1:99999", ":6379"])
+def test_an_address_that_does_not_answer_is_named(address, joined):
+    joined.is_initialized = lambda: False
+    with pytest.raises(OptionError, match=r"^address='.*no Ray cluster could be joined"):
+        RayEngine(address=address)._join()
