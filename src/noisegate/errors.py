@@ -21,9 +21,11 @@ private record unless the user asked for it (``--show-values``).
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
 from importlib.util import find_spec
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class NoisegateError(Exception):
