@@ -35,6 +35,8 @@ _TEACHERS = {
     "teachers": 5,
     "teacher_hidden": [6],
     "teacher_records": 4,
+    "teacher_rounds": 4,
+    "teacher_learning_rate": 0.1,
     "batch": 6,
 }
 _PSG = {"samples_per_class": 3, "steps": 4, "rate": 0.5, "batches": 1, "outer": 2, "epochs": 1}
@@ -67,7 +69,7 @@ FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "privbayes-plain": ("privbayes", "plain", {"cells": 3, "degree": 1}),
     "tab-pe": ("tab-pe", "mixed", {"cells": 4, "candidates": 40, "rounds": 2}),
     "datalens": ("datalens", "mixed", {**_TEACHERS, "largest": 3}),
-    "g-pate": ("g-pate", "plain", {**_TEACHERS, "coordinates": 2, "bins": 3}),
+    "g-pate": ("g-pate", "plain", {**_TEACHERS, "coordinates": 2, "bins": 6, "bound": 0.5}),
     "gs-wgan": ("gs-wgan", "mixed", {**_TEACHERS, "warm_up": 2, "learning": 3}),
     "pate-gan": ("pate-gan", "mixed", _TEACHERS),
     "pairwise-units": ("pairwise", "plain", {"cells": 3, **_MIXTURE}),
@@ -124,7 +126,7 @@ FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "g-pate-images": (
         "g-pate",
         "odd",
-        {**_TEACHERS, "channels": [4, 2], "coordinates": 5, "sampling_probability": 0.5},
+        {**_TEACHERS, "channels": [4, 2], "coordinates": 5, "bound": 0.1, "sampling_probability": 0.5},
     ),
     "psg-images": ("psg", "grey", {**_PSG, "width": 4, "depth": 1}),
     "psg-prior": ("psg", "colour", {**_PSG, "width": 4, "depth": 1, "prior": True}),
