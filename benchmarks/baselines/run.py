@@ -177,7 +177,8 @@ def _print(console: Console, options: argparse.Namespace, rows: list[dict[str, A
     ):
         key = {"epsilon": epsilon, "settings": json.loads(settings), "records": records, "made": made}
         same = [row for row in ours if all(row[name] == value for name, value in key.items())]
-        means = [f"{statistics.fmean(row[name] for row in same if name in row):.4f}" for name in scores]
+        found = ([row[name] for row in same if name in row] for name in scores)
+        means = [f"{statistics.fmean(values):.4f}" if values else "" for values in found]
         cpu = statistics.fmean(row["seconds"]["cpu"] for row in same)
         protocol = "reduced" if same[0]["reduced"] else "full"
         page.add_row(f"{epsilon:g}", str(len(same)), *means, f"{cpu:.0f}", protocol)
