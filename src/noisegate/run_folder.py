@@ -25,6 +25,7 @@ from noisegate.atomic import check_named
 from noisegate.errors import ModelError, OptionError
 from noisegate.gate.gate import Gate
 from noisegate.gate.session import ledger_of
+from noisegate.gate.sums import Engine
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
 from noisegate.methods.method import Method
@@ -97,11 +98,13 @@ class Run:
             )
         return cls(method=method, schema=schema, adjacency=relation, discovery=bought, **options)
 
-    def gate(self, data: Any, *, show_values: bool, progress: Callable[[int], None]) -> Gate:
+    def gate(
+        self, data: Any, *, show_values: bool, progress: Callable[[int], None], engine: Engine | None = None
+    ) -> Gate:
         """Returns the gate before the records in `data`; nothing is read yet."""
         told = {name: value for name, value in vars(self).items() if name not in ("method", "discovery")}
         discovery = None if self.discovery is None else Certificate.from_json(self.discovery)
-        return Gate(data, discovery=discovery, show_values=show_values, progress=progress, **told)
+        return Gate(data, discovery=discovery, show_values=show_values, progress=progress, engine=engine, **told)
 
     def write(self, folder: Path) -> None:
         """Writes the run into `folder`; of a ledger in a database not the address, which may hold a password."""

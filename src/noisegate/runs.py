@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from noisegate.atomic import check_outside
 from noisegate.errors import NoisegateError, OptionError
 from noisegate.gate.gate import Gate
+from noisegate.gate.sums import Engine
 from noisegate.methods.gradient import GradientMethod
 from noisegate.methods.method import Method
 from noisegate.methods.registry import method_of
@@ -69,8 +70,18 @@ def held() -> Iterator[Callable[[], None]]:
             signal.raise_signal(asked[0])
 
 
-def start_run(run: Run, data: Any, folder: RunFolder, *, device: str, show_values: bool = False) -> Model:
+def start_run(
+    run: Run,
+    data: Any,
+    folder: RunFolder,
+    *,
+    device: str,
+    show_values: bool = False,
+    engine: Engine | None = None,
+) -> Model:
     """Returns the model of a new run of private records, which is written to the `out` of its folder, if it has one.
+
+    Sums run on `engine`; None for this machine.
 
     Raises:
         UserError: if anything given is unusable; nothing is spent.
@@ -78,7 +89,7 @@ def start_run(run: Run, data: Any, folder: RunFolder, *, device: str, show_value
     """
     with held() as may_stop:
         work = _Work(folder=folder, device=device, may_stop=may_stop)
-        return work.model(run.method, *work.release(run, data, show_values=show_values, resumed=False))
+        return work.model(run.method, *work.release(run, data, show_values=show_values, resumed=False, engine=engine))
 
 
 def resume_run(
@@ -127,7 +138,9 @@ class _Work:
     device: str
     may_stop: Callable[[], None]
 
-    def release(self, run: Run, data: Any, *, show_values: bool, resumed: bool) -> tuple[Release, PricedPlan]:
+    def release(
+        self, run: Run, data: Any, *, show_values: bool, resumed: bool, engine: Engine | None = None
+    ) -> tuple[Release, PricedPlan]:
         """Reads the records; returns the release, which is on disk by then, and its plan."""
 
         def count(done: int) -> None:
@@ -136,7 +149,7 @@ class _Work:
             progress(0, f"over {done - done % 10_000:,}" if done >= 10_000 else "")
 
         run.method.check_fit(self.device)
-        gate = run.gate(data, show_values=show_values, progress=count)
+        gate = run.gate(data, show_values=show_values, progress=count, engine=engine)
         if self.folder.out is not None and isinstance(data, str | Path):
             check_outside(self.folder.out, data, self.folder.observer.option("out"))
         plan = run.method.plan(gate.schema, gate.budget)

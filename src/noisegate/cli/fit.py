@@ -41,6 +41,7 @@ from noisegate.privacy.events import RECORD, Adjacency, unit_text
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
+    from noisegate.gate.sums import Engine
     from noisegate.observer import Observer
     from noisegate.privacy.plan import PricedPlan
     from noisegate.run_folder import Run, RunFolder
@@ -119,6 +120,18 @@ def fit_command(
             "done: that needs DATA again.",
         ),
     ] = False,
+    engine: Annotated[
+        str,
+        typer.Option(metavar="local|ray", help="Where records are summed: this machine (default), or a Ray cluster."),
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT|auto",
+            help="With --engine ray: the head of the cluster, or auto on one of its machines. Default: processes of "
+            "this machine.",
+        ),
+    ] = None,
     show_values: Annotated[bool, typer.Option("--show-values", help="Let errors quote private values.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -135,12 +148,28 @@ def fit_command(
     started = time.monotonic()
     folder = RunFolder(out, observer=_console_observer(options.method, as_json))
     told: dict[str, Any] = {"device": device, "show_values": show_values}
+    chosen = _engine(engine, address)
     if resume:
+        if chosen is not None:
+            raise OptionError("--engine ray: a fit that goes on sums no records; leave --engine out beside --resume.")
         model = resume_run(folder, data, given=options.typed(context), ledger=options.ledger, **told)
     else:
         records = required(data, _DATA)  # before a schema is read
-        model = start_run(options.run(epsilon), records, folder, **told)
+        model = start_run(options.run(epsilon), records, folder, engine=chosen, **told)
     _report(model, out, time.monotonic() - started, as_json)
+
+
+def _engine(engine: str, address: str | None) -> Engine | None:
+    """Returns where sums run; None for this machine."""
+    if engine not in ("local", "ray"):
+        raise OptionError(f"--engine {engine!r} must be local or ray.")
+    if engine == "local":
+        if address is not None:
+            raise OptionError(f"--address {address} is of a Ray cluster; give --engine ray beside it.")
+        return None
+    from noisegate.gate.engines.ray import RayEngine
+
+    return RayEngine(address=address)
 
 
 def _console_observer(asked: str, as_json: bool) -> Observer:

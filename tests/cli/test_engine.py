@@ -1,0 +1,42 @@
+"""`fit --engine ray`: what is refused, before anything is spent."""
+
+from importlib.util import find_spec
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--engine", "spark"], "must be local or ray"),
+        (["--address", "head:6379"], "give --engine ray"),
+        (["--engine", "ray", "--address", "127.0.0.1:1"], "no Ray cluster could be joined"),
+        (["--engine", "ray", "--resume"], "sums no records"),
+        (["--engine", "ray", "--unit-column", "patient", "--contributions", "3"], "unit_column='patient'"),
+    ],
+)
+def test_what_an_engine_cannot_do_is_refused_and_nothing_is_spent(options, message, desk, cli):
+    lines = desk.data.read_text().splitlines()
+    if "patient" in options:
+        desk.write_rows([f"{line},p{number}" for number, line in enumerate(lines[1:])], header=f"{lines[0]},patient")
+    ended = cli(*desk.fit(*options))
+    assert ended.code == 2
+    assert message in " ".join(ended.err.split())
+    assert desk.account().spent == 0
+    assert not desk.out.exists() and not list(desk.out.parent.glob("*.partial"))
+
+
+def test_a_training_is_refused_and_nothing_is_written(desk, cli):
+    told = ["--epsilon", 1, "--out", desk.out, "--method", "dp-cgan", "--records", 200, "--engine", "ray"]
+    ended = cli("fit", desk.data, "--schema", desk.schema, *told)
+    assert ended.code == 2
+    assert "more than sums" in " ".join(ended.err.split())
+    assert not desk.out.exists() and not list(desk.out.parent.glob("*.partial"))
+
+
+def test_without_ray_the_line_that_installs_it_is_told(desk, cli, monkeypatch):
+    monkeypatch.setattr("noisegate.errors.find_spec", lambda name: None if name == "ray" else find_spec(name))
+    ended = cli(*desk.fit("--engine", "ray"))
+    assert ended.code == 2
+    assert "pip install 'noisegate[ray]'" in " ".join(ended.err.split())
+    assert desk.account().spent == 0
