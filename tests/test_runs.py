@@ -120,7 +120,7 @@ def test_ctrl_c_before_anything_has_left_the_gate_spends_nothing(desk, ctrl_c):
     ctrl_c(Ledger, "reserve")
     with pytest.raises(KeyboardInterrupt) as stopped:
         made(desk, **TINY)
-    assert not hasattr(stopped.value, "__notes__")
+    assert stopped.value.__notes__ == ["No noise was drawn, so nothing was spent."]
     assert spent(desk) == (0, 0, 1) and kept(desk) == []
 
 
