@@ -145,8 +145,8 @@ class _Work:
 
         def count(done: int) -> None:
             self.may_stop()
-            # Rounded: the exact number is private, and screens are recorded.
-            progress(0, f"over {done - done % 10_000:,}" if done >= 10_000 else "")
+            if done >= 10_000:  # rounded: the exact number is private, and screens are recorded
+                progress(0, f"over {done - done % 10_000:,}")
 
         run.method.check_fit(self.device)
         gate = run.gate(data, show_values=show_values, progress=count, engine=engine)

@@ -56,7 +56,7 @@ def test_the_papers_schedule_has_its_rounds(sets, each, epsilon, prior, steps):
 
 
 def test_the_small_schedule_is_that_of_the_method_but_for_its_start(sets):
-    own = PrivateSetGeneration(image=(28, 28, 1), start="gaussians", learning_rate=0.3, ema_decay=0.98)
+    own = PrivateSetGeneration(image=(28, 28, 1), start="gaussians", learning_rate=0.1, ema_decay=0.98)
     assert sets.method_of("laptop", samples_per_class=10, epsilon=10.0) == own
     prior = PrivateSetGeneration(image=(28, 28, 1), prior=True, ema_decay=0.98)
     assert sets.method_of("laptop", samples_per_class=10, epsilon=10.0, prior=True) == prior

@@ -243,7 +243,7 @@ def test_batches_are_full_and_an_image_does_not_feel_its_neighbours(threads, tmp
     assert other.numeric.tobytes() == whole.numeric[order].tobytes()
     assert other.codes.tobytes() == whole.codes[order].tobytes()
     seen = []
-    totals = LocalEngine(threads=threads).sum(source.unread(), {}, seen.append)
+    totals = LocalEngine(threads=threads).sum(source, {}, seen.append)
     assert (totals.records, seen[-1]) == (50, 50)
 
 
