@@ -119,13 +119,18 @@ class Schema(Shown):
             )
         form = parse_toml(text, origin)
         try:
-            columns = {} if "images" in form else form.get("columns")
-            if "images" not in form and (not isinstance(columns, Mapping) or not columns):
-                check_keys(form, _KEYS, "top of the schema")
-                raise SchemaError("no columns; add a table [columns.NAME] with a kind for each column")
-            return cls._from_forms(form, list((columns or {}).items())).usable()
+            return cls.from_form(form).usable()
         except SchemaError as error:
             raise SchemaError(f"{origin}: {error}") from None
+
+    @classmethod
+    def from_form(cls, form: Mapping[str, Any], *, also: Sequence[str] = ()) -> Schema:
+        """Return the schema that :meth:`form` wrote; messages name the keys that may stand ``also`` beside these."""
+        columns = {} if "images" in form else form.get("columns")
+        if "images" not in form and (not isinstance(columns, Mapping) or not columns):
+            check_keys(form, (*_KEYS, *also), "top of the schema")
+            raise SchemaError("no columns; add a table [columns.NAME] with a kind for each column")
+        return cls._from_forms(form, list((columns or {}).items()), also)
 
     def usable(self) -> Schema:
         """Return this schema, after what is asked of one for new records, and not of those in models and certificates.
@@ -156,8 +161,8 @@ class Schema(Shown):
         return cls._from_forms(form, named)
 
     @classmethod
-    def _from_forms(cls, top: Mapping[str, Any], columns: list[tuple[str, Any]]) -> Schema:
-        check_keys(top, _KEYS, "top of the schema")
+    def _from_forms(cls, top: Mapping[str, Any], columns: list[tuple[str, Any]], also: Sequence[str] = ()) -> Schema:
+        check_keys(top, (*_KEYS, *also), "top of the schema")
         settings = {key: top[key] for key in _TOP_KEYS if key in top}
         if "images" not in top:
             described = _described(columns)

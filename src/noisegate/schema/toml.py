@@ -22,22 +22,27 @@ def write_toml(
     columns: Mapping[str, Sequence[str]] = MappingProxyType({}),
     constraints: Sequence[Sequence[str]] = (),
     commented: Collection[str] = (),
+    prefix: Sequence[str] = (),
 ) -> str:
     """Return TOML text: plain keys, ``[images]``, a table ``[columns.NAME]`` for each column, ``[[constraints]]``.
+
+    All of it stands below the table whose names are ``prefix``.
 
     ``columns`` and ``constraints`` hold lines of comment above each of them, by name and in order. The columns in
     ``commented`` are comments as a whole; one of them without a form is its comment alone.
     """
     top = {key: value for key, value in form.items() if key not in ("images", "columns", "constraints")}
-    blocks = [_lines(top)] if top else []
-    blocks += [f"[images]\n{_lines(form['images'])}"] if "images" in form else []
+    above = "".join(f"{_key(name)}." for name in prefix)
+    title = f"[{above.removesuffix('.')}]\n" if above else ""
+    blocks = [title + _lines(top)] if top or title else []
+    blocks += [f"[{above}images]\n{_lines(form['images'])}"] if "images" in form else []
     for name, column in form.get("columns", {}).items():
-        lines = f"[columns.{_key(name)}]\n{_lines(column)}"
+        lines = f"[{above}columns.{_key(name)}]\n{_lines(column)}"
         if name in commented:
             lines = _comment(lines.removesuffix("\n").split("\n")) if column else ""
         blocks.append(_comment(columns.get(name, ())) + lines)
     for constraint, why in zip(form.get("constraints", ()), chain(constraints, repeat(())), strict=False):
-        blocks.append(f"{_comment(why)}[[constraints]]\n{_lines(constraint)}")
+        blocks.append(f"{_comment(why)}[[{above}constraints]]\n{_lines(constraint)}")
     return "\n".join(blocks)
 
 

@@ -1,0 +1,105 @@
+"""Time between children: the gap to the one before, in steps of the column that puts them in order.
+
+A date such as that of a visit is not modelled as it stands. The first child has its distance from an origin, a column
+of the parent or the lower bound, and each further one its gap to the child before, so that dates which are put together
+again never decrease. A distance is counted in *ticks*: ranks of a column of steps (days, whole numbers, steps of a
+decimal or of a moment), or the difference itself in a column of real numbers. Ticks begin with 0 at the lower bound.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import SchemaError
+from noisegate.schema.columns import Continuous, Datetime, Decimal, Integer, NumericColumn
+from noisegate.schema.numeric import SteppedColumn
+from noisegate.schema.positions import (
+    Floats,
+    bounds_of,
+    numbers_at,
+    positions_of,
+    positions_of_ranks,
+    ranks_at,
+    ranks_of,
+)
+
+Ticks = npt.NDArray[Any]
+"""int64, or float64 for a column of real numbers."""
+
+
+def ticks_at(order: NumericColumn, positions: Floats) -> Ticks:
+    """Return the ticks of encoded values of the column ``order``, none of them missing."""
+    if isinstance(order, Continuous):
+        return np.asarray(numbers_at(order, positions) - order.lower)
+    return ranks_at(order, positions)
+
+
+def positions_at(order: NumericColumn, ticks: Ticks) -> Floats:
+    """Return the positions in [0, 1] of ticks; those beyond the upper bound are moved to it."""
+    if isinstance(order, Continuous):
+        return positions_of(order, order.lower + ticks)
+    return positions_of_ranks(order, np.clip(ticks, 0, order.last))
+
+
+def origin_ticks(order: NumericColumn, since: NumericColumn, positions: Floats) -> Ticks:
+    """Return the ticks of ``order`` that encoded values of another column, ``since``, stand at; at least 0.
+
+    A value between two steps of ``order`` goes to the nearer one, and those outside its bounds to the nearer bound.
+    """
+    numbers = numbers_at(since, positions)
+    if isinstance(order, Continuous):
+        return np.asarray(np.clip(numbers, order.lower, order.upper) - order.lower)
+    return ranks_of(order, numbers)
+
+
+def first_column(order: NumericColumn, name: str) -> NumericColumn:
+    """Return the column of the first child's distance from its origin; the others have none."""
+    if isinstance(order, Continuous):
+        return Continuous(name=name, lower=0.0, upper=order.upper - order.lower, missing=True)
+    return Integer(name=name, lower=0, upper=order.last, missing=True)
+
+
+def gap_column(order: NumericColumn, name: str, longest: float | None) -> NumericColumn:
+    """Return the column of the gap to the child before, up to ``longest``; the first child has none.
+
+    ``longest`` is in numbers, days or, for moments, seconds; None for the distance of the bounds.
+    """
+    if isinstance(order, Continuous):
+        wide = order.upper - order.lower
+        return Continuous(name=name, lower=0.0, upper=wide if longest is None else min(longest, wide), missing=True)
+    last = order.last if longest is None else min(math.ceil(longest * _per_unit(order) / order.spacing), order.last)
+    return Integer(name=name, lower=0, upper=last, missing=True)
+
+
+def check_order(order: Any, what: str) -> NumericColumn:
+    """Require a column of numbers or dates that is never missing and has no atoms outside its bounds."""
+    if not order.numeric:
+        raise SchemaError(f"{what} {order.name!r} is {order.kind}; name a column of numbers, dates or moments")
+    if order.missing:
+        raise SchemaError(f"{what} {order.name!r} may be missing in the schema; leave missing = true out there")
+    if any(order.outer):
+        raise SchemaError(f"{what} {order.name!r} has atoms outside its bounds, which no gap leads to; remove them")
+    column: NumericColumn = order
+    return column
+
+
+def check_origin(order: NumericColumn, since: NumericColumn, where: str) -> None:
+    """Require that distances can be counted from ``since`` to ``order``: of one kind, with bounds that meet."""
+    kinds = {(column.kind, isinstance(column, Datetime) and column.aware) for column in (order, since)}
+    plain = all(isinstance(column, Continuous | Decimal | Integer) for column in (order, since))
+    if len(kinds) > 1 and not plain:
+        raise SchemaError(
+            f"{where}: since = {since.name!r} is {since.kind} and order = {order.name!r} is {order.kind}; name columns "
+            "of one kind, moments with or without a time zone both"
+        )
+    if bounds_of(since)[0] >= bounds_of(order)[1]:
+        raise SchemaError(f"{where}: since = {since.name!r} lies after all of order = {order.name!r}; correct a bound")
+
+
+def _per_unit(order: SteppedColumn) -> int:
+    """Return how many units of a column, as in `SteppedColumn.steps`, make one of what ``longest_gap`` counts."""
+    return 10**6 if isinstance(order, Datetime) else order.scale
