@@ -11,8 +11,11 @@ from typing import Any
 from noisegate.evaluation.comparison import ImageReport, Report
 from noisegate.evaluation.features import EncoderFeatures, ImageFeatures, Pixels, named_features
 from noisegate.evaluation.images import images_of, images_of_arrays
+from noisegate.evaluation.linked import evaluate_linked
+from noisegate.evaluation.linked_report import LinkedReport
 from noisegate.evaluation.metrics.frechet import frechet_distance
 from noisegate.evaluation.metrics.kid import KernelDistance, kernel_distance
+from noisegate.evaluation.metrics.links import LinkDistances
 from noisegate.evaluation.metrics.manifold import Manifold, manifold_figures
 from noisegate.evaluation.metrics.marginals import MarginalReport, OrderDistance, marginal_distances
 from noisegate.evaluation.metrics.ndb import DifferentBins, different_bins
@@ -50,6 +53,8 @@ __all__ = [
     "ImageReport",
     "KernelDistance",
     "LabelledRows",
+    "LinkDistances",
+    "LinkedReport",
     "Manifold",
     "MarginalReport",
     "NetworkOptions",
@@ -70,6 +75,7 @@ __all__ = [
     "distribution_scores",
     "downstream_scores",
     "evaluate_images",
+    "evaluate_linked",
     "evaluate_tables",
     "frechet_distance",
     "images_of",

@@ -129,7 +129,7 @@ class Report(EvaluationReport):
 
     def _printed_page(self) -> Table:
         title = "As DP-MERF and DP-HP print them: areas under curves of hard predictions, F1 weighted by class"
-        page = _table(title, "trained on", "model", ">ROC-AUC", ">avg. prec.", ">weighted F1")
+        page = figures_page(title, "trained on", "model", ">ROC-AUC", ">avg. prec.", ">weighted F1")
         for what, scored in self._scored(page):
             if (mean := scored.printed_mean) is not None:
                 values = mean.roc_auc, mean.average_precision, mean.weighted_f1
@@ -148,7 +148,7 @@ class Report(EvaluationReport):
 
         headings = ["order", ">marginals", f">synthetic vs {self.compared_with}"]
         headings += [">train vs test"] if self.floor else []
-        page = _table("Marginals: mean total variation distance (0 = the same)", *headings, "largest")
+        page = figures_page("Marginals: mean total variation distance (0 = the same)", *headings, "largest")
         for entry in self.marginals.orders:
             floor = [] if self.floor is None else [f"{self.floor.order(entry.order).mean:.4f}"]
             used = str(entry.used) if entry.used == entry.total else f"{entry.used} of {entry.total}"
@@ -163,7 +163,7 @@ class Report(EvaluationReport):
 
         title = f"Models that predict {downstream.label!r} on the test table; {downstream.averaging}"
         title += f"; list {downstream.suite.name!r}, version {downstream.suite.version}"
-        page = _table(title, "trained on", "model", ">ROC-AUC", ">avg. prec.", ">F1", ">accuracy")
+        page = figures_page(title, "trained on", "model", ">ROC-AUC", ">avg. prec.", ">F1", ">accuracy")
         for what, scored in self._scored(page):
             for model, scores in scored.models.items():
                 page.add_row(what, model, *figures(scores))
@@ -180,7 +180,7 @@ class Report(EvaluationReport):
         if self.regression is None:
             return
         title = f"Regressors that predict {self.regression.label!r} on the test table"
-        page = _table(title, "trained on", "model", ">R²", ">absolute error / range")
+        page = figures_page(title, "trained on", "model", ">R²", ">absolute error / range")
         for what, scored in (("synthetic", self.regression), ("real train (ceiling)", self.regression_ceiling)):
             for model, scores in scored.models.items() if scored else ():
                 page.add_row(what, model, f"{scores.r2:.3f}", f"{scores.absolute_error:.4f}")
@@ -212,7 +212,7 @@ class ImageReport(EvaluationReport):
         from rich.text import Text
 
         headings = [f">synthetic vs {self.compared_with}", *([">train vs test"] if self.floor else [])]
-        page = _table("Images in features of both, and bins of pixels", "figure", *headings)
+        page = figures_page("Images in features of both, and bins of pixels", "figure", *headings)
         columns = [one.page() for one in (self.distances, self.floor) if one]
         for name in columns[0]:
             page.add_row(Text(name), *(column.get(name, "") for column in columns))
@@ -220,7 +220,7 @@ class ImageReport(EvaluationReport):
 
     def _score_page(self, downstream: UtilityReport) -> Table:
         title = "Classifiers tested on the test images; networks chosen by held-out images of their own source"
-        page = _table(title, "trained on", "model", ">accuracy", ">F1", ">ROC-AUC")
+        page = figures_page(title, "trained on", "model", ">accuracy", ">F1", ">ROC-AUC")
         for what, scored in self._scored(page):
             for model, scores in scored.models.items():
                 page.add_row(what, model, f"{scores.accuracy:.4f}", f"{scores.f1:.4f}", f"{scores.roc_auc:.4f}")
@@ -231,7 +231,7 @@ class ImageReport(EvaluationReport):
             yield of_images(self.downstream, self.ceiling)
 
 
-def _table(title: str, *headings: str) -> Table:
+def figures_page(title: str, *headings: str) -> Table:
     """A page with a title and columns; those that start with ">" are figures."""
     from rich import box
     from rich.table import Table

@@ -48,6 +48,10 @@ class ColumnLevels:
         known: np.ndarray = self.codes < self.count
         return known
 
+    def at(self, rows: np.ndarray) -> ColumnLevels:
+        """The values of some rows, in their order."""
+        return ColumnLevels(self.codes[rows], self.count)
+
 
 def read_numbers(table: pa.Table, column: NumericColumn, schema: Schema) -> Numbers:
     """Read a numeric or date column on the unit scale of its bounds; ``schema`` tells which texts mean missing."""
@@ -77,6 +81,11 @@ def cells(table: pa.Table, column: Column, schema: Schema, *, bins: int = 20) ->
     # The upper bound belongs to the last bin.
     binned = np.minimum(np.where(absent, 0.0, unit) * bins, bins - 1).astype(np.int64)
     return ColumnLevels(np.where(absent, np.where(outside, bins + 1, bins), binned), bins)
+
+
+def columns_in_cells(table: pa.Table, schema: Schema, *, bins: int) -> dict[str, ColumnLevels]:
+    """Put each row of every column of the schema in a cell; see `cells`."""
+    return {column.name: cells(table, column, schema, bins=bins) for column in schema.columns}
 
 
 def _encoded(table: pa.Table, column: Column, schema: Schema) -> tuple[np.ndarray, np.ndarray]:

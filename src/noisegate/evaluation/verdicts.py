@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from noisegate.evaluation.metrics.marginals import MarginalReport
+from noisegate.evaluation.metrics.marginals import MarginalReport, OrderDistance
 from noisegate.evaluation.regression import RegressionReport
 from noisegate.evaluation.utility.runner import UtilityReport
 from noisegate.verdict import Verdict, in_hundred, word_of_kept, word_of_misplaced
@@ -17,11 +17,17 @@ _MARGINAL_CURE = "more records, a larger epsilon or fewer columns, as `noisegate
 _MODEL_CURE = "a larger epsilon or more records, for what models learn"
 
 
-def of_marginals(marginals: MarginalReport) -> Verdict:
+def of_marginals(marginals: MarginalReport, table: str = "") -> Verdict:
     """Returns what distances of pairs say, or of single columns where there is but one, beyond what sampling does."""
     entry = marginals.orders[min(len(marginals.orders), 2) - 1]
+    what = "a pair of columns" if entry.order == 2 else "a single column"
+    return of_distance(entry, f"{what} of {table}" if table else what)
+
+
+def of_distance(entry: OrderDistance, what: str) -> Verdict:
+    """Returns what the distance of ``what`` says, beyond what sampling does."""
     share = entry.beyond_sampling
-    word, what = word_of_misplaced(share), "a pair of columns" if entry.order == 2 else "a single column"
+    word = word_of_misplaced(share)
     reason = f"{in_hundred(share)} out of place in {what}, beyond what sampling alone does"
     if word != "good":
         reason += f"; most in {' × '.join(entry.largest_columns)}"

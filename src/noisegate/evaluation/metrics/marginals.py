@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,9 @@ from noisegate.evaluation.metrics.result import CAVEAT
 from noisegate.evaluation.reading import cells
 from noisegate.schema import Schema
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
+
+Counts: TypeAlias = tuple[np.ndarray, np.ndarray]
+"""Records in each cell of a marginal, of two tables."""
 
 # Above this many cells the ones that occur are renumbered first, so that memory follows the rows and not the cells.
 _DENSE_CELLS = 1 << 20
@@ -131,20 +135,27 @@ def marginal_distances(
     entries = []
     for order in sorted(set(orders)):
         if subsets := _subsets(len(columns), order, max_subsets, seed):
-            counted = [_counts([columns[i] for i in subset], synthetic.num_rows) for subset in subsets]
-            distances = [total_variation(*counts) for counts in counted]
-            worst = int(np.argmax(distances))
-            entry = OrderDistance(
-                order=order,
-                mean=float(np.mean(distances)),
-                largest=distances[worst],
-                largest_columns=tuple(schema.names[i] for i in subsets[worst]),
-                sampling=float(np.mean([expected_distance(*counts) for counts in counted])),
-                used=len(subsets),
-                total=math.comb(len(columns), order),
-            )
-            entries.append(entry)
+            counted = {
+                tuple(schema.names[i] for i in subset): cell_counts([columns[i] for i in subset], synthetic.num_rows)
+                for subset in subsets
+            }
+            entries.append(order_distance(counted, total=math.comb(len(columns), order)))
     return MarginalReport(orders=tuple(entries), bins=bins, seed=seed)
+
+
+def order_distance(counted: Mapping[tuple[str, ...], Counts], *, total: int | None = None) -> OrderDistance:
+    """Sum up marginals of one order, of which each has the counts of its cells in two tables; there are ``total``."""
+    distances = {names: total_variation(*counts) for names, counts in counted.items()}
+    worst = max(distances, key=lambda names: distances[names])
+    return OrderDistance(
+        order=len(worst),
+        mean=float(np.mean(list(distances.values()))),
+        largest=distances[worst],
+        largest_columns=worst,
+        sampling=float(np.mean([expected_distance(*counts) for counts in counted.values()])),
+        used=len(distances),
+        total=len(distances) if total is None else total,
+    )
 
 
 def total_variation(left: np.ndarray, right: np.ndarray) -> float:
@@ -191,7 +202,7 @@ def _subsets(columns: int, order: int, most: int | None, seed: int) -> list[tupl
     return sorted(drawn)
 
 
-def _counts(columns: Sequence[tuple[np.ndarray, int]], split: int) -> tuple[np.ndarray, np.ndarray]:
+def cell_counts(columns: Sequence[tuple[np.ndarray, int]], split: int) -> Counts:
     """Records in each cell of a marginal of (codes, size): of the first ``split`` rows, and of the others."""
     codes, size = columns[0]
     for more, its_size in columns[1:]:
