@@ -51,14 +51,14 @@ class UnitLimit:
     """Secret of this run; the same in all its passes over the records."""
 
 
-def check_unit_column(column: str, found: Sequence[tuple[str, pa.DataType]], name: str) -> None:
+def check_unit_column(
+    column: str, found: Sequence[tuple[str, pa.DataType]], name: str, what: str = "the unit column"
+) -> None:
     """Require the column once in the header of the data called ``name``, and of a type that tells units apart."""
     kinds = [kind for title, kind in found if title == column]
     if len(kinds) != 1:
-        what = "is not in the data" if not kinds else "is in the data more than once"
-        raise DataError(
-            f"{name}: the unit column {column!r} {what}; name the column that says whose record each one is"
-        )
+        wrong = "is not in the data" if not kinds else "is in the data more than once"
+        raise DataError(f"{name}: {what} {column!r} {wrong}; name the column that says whose record each one is")
     try:
         _names(pa.array([], kinds[0]), column)
     except UnitProblem as problem:
@@ -80,25 +80,41 @@ class UnitCounter:
                 neither text, bytes nor whole numbers.
         """
         column = self._limit.column
-        names = _names(units, column)
-        absent = names.is_null()
-        if pt.is_string(names.type):
-            absent = pc.or_(absent, pc.is_in(names, value_set=self._missing))
-        for wrong, says in ((_clamped(units), _CLAMPED), (absent.to_numpy(zero_copy_only=False), _MISSING)):
-            if wrong.any():
-                raise UnitProblem(int(np.argmax(wrong)), f"column {column!r}: {says}")
-        coded = names.dictionary_encode()
-        places = coded.indices.to_numpy(zero_copy_only=False).astype(np.intp)
-        met = np.bincount(places, minlength=len(coded.dictionary))
-        before = self._table.add(self._hashes(coded.dictionary), met, self._limit.contributions)
+        hashes, places, absent = named(units, column, self._missing, self._limit.key)
+        if absent.any():
+            raise UnitProblem(int(np.argmax(absent)), f"column {column!r}: {_MISSING}")
+        met = np.bincount(places, minlength=len(hashes))
+        before = self._table.add(hashes, met, self._limit.contributions)
         used: Mask = before[places] + _ranks(places, met) < self._limit.contributions
         return used
 
-    def _hashes(self, names: pa.Array) -> Keys:
-        key = self._limit.key
-        plain = names.cast(pa.binary()).to_pylist()
-        joined = b"".join(hashlib.blake2b(name, digest_size=16, key=key).digest() for name in plain)
-        return np.frombuffer(joined, dtype=np.uint64).reshape(-1, 2)
+
+def named(
+    units: pa.Array, column: str, missing_values: pa.Array, key: bytes
+) -> tuple[Keys, npt.NDArray[np.intp], Mask]:
+    """Returns hashes of the names that are met, (names, 2), the place of each record's among them, and who has none.
+
+    Places are meaningless where a name is missing.
+
+    Raises:
+        UnitProblem: for the first number beyond 64 bits; or for all, if they are neither text, bytes nor whole numbers.
+    """
+    names = _names(units, column)
+    absent = names.is_null()
+    if pt.is_string(names.type):
+        absent = pc.or_(absent, pc.is_in(names, value_set=missing_values))
+    clamped = _clamped(units)
+    if clamped.any():
+        raise UnitProblem(int(np.argmax(clamped)), f"column {column!r}: {_CLAMPED}")
+    coded = names.dictionary_encode()
+    plain = coded.dictionary.cast(pa.binary()).to_pylist()
+    joined = b"".join(hashlib.blake2b(name, digest_size=16, key=key).digest() for name in plain)
+    places = coded.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.intp)
+    return (
+        np.frombuffer(joined, dtype=np.uint64).reshape(-1, 2),
+        places,
+        np.asarray(absent.to_numpy(zero_copy_only=False), dtype=np.bool_),
+    )
 
 
 def _names(units: pa.Array, column: str) -> pa.Array:

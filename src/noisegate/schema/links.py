@@ -1,8 +1,8 @@
 """A link of two tables as one table of transitions, which an ordinary schema describes.
 
-A parent with K children v1 ... vK, in their order, has K + 1 rows: from none to v1, from v1 to v2, ..., from vK to
-none; one without children has the row from none to none. A row says the columns of the parent, K, which step it is,
-the columns of the child before, those of the child itself, and how much later it came.
+A parent with K children v1 ... vK, in their order, has K rows: v1, which none stands before, v2 after v1, and so on to
+vK; one without children has one row, without a child. A row says the columns of the parent, K, which step it is, the
+columns of the child before, those of the child itself, and how much later it came.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from noisegate.schema.linked_table import LinkedTable
 from noisegate.schema.ordering import first_column, gap_column
 from noisegate.schema.schema import Schema
 
-Step: TypeAlias = Literal["first", "next", "end", "none"]
-STEPS: tuple[Step, ...] = ("first", "next", "end", "none")
-"""Levels of the column of steps: from none to v1, from one child to the next, from vK to none, from none to none."""
+Step: TypeAlias = Literal["first", "next", "none"]
+STEPS: tuple[Step, ...] = ("first", "next", "none")
+"""Levels of the column of steps: the first child, one after another, and none, of a parent without children."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +106,8 @@ class Link:
     def schema(self) -> Schema:
         """The schema of the rows: parent, number, step, first, gap, child before, child.
 
-        What a row does not have is missing: the child before in the steps "first" and "none", the child in "end" and
-        "none", the first distance but in "first" and the gap but in "next".
+        What a row does not have is missing: the child before in the steps "first" and "none", the child in "none", the
+        first distance but in "first", and the gap but in "next".
         """
         columns: list[Column] = [
             *self.parent_columns,

@@ -1,0 +1,172 @@
+"""Parents with their children in order, and the transitions from one child to the next.
+
+What becomes of a parent depends on the records that are its own alone: children are put in order by the column
+that says so, and where that leaves them equal by a hash of what they say and whose they are; never by where they stand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.data.spill import Records
+from noisegate.records import Rows
+from noisegate.schema.links import STEPS, Link
+from noisegate.schema.ordering import origin_ticks, ticks_at
+from noisegate.schema.positions import positions_of
+
+GRID = 1 << 20
+"""Weights of one unit in a link come to at most this, and to hardly less."""
+
+_MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """Rows of a link, and how much each one counts.
+
+    Attributes:
+        rows: as `Link.schema` describes them.
+        weights: int64, (rows,), 0 or more. Those of all rows of a unit, in one link, come to at most the grid.
+    """
+
+    rows: Rows
+    weights: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+
+class Unmatched(Exception):  # noqa: N818 - not an error for users; the caller names the tables, and makes it one
+    """Two parents have one key, or a child has no parent."""
+
+    def __init__(self, *, twice: bool) -> None:
+        super().__init__()
+        self.twice = twice
+
+
+@dataclass(frozen=True)
+class Families:
+    """Parents and their children.
+
+    Attributes:
+        parents: in any order.
+        children: those of the first parent in their order, then those of the second one, and so on.
+        of: for each child, the place of its parent.
+    """
+
+    parents: Records
+    children: Records
+    of: npt.NDArray[np.intp]
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many children each parent has, (parents,)."""
+        return np.bincount(self.of, minlength=len(self.parents)).astype(np.int64)
+
+    @property
+    def shares(self) -> npt.NDArray[np.int64]:
+        """For each child, into how many equal shares what its unit counts is split: its parent's, by its siblings."""
+        shares: npt.NDArray[np.int64] = (self.parents["share"] * self.counts)[self.of]
+        return shares
+
+
+def families(parents: Records, children: Records, order: int | None, *, drop: bool) -> Families:
+    """Returns parents with their children, ordered by the numeric column at the place ``order``.
+
+    Raises:
+        Unmatched: if two parents have one key, or a child has no parent and such are not to ``drop``.
+    """
+    keys = np.concatenate([parents["key"], children["parent"]])
+    child = np.arange(len(keys)) >= len(parents)
+    rank = np.zeros(len(keys)) if order is None else _behind(len(parents), children["numeric"][:, order])
+    ties = _behind(len(parents), _mixed(children))
+    sequence = np.lexsort((ties, rank, child, keys[:, 1], keys[:, 0]))
+    keys, child = keys[sequence], child[sequence]
+    new = np.ones(len(keys), dtype=np.bool_)
+    new[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+    if (~new & ~child).any():
+        raise Unmatched(twice=True)
+    group = np.cumsum(new) - 1
+    orphans = child[new][group] if len(group) else child
+    if orphans.any() and not drop:
+        raise Unmatched(twice=False)
+    place = np.cumsum(~child) - 1
+    used = child & ~orphans
+    return Families(parents[sequence[~child]], children[sequence[used] - len(parents)], place[used])
+
+
+def transitions(found: Families, link: Link, grid: int = GRID) -> Transitions:
+    """Returns the rows of all parents: one for each child, or one; each counts grid / (share · rows), rounded down."""
+    parents, children, counts = found.parents, found.children, found.counts
+    sizes = np.maximum(counts, 1)
+    row_of = np.repeat(np.arange(len(parents)), sizes)
+    to = np.arange(len(children)) + (np.cumsum(counts == 0)[found.of] if len(children) else 0)
+    later = _later(found)
+    step = np.full(len(row_of), STEPS.index("none"))
+    step[to] = np.where(later, STEPS.index("next"), STEPS.index("first"))
+    layout, number = link.child.schema.layout, link.schema.column(link.number)
+    assert number.numeric
+    numeric, codes, timed = children["numeric"], children["codes"], np.empty((len(children), 0))
+    if link.order is not None:
+        place = layout.place(link.order.name)
+        timed, numeric = _timed(found, link, numeric[:, place]), np.delete(numeric, place, axis=1)
+    absent = np.array([len(column.levels) for column in layout.coded], dtype=np.int32)
+    now, before = (slice(None), to), (np.flatnonzero(later) - 1, to[later])
+    numbers = [_placed(numeric[taken], rows, len(row_of), np.nan) for taken, rows in (before, now)]
+    coded = [_placed(codes[taken], rows, len(row_of), absent) for taken, rows in (before, now)]
+    positions, timed = positions_of(number, counts)[row_of], _placed(timed, to, len(row_of), np.nan)
+    rows = Rows(
+        np.column_stack([parents["numeric"][row_of], positions, timed, *numbers]),
+        np.column_stack([parents["codes"][row_of], step, *coded]).astype(np.int32),
+    )
+    return Transitions(rows, grid // (parents["share"] * sizes)[row_of])
+
+
+def _later(found: Families) -> npt.NDArray[np.bool_]:
+    """Returns which children have one before them, (children,)."""
+    later = np.zeros(len(found.of), dtype=np.bool_)
+    later[1:] = found.of[1:] == found.of[:-1]
+    return later
+
+
+def _timed(found: Families, link: Link, positions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Returns the positions of first distances and of gaps, (children, 2), NaN where a child has none."""
+    order, first, gap = link.order, link.schema.column(str(link.first)), link.schema.column(str(link.gap))
+    assert order is not None and first.numeric and gap.numeric
+    ticks, later = ticks_at(order, positions), _later(found)
+    starts = ticks[~later]
+    if link.since is not None:
+        place = link.parent.schema.layout.place(link.since.name)
+        starts = starts - origin_ticks(order, link.since, found.parents["numeric"][found.of[~later], place])
+    timed = np.full((len(later), 2), np.nan)
+    timed[~later, 0] = positions_of(first, starts)
+    timed[later, 1] = positions_of(gap, np.diff(ticks, prepend=ticks[:1])[later])
+    return timed
+
+
+def _placed(values: npt.NDArray[Any], rows: npt.NDArray[np.intp], total: int, absent: Any) -> npt.NDArray[Any]:
+    """Returns a table of ``total`` rows that has ``values`` at ``rows``, and ``absent`` everywhere else."""
+    table = np.full((total, values.shape[1]), absent, dtype=values.dtype)
+    table[rows] = values
+    return table
+
+
+def _behind(parents: int, of_children: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns numbers of children behind as many zeros as there are parents."""
+    return np.concatenate([np.zeros(parents, dtype=of_children.dtype), of_children])
+
+
+def _mixed(children: Records) -> npt.NDArray[np.uint64]:
+    """Returns 64 bits of each child that follow from its parent and its columns, as if at random (SplitMix64)."""
+    bits = children["parent"][:, 0] ^ children["parent"][:, 1]
+    words = np.concatenate([children["numeric"].view(np.uint64), children["codes"].astype(np.uint64)], axis=1)
+    for word in words.T:
+        bits = (bits ^ word) + _MIX[0]
+        bits = (bits ^ (bits >> np.uint64(30))) * _MIX[1]
+        bits = (bits ^ (bits >> np.uint64(27))) * _MIX[2]
+        bits = bits ^ (bits >> np.uint64(31))
+    return np.asarray(bits, dtype=np.uint64)

@@ -1,0 +1,238 @@
+"""Private records of linked tables, from files or memory, in any order: read once, then handed on link by link."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.types as pt
+
+from noisegate.data.families import GRID, Families, Transitions, Unmatched, families, transitions
+from noisegate.data.headers import check_alike, check_header
+from noisegate.data.spill import HELD_BYTES, Records, Spill, parts_of
+from noisegate.data.tables.tables import Origin, open_origins, told
+from noisegate.data.units import check_unit_column, named
+from noisegate.errors import DataError, choices
+from noisegate.schema.encode import Mask, encode
+from noisegate.schema.linked import LinkedSchema, LinkedTable
+from noisegate.schema.links import Link
+from noisegate.schema.problems import Problem
+
+__all__ = ["GRID", "LinkedSource", "Transitions"]
+
+
+class LinkedSource:
+    """Linked tables of private records, whose children are brought together from wherever they stand.
+
+    Nothing of them is read yet. Use it in a ``with`` block, which forgets what was read: what does not fit into memory
+    is kept in temporary files without a name (`noisegate.data.spill`).
+
+    Args:
+        data: by name of the table, a path or a table in memory.
+        schema: the schema that the records must fit.
+        show_values: whether messages may quote private values.
+        batch_rows: most rows of transitions in a batch.
+        held_bytes: records of a table that are held in memory before they are written out.
+        key: secret that keys are hashed under; None for a fresh one.
+
+    Raises:
+        DataError: if a table of the schema is not given, or is no kind of table that can be read.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate.data.linked import LinkedSource
+        >>> from noisegate.schema import Boolean, Integer, Schema
+        >>> from noisegate.schema.linked import LinkedSchema, LinkedTable
+        >>> pain = Schema([Integer(name="pain", lower=0, upper=10)])
+        >>> visits = LinkedTable(name="visits", schema=pain, parent="people", most=9)
+        >>> people = LinkedTable(name="people", key="id", schema=Schema([Boolean(name="ill")]))
+        >>> data = {"people": pa.table({"id": [1, 2], "ill": [True, False]})}
+        >>> data["visits"] = pa.table({"id": [1, 1], "pain": [3, 4]})
+        >>> with LinkedSource(data, LinkedSchema([people, visits])) as source:
+        ...     [found] = source.transitions(source.schema.links[0])
+        >>> sorted(found.weights.tolist())
+        [524288, 524288, 1048576]
+    """
+
+    def __init__(
+        self,
+        data: Mapping[str, Any],
+        schema: LinkedSchema,
+        *,
+        show_values: bool = False,
+        batch_rows: int = 32768,
+        held_bytes: int = HELD_BYTES,
+        key: bytes | None = None,
+    ) -> None:
+        self.schema, self.batch_rows, self._show_values, self._held_bytes = schema, batch_rows, show_values, held_bytes
+        self._key = secrets.token_bytes(32) if key is None else key
+        _check_names(data, schema)
+        self._origins = {table.name: _origins(data[table.name], table) for table in schema.tables}
+        self.name = ", ".join(origins[0].name for origins in self._origins.values())
+        self._parents: dict[str, Spill] = {}  # by their own keys, with shares
+        self._children: dict[str, Spill] = {}  # by the keys of their parents
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forgets what was read."""
+        for spill in (*self._parents.values(), *self._children.values()):
+            spill.close()
+        self._parents, self._children = {}, {}
+
+    def check(self) -> None:
+        """Check names and types of the columns of all tables; no record is read."""
+        for table in self.schema.tables:
+            known = replace(table.schema, ignore=tuple({*table.schema.ignore, *table.keys}))
+            headers = []
+            for origin in self._origins[table.name]:
+                columns = origin.columns()
+                for key in table.keys:
+                    check_unit_column(key, columns, origin.name, "the key")
+                names = [name for name, _ in columns]
+                check_header(names, known, origin.name, show_names=origin.typed or self._show_values)
+                headers.append((origin.name, names))
+                empty = {
+                    name: pa.array([], kind.value_type if pt.is_dictionary(kind) else kind) for name, kind in columns
+                }
+                told(partial(encode, empty, table.schema), origin, show_values=False)
+            check_alike(headers, show_names=True)
+
+    def transitions(self, link: Link, grid: int = GRID) -> Iterator[Transitions]:
+        """Yield the rows of a link, with weights that come to at most ``grid`` for each unit; see `families`.
+
+        Raises:
+            DataError: if a record does not fit the schema, a key is missing or there twice, or a record has no parent.
+        """
+        if not self._children:
+            self._read()
+        for found in self._families(link):
+            made = transitions(found, link, grid)
+            for start in range(0, len(made), self.batch_rows):
+                part = slice(start, start + self.batch_rows)
+                yield Transitions(made.rows.rows(part), made.weights[part])
+
+    def _read(self) -> None:
+        """Reads all tables, and splits what a unit counts among the records on its branches."""
+        self.check()
+        root, seen = self.schema.root, 0
+        self._parents[root.name] = self._spill(root, "key")
+        for records in self._records(root):
+            self._parents[root.name].add(records)
+            seen += len(records)
+        if not seen:
+            raise DataError(f"{self._origins[root.name][0].name}: there are no records; expected at least one")
+        for link in self.schema.links:
+            spill = self._children[link.name] = self._spill(link.child, "parent")
+            for records in self._records(link.child):
+                spill.add(records)
+            parents = self._spill(link.child, "key") if self.schema.children(link.name) else None
+            # Of all links at once, so that a key that is wrong is told before anything is asked.
+            for found in self._families(link):
+                if parents is not None:
+                    found.children["share"] = found.shares
+                    parents.add(found.children)
+            if parents is not None:
+                self._parents[link.name] = parents
+
+    def _families(self, link: Link) -> Iterator[Families]:
+        """Yield parents with their children, some of them at a time."""
+        layout, table = link.child.schema.layout, link.child
+        order = None if table.order is None else layout.place(table.order)
+        parents, children = self._parents[link.parent.name], self._children[link.name]
+        for part in parts_of((parents, children)):
+            try:
+                found = families(parents.part(part), children.part(part), order, drop=table.orphans == "drop")
+            except Unmatched as problem:
+                error = self._unmatched(link, twice=problem.twice)
+            else:
+                yield found
+                continue
+            raise error
+
+    def _unmatched(self, link: Link, *, twice: bool) -> DataError:
+        parent, child = link.parent, link.child
+        if twice:
+            name = self._origins[parent.name][0].name
+            return DataError(f"{name}, column {parent.key!r}: two records have the same key; expected each one once")
+        return DataError(
+            f"{self._origins[child.name][0].name}, column {child.parent_key!r}: a record names none of the table "
+            f'{parent.name!r}; add its parent there, or set orphans = "drop" for {child.name!r} to leave such out'
+        )
+
+    def _spill(self, table: LinkedTable, by: str) -> Spill:
+        layout = table.schema.layout
+        fields: list[Any] = [("key", "u8", (2,)), ("parent", "u8", (2,)), ("share", "i8")]
+        fields += [("numeric", "f8", (len(layout.numeric),)), ("codes", "i4", (len(layout.coded),))]
+        return Spill(np.dtype(fields), by, held_bytes=self._held_bytes)
+
+    def _records(self, table: LinkedTable) -> Iterator[Records]:
+        """Yield the records of a table with their keys as hashes; those that name no parent left out, if they may."""
+        dtype = self._spill(table, "key").dtype
+        for origin in self._origins[table.name]:
+            done = 0
+            for arrays in origin.batches((*table.schema.names, *table.keys), self.batch_rows):
+                rows = told(partial(encode, arrays, table.schema), origin, done, show_values=self._show_values)
+                records = np.zeros(len(rows), dtype)
+                records["share"], records["numeric"], records["codes"] = 1, rows.numeric, rows.codes
+                used = np.ones(len(rows), dtype=np.bool_)
+                if table.key is not None and self.schema.children(table.name):
+                    read = partial(self._hashes, table, table.key, arrays, may_miss=False)
+                    records["key"], _ = told(read, origin, done, show_values=False)
+                if table.parent_key is not None:
+                    may = table.orphans == "drop"
+                    read = partial(self._hashes, table, table.parent_key, arrays, may_miss=may)
+                    records["parent"], used = told(read, origin, done, show_values=False)
+                done += len(rows)
+                yield records if used.all() else records[used]
+
+    def _hashes(
+        self, table: LinkedTable, column: str, arrays: Mapping[str, pa.Array], *, may_miss: bool
+    ) -> tuple[npt.NDArray[np.uint64], Mask]:
+        """Returns the keys in a column as hashes, (records, 2), and which records have one."""
+        missing = pa.array(table.schema.missing_values, pa.string())
+        hashes, places, absent = named(arrays[column], column, missing, self._key)
+        if absent.any() and not may_miss:
+            says = "the key is missing; fill it in, or leave the record out"
+            if column == table.parent_key:
+                says = f'the key of its parent is missing; fill it in, or set orphans = "drop" for {table.name!r}'
+            raise Problem(int(np.argmax(absent)), f"column {column!r}: {says}")
+        return (hashes[places] if len(hashes) else np.zeros((len(places), 2), dtype=np.uint64)), ~absent
+
+
+def _check_names(data: Mapping[str, Any], schema: LinkedSchema) -> None:
+    """Require that data is given for each table, and for no other."""
+    if not isinstance(data, Mapping):
+        raise DataError(
+            f"expected a mapping from the tables {', '.join(schema.names)} to paths or tables in memory, found "
+            f"{type(data).__name__}"
+        )
+    unknown = [name for name in data if name not in schema.names]
+    if unknown:
+        raise DataError(
+            f"table {unknown[0]!r} is not in the schema, whose tables are {choices(unknown[0], schema.names)}"
+        )
+    absent = [name for name in schema.names if name not in data]
+    if absent:
+        raise DataError(f"no data for table {absent[0]!r} of the schema; give its file or frame too")
+
+
+def _origins(source: Any, table: LinkedTable) -> list[Origin]:
+    name, origins = open_origins(source, table.schema.names)
+    for origin in origins:
+        if origin.name == name and not hasattr(origin, "path"):
+            origin.name = f"{name} of {table.name!r}"  # type: ignore[misc]  # in memory, where files have none
+    return origins
