@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Protocol
@@ -176,6 +177,13 @@ class Engine(Protocol):
             OptionError: if it cannot sum these records, or the query would pass it by.
         """
         return
+
+    def opened(self) -> AbstractContextManager[Engine]:
+        """Returns what the rounds of one run are summed by, in a ``with`` block around them; by default this engine.
+
+        What is started for them is ended behind the block, whatever happens in it.
+        """
+        return nullcontext(self)
 
     def sum(self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
         """Returns the exact totals over all records of `source`, from `unread` or from its parts."""

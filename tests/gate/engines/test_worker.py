@@ -1,16 +1,17 @@
 """A worker counts each part once, and a round counts each part once whichever workers are lost; Ray is played here."""
 
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.gate.engines.played import Played
 
 from noisegate.data import TableSource
 from noisegate.errors import DataError, MissingExtraError, OptionError
 from noisegate.gate.engines import worker as workers
 from noisegate.gate.engines.ray import RayEngine
+from noisegate.gate.engines.ray_pool import Pool
 from noisegate.gate.engines.ray_round import LOSSES, Round
 from noisegate.gate.engines.worker import Worker, fingerprint
 from noisegate.gate.gate import Gate
@@ -50,17 +51,32 @@ def same(totals, parts, tasks):
     assert totals.sums["q"].tolist() == whole.sums["q"].tolist()
 
 
+def begun(tasks, layout):
+    worker = Worker()
+    worker.begin(tasks, layout)
+    return worker
+
+
 def test_a_repeated_part_counts_once(tasks, layout, parts):
-    worker = Worker(tasks, layout)
+    worker = begun(tasks, layout)
     assert [worker.add(number, parts[number]) for number in (0, 1, 0, 2, 1)] == [20, 21, 20, 22, 21]
     held, totals = worker.totals()
     assert held == {0: 20, 1: 21, 2: 22}
     same(totals, parts[:3], tasks)
 
 
+def test_a_round_begins_with_nothing(tasks, layout, parts):
+    worker = begun(tasks, layout)
+    worker.add(0, parts[0])
+    worker.begin(tasks, layout)
+    assert worker.totals()[0] == {} and worker.totals()[1].records == 0
+    worker.add(0, parts[1])
+    same(worker.totals()[1], parts[1:2], tasks)
+
+
 @pytest.mark.parametrize("error", [DataError("x.csv, line 7"), ZeroDivisionError("SECRET")])
 def test_a_part_that_fails_adds_nothing_and_its_error_is_a_value(error, tasks, layout, parts):
-    worker = Worker(tasks, layout)
+    worker = begun(tasks, layout)
     worker.add(0, parts[0])
     found = worker.add(1, Stopped(parts[1], error))
     assert (str(found) == "x.csv, line 7") is isinstance(error, DataError)
@@ -83,63 +99,16 @@ def test_fingerprints_tell_processors_versions_settings_and_integers_apart(tasks
             assert fingerprint(tasks, layout) != here
 
 
-class GoneError(Exception):
-    """What Ray raises of a worker that is lost."""
-
-
-class Played:
-    """Ray in one process: a call is made when it is waited for; ``dies`` says when in it the worker does, if at all."""
-
-    exceptions = SimpleNamespace(RayError=GoneError)
-
-    def __init__(self, dies=lambda *_: None):
-        self.dies, self.alive, self.answers = dies, set(), []
-
-    def put(self, value):
-        return value
-
-    def remote(self, kind):
-        def make(*given):
-            instance = kind(*given)
-            self.alive.add(id(instance))
-            calls = ("add", "totals", "fingerprint")
-            bound = {
-                name: SimpleNamespace(remote=lambda *given, name=name: Call(instance, name, given)) for name in calls
-            }
-            return SimpleNamespace(instance=instance, **bound)
-
-        return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=make))
-
-    def wait(self, calls, num_returns):
-        return calls[-1:], calls[:-1]  # the last one first: answers may come in any order
-
-    def get(self, call):
-        if id(call.instance) not in self.alive:
-            raise GoneError
-        when = self.dies(call.name, *call.given)
-        answer = getattr(call.instance, call.name)(*call.given) if when != "before" else None
-        if when is not None:
-            self.alive.discard(id(call.instance))
-            raise GoneError
-        self.answers.append(answer)
-        return answer
-
-    def kill(self, actor):
-        self.alive.discard(id(actor.instance))
-
-
-class Call:
-    def __init__(self, instance, name, given):
-        self.instance, self.name, self.given = instance, name, given
-
-
 def played(monkeypatch, parts, tasks, layout, dies=lambda *_: None, progress=None, hands=2):
     ray = Played(dies)
     monkeypatch.setitem(sys.modules, "ray", ray)
+    pool = Pool(workers=hands, wait_seconds=60)
     try:
-        return Round(parts, tasks, layout, progress).totals(hands)
+        return Round(pool, parts, tasks, layout, progress).totals()
     finally:
-        assert not ray.alive  # no worker is left behind
+        assert len(pool.actors) == len(ray.alive) <= hands  # each that was dismissed is gone
+        pool.close()
+        assert not ray.alive
 
 
 @pytest.mark.parametrize("hands", [1, 2, 9])
@@ -150,7 +119,7 @@ def test_all_parts_are_summed(hands, monkeypatch, tasks, layout, parts):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])  # it was counted, or the answer alone was lost
-@pytest.mark.parametrize("name", ["add", "totals", "fingerprint"])
+@pytest.mark.parametrize("name", ["add", "totals", "begin"])
 @pytest.mark.parametrize("which", [0, 1, 2, 5])
 def test_a_lost_worker_changes_no_total(which, name, when, monkeypatch, tasks, layout, parts):
     calls = []
@@ -173,7 +142,7 @@ def test_a_part_that_ends_every_worker_is_given_up(monkeypatch, tasks, layout, p
         played(monkeypatch, parts, tasks, layout, dies)
     assert tried.count(3) == LOSSES + 1
     with pytest.raises(DataError, match="before they began"):
-        played(monkeypatch, parts, tasks, layout, lambda called, *_: "before" if called == "fingerprint" else None)
+        played(monkeypatch, parts, tasks, layout, lambda called, *_: "before" if called == "begin" else None)
 
 
 def test_the_error_of_the_first_part_is_told(monkeypatch, tasks, layout, parts):
@@ -185,18 +154,9 @@ def test_the_error_of_the_first_part_is_told(monkeypatch, tasks, layout, parts):
 
 
 def test_a_worker_that_computes_in_another_way_is_refused(monkeypatch, tasks, layout, parts):
-    monkeypatch.setattr(Worker, "fingerprint", lambda self: "another")
+    monkeypatch.setattr(Worker, "begin", lambda *_: "another")
     with pytest.raises(OptionError, match="another processor"):
         played(monkeypatch, parts, tasks, layout)
-
-
-@pytest.fixture
-def joined(monkeypatch):
-    monkeypatch.setattr("noisegate.gate.engines.ray.require", lambda *_: None)
-    ray = Played()
-    ray.is_initialized, ray.cluster_resources = lambda: True, lambda: {"CPU": 3.0}
-    monkeypatch.setitem(sys.modules, "ray", ray)
-    return ray
 
 
 def test_nothing_but_counts_and_totals_comes_back(joined, tmp_path, lookup_schema, tasks):
@@ -233,6 +193,12 @@ def test_what_cannot_be_read_in_parts_is_refused_before_anything_is_spent(joined
     monkeypatch.setattr("noisegate.errors.find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"noisegate\[ray\]"):
         ask(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("wait", [0, -1.0, float("nan")])
+def test_a_wait_is_positive(wait):
+    with pytest.raises(OptionError, match="positive number of seconds"):
+        RayEngine(wait_seconds=wait)
 
 
 @pytest.mark.parametrize("options", [{"workers": 0}, {"workers": True}, {"part_bytes": 0.5}])

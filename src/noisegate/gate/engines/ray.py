@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from noisegate.data.tables.tables import TableSource
 from noisegate.devices import usable_cores
 from noisegate.errors import OptionError, require
+from noisegate.gate.engines.ray_pool import Pool
 from noisegate.gate.engines.ray_round import Round
 from noisegate.gate.sums import Engine, Progress, SumTask, Totals
 
 ANSWER_SECONDS = 10.0
 """How long an address may take to answer."""
+_QUIET: Mapping[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,7 @@ class RayEngine(Engine):
             this machine, or for the cluster that this process has joined before.
         workers: How many processes, of one core each; None for one on each core.
         part_bytes: About how many bytes of a file a worker reads at a time: what is read again if it is lost.
+        wait_seconds: How long a run waits for its first worker where the cluster has no core to spare.
 
     Raises:
         OptionError: if a number is not positive.
@@ -50,12 +54,15 @@ class RayEngine(Engine):
     address: str | None = None
     workers: int | None = None
     part_bytes: int = 1 << 25
+    wait_seconds: float = 120.0
 
     def __post_init__(self) -> None:
         for name in ("workers", "part_bytes"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise OptionError(f"{name}={value!r} must be a positive whole number.")
+        if not self.wait_seconds > 0:
+            raise OptionError(f"wait_seconds={self.wait_seconds!r} must be a positive number of seconds.")
 
     def check(self, source: Any, *, sums: bool) -> None:
         """Refuses other records than tables in files, and queries that are no sums; joins the cluster."""
@@ -69,14 +76,19 @@ class RayEngine(Engine):
         source.files()
         self._join()
 
+    @contextmanager
+    def opened(self) -> Iterator[Engine]:
+        """Yields the engine of one run, whose workers are hired in its first round and kept for the others."""
+        pool = Pool(workers=self._join(), wait_seconds=self.wait_seconds)
+        try:
+            yield _Rounds(pool, self.part_bytes)
+        finally:
+            pool.close()
+
     def sum(self, source: TableSource, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
-        """Returns the exact totals over all records of `source`."""
-        workers = self._join()
-        parts = list(source.parts(self.part_bytes))
-        totals = Round(parts, tasks, source.schema.layout, progress).totals(workers)
-        if not totals.records:
-            raise source.no_records()
-        return totals
+        """Returns the exact totals over all records of `source`, by workers of this round alone."""
+        with self.opened() as run:
+            return run.sum(source, tasks, progress)
 
     def _join(self) -> int:
         """Makes sure that this process is part of a cluster; returns how many workers there are to be."""
@@ -86,17 +98,35 @@ class RayEngine(Engine):
         if not ray.is_initialized():
             # A library of privacy does not tell others that it runs.
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
             if self.address is None:
-                ray.init("local", num_cpus=self.workers or usable_cores(), include_dashboard=False, **quiet)
+                self._start()
             else:
                 self._answers(self.address)
                 try:
-                    ray.init(self.address, **quiet)
+                    ray.init(self.address, **_QUIET)
                 except Exception as error:
                     raise self._unreachable(type(error).__name__) from None
         resources: Mapping[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         return self.workers or max(int(resources.get("CPU", 1)), 1)
+
+    def _start(self) -> None:
+        """Starts Ray on this machine; twice, as it gives itself few seconds where others are at work."""
+        import ray
+
+        for left in (1, 0):
+            try:
+                ray.init("local", num_cpus=self.workers or usable_cores(), include_dashboard=False, **_QUIET)
+            except Exception as error:
+                ray.shutdown()
+                reason = type(error).__name__
+                if not left:
+                    break
+            else:
+                return
+        raise OptionError(
+            f"engine='ray': Ray could not be started on this machine ({reason}; its logs lie in the folder ray of the "
+            "temporary files); try again when less runs here, or give the address of a cluster"
+        )
 
     def _answers(self, address: str) -> None:
         """Asks whether anybody is there, as Ray would wait for minutes."""
@@ -118,3 +148,22 @@ class RayEngine(Engine):
             f"address={self.address!r}: no Ray cluster could be joined ({reason}); run on a machine of the cluster, "
             "with HOST:PORT of the one where `ray start --head` runs, or 'auto', or leave it out for this machine alone"
         )
+
+
+@dataclass(frozen=True)
+class _Rounds(Engine):
+    """The rounds of one run."""
+
+    pool: Pool
+    part_bytes: int
+
+    def sum(self, source: TableSource, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+        parts = list(source.parts(self.part_bytes))
+        try:
+            totals = Round(self.pool, parts, tasks, source.schema.layout, progress).totals()
+        except BaseException:
+            self.pool.close()  # what its workers are still at belongs to a round that is over
+            raise
+        if not totals.records:
+            raise source.no_records()
+        return totals

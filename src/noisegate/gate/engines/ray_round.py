@@ -6,34 +6,39 @@ part is in exactly one of the totals that are merged, however often it was read 
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from noisegate.data.tables.parts import Part
 from noisegate.errors import DataError, OptionError
-from noisegate.gate.engines.worker import Worker, fingerprint
+from noisegate.gate.engines.ray_pool import Pool
+from noisegate.gate.engines.worker import fingerprint
 from noisegate.gate.sums import Progress, SumTask, Totals
 from noisegate.schema import Layout
 
 LOSSES = 3
 """So many workers may be lost over one part: one that ends every worker would be read for ever."""
+BEAT_SECONDS = 0.5
+"""How often whoever waits is told that it goes on, and may stop it."""
 
 
 @dataclass(eq=False)
-class _Hired:
-    """A worker, and how many records of which parts it has summed."""
+class _Shift:
+    """What a worker has done in this round: whether it has begun, and how many records of which parts it has summed."""
 
     actor: Any
+    begun: bool = False
     parts: dict[int, int] = field(default_factory=dict)
 
 
 class Round:
-    """One pass over the parts, by so many workers.
+    """One pass over the parts.
 
     Args:
+        pool: The workers, of which more are hired where some are missing.
         parts: Of the records, each once.
         tasks: What is summed.
         layout: Of the records.
@@ -41,70 +46,63 @@ class Round:
     """
 
     def __init__(
-        self, parts: Sequence[Part], tasks: Mapping[str, SumTask], layout: Layout, progress: Progress | None
+        self, pool: Pool, parts: Sequence[Part], tasks: Mapping[str, SumTask], layout: Layout, progress: Progress | None
     ) -> None:
         import ray
 
-        self._parts, self._tasks, self._progress = parts, tasks, progress
+        self._pool, self._parts, self._tasks, self._progress = pool, parts, tasks, progress
         self._alike = fingerprint(tasks, layout)
         self._given = ray.put(dict(tasks)), layout
         self._left = list(range(len(parts)))
-        self._workers: list[_Hired] = []
-        self._running: dict[Any, tuple[_Hired, int | None]] = {}  # None for a worker that is starting
+        self._shifts: list[_Shift] = []
+        self._running: dict[Any, tuple[_Shift, int | None]] = {}  # None for a worker that begins
         self._errors: dict[int, Exception] = {}
         self._losses = Counter[int | None]()
+        self._patience = time.monotonic() + pool.wait_seconds
 
-    def totals(self, workers: int) -> Totals:
-        """Returns the exact totals over all parts; whatever happens, no worker is left behind."""
-        try:
-            for _ in range(min(workers, len(self._parts))):
-                self._hire()
-            while True:
-                self._read()
-                if (totals := self._merged()) is not None:
-                    return totals
-        finally:
-            for worker in list(self._workers):
-                self._dismiss(worker)
+    def totals(self) -> Totals:
+        """Returns the exact totals over all parts."""
+        while len(self._pool.actors) < min(self._pool.workers, len(self._parts)):
+            self._pool.hire()
+        for actor in self._pool.actors:
+            self._begin(actor)
+        while True:
+            self._read()
+            if (totals := self._merged()) is not None:
+                return totals
 
-    def _hire(self) -> None:
-        import ray
-
-        worker = _Hired(ray.remote(Worker).options(num_cpus=1).remote(*self._given))
-        self._workers.append(worker)
-        self._running[worker.actor.fingerprint.remote()] = worker, None
-
-    def _dismiss(self, worker: _Hired) -> None:
-        import ray
-
-        self._workers.remove(worker)
-        self._running = {ref: one for ref, one in self._running.items() if one[0] is not worker}
-        with suppress(Exception):  # it is gone, or nobody can reach it: nobody asks it any more
-            ray.kill(worker.actor)
+    def _begin(self, actor: Any) -> None:
+        self._shifts.append(shift := _Shift(actor))
+        self._running[actor.begin.remote(*self._given)] = shift, None
 
     def _read(self) -> None:
         """Gives out parts until each is summed by a worker; raises the error of the first one that has any."""
         import ray
 
         while self._left or any(number is not None for _, number in self._running.values()):
-            busy = {id(worker) for worker, _ in self._running.values()}
-            for worker in self._workers:
-                if self._left and id(worker) not in busy:
+            busy = {id(shift) for shift, _ in self._running.values()}
+            for shift in self._shifts:
+                if self._left and id(shift) not in busy:
                     number = self._left.pop(0)
-                    self._running[worker.actor.add.remote(number, self._parts[number])] = worker, number
-            (ready, *_), _ = ray.wait(list(self._running), num_returns=1)
-            self._take(ready)
+                    self._running[shift.actor.add.remote(number, self._parts[number])] = shift, number
+            ready, _ = ray.wait(list(self._running), num_returns=1, timeout=BEAT_SECONDS)
+            for call in ready:
+                self._take(call)
+            if self._progress:
+                self._progress(sum(sum(shift.parts.values()) for shift in self._shifts))
+            if time.monotonic() > self._patience and not any(shift.begun for shift in self._shifts):
+                raise self._busy()
         if self._errors:
             raise self._errors[self._end]
 
-    def _take(self, ready: Any) -> None:
+    def _take(self, call: Any) -> None:
         import ray
 
-        worker, number = self._running.pop(ready)
+        shift, number = self._running.pop(call)
         try:
-            found = ray.get(ready)
+            found = ray.get(call)
         except ray.exceptions.RayError:
-            self._lost(worker, number)
+            self._lost(shift, number)
             return
         if number is None:
             if found != self._alike:
@@ -113,18 +111,19 @@ class Round:
                     "other versions, so that a record's vector would depend on who reads it; run fit on a machine "
                     "like the workers', all with the same installation"
                 )
+            shift.begun = True
         elif isinstance(found, Exception):
             self._errors[number] = found
             self._left = [one for one in self._left if one < self._end]
         else:
-            worker.parts[number] = found
-            if self._progress:
-                self._progress(sum(sum(one.parts.values()) for one in self._workers))
+            shift.parts[number] = found
 
-    def _lost(self, worker: _Hired, number: int | None) -> None:
+    def _lost(self, shift: _Shift, number: int | None) -> None:
         """Hires another worker, and gives the parts of a lost one to whoever is free."""
         self._losses[number] += 1
-        self._dismiss(worker)
+        self._shifts.remove(shift)
+        self._running = {call: one for call, one in self._running.items() if one[0] is not shift}
+        self._pool.dismiss(shift.actor)
         if self._losses[number] > LOSSES:
             raise DataError(
                 f"engine='ray': {LOSSES + 1} workers were lost "
@@ -132,9 +131,16 @@ class Round:
                 "into the logs of Ray: maybe they had no memory left (a smaller part_bytes, fewer workers), or "
                 "noisegate is not installed there"
             )
-        again = [*worker.parts] + ([] if number is None else [number])
+        again = [*shift.parts] + ([] if number is None else [number])
         self._left = sorted(one for one in [*self._left, *again] if one < self._end)
-        self._hire()
+        self._begin(self._pool.hire())
+
+    def _busy(self) -> OptionError:
+        return OptionError(
+            f"engine='ray': no worker could begin within {self._pool.wait_seconds:g} seconds: every core of the "
+            "cluster is at work, or its machines do not answer (`ray status` tells which); wait until others are done, "
+            "or give a longer wait_seconds"
+        )
 
     @property
     def _end(self) -> int:
@@ -146,13 +152,13 @@ class Round:
         import ray
 
         totals, seen = Totals(self._tasks), set[int]()
-        for worker in [one for one in self._workers if one.parts]:
+        for shift in [one for one in self._shifts if one.parts]:
             try:
-                parts, found = ray.get(worker.actor.totals.remote())
+                parts, found = ray.get(shift.actor.totals.remote())
             except ray.exceptions.RayError:
-                self._lost(worker, None)
+                self._lost(shift, None)
                 return None
-            if parts != worker.parts or not seen.isdisjoint(parts):
+            if parts != shift.parts or not seen.isdisjoint(parts):
                 raise RuntimeError("a part of the records is in no sum, or in two")
             seen.update(parts)
             totals.merge(found)

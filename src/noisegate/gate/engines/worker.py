@@ -36,15 +36,17 @@ _PROCESSOR = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU ", "
 
 
 class Worker:
-    """One process of the cluster, and the sums of the parts that it was given."""
+    """One process of the cluster, and the sums of the parts that it was given in this round."""
 
-    def __init__(self, tasks: Mapping[str, SumTask], layout: Layout) -> None:
-        self._tasks, self._layout = tasks, layout
-        self._totals, self._parts = Totals(tasks), dict[int, int]()
+    def __init__(self) -> None:
+        self._tasks: Mapping[str, SumTask] = {}
+        self._totals, self._parts = Totals({}), dict[int, int]()
 
-    def fingerprint(self) -> str:
-        """Returns what must be the same wherever these sums are computed."""
-        return fingerprint(self._tasks, self._layout)
+    def begin(self, tasks: Mapping[str, SumTask], layout: Layout) -> str:
+        """Begins a round, from nothing; returns what must be the same wherever these sums are computed."""
+        self._tasks = tasks
+        self._totals, self._parts = Totals(tasks), {}
+        return fingerprint(tasks, layout)
 
     def add(self, number: int, part: Part) -> int | Exception:
         """Returns how many records a part has, which are in the totals by then, once; or what stopped it.

@@ -7,6 +7,7 @@ and noise of all questions are in the plan (G-13).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from noisegate.features.feature_map import FeatureMap
 from noisegate.features.image_votes import ImageVotes
 from noisegate.gate.execution import block_rows, map_execution
 from noisegate.gate.session import Access, Integers, Session, Values
-from noisegate.gate.sums import SumTask
+from noisegate.gate.sums import Engine, SumTask
 from noisegate.privacy.plan import PlannedRelease
 from noisegate.privacy.release import Release
 
@@ -31,6 +32,8 @@ class SumSession(Session):
     def __init__(self, access: Access) -> None:
         super().__init__(access)
         self._values: dict[str, Values] = {}
+        self._started = ExitStack()
+        self._engine: Engine | None = None
 
     @property
     def open_questions(self) -> tuple[str, ...]:
@@ -62,11 +65,15 @@ class SumSession(Session):
                 )
             tasks = {name: self._task(name, feature_map) for name, feature_map in maps.items()}
             with self._asking():
-                assert access.engine is not None
-                totals = access.engine.sum(access.source, tasks, access.progress)
+                if self._engine is None:
+                    assert access.engine is not None
+                    self._engine = self._started.enter_context(access.engine.opened())
+                totals = self._engine.sum(access.source, tasks, access.progress)
                 self._check_records(totals.records)
                 values = {name: self._answer(totals.sums[name], self.plan.release(name)) for name in tasks}
             self._values |= values
+            if not self.open_questions:
+                self._started.close()
             return values
 
     def release(self) -> Release:
@@ -82,6 +89,10 @@ class SumSession(Session):
                 )
             stds = self._stds()
             return self._release({name: self._values[name] for name in stds}, stds)
+
+    def _end(self) -> None:
+        super()._end()
+        self._started.close()
 
     def _stds(self) -> dict[str, float]:
         """Returns, for each value of the release, the standard deviation of its noise."""

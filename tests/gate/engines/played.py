@@ -1,0 +1,59 @@
+"""Ray in one process, for tests of what asks it."""
+
+from types import SimpleNamespace
+
+
+class GoneError(Exception):
+    """What Ray raises of a worker that is lost."""
+
+
+class Call:
+    def __init__(self, instance, name, given):
+        self.instance, self.name, self.given = instance, name, given
+
+
+class Played:
+    """Ray in one process: a call is made when it is waited for; ``dies`` says when in it the worker does, if at all."""
+
+    exceptions = SimpleNamespace(RayError=GoneError)
+
+    def __init__(self, dies=lambda *_: None):
+        self.dies, self.alive, self.answers, self.called, self.hired = dies, set(), [], [], 0
+
+    def put(self, value):
+        return value
+
+    def remote(self, kind):
+        def make(*given):
+            instance = kind(*given)
+            self.alive.add(id(instance))
+            self.hired += 1
+            calls = ("begin", "add", "totals")
+            bound = {
+                name: SimpleNamespace(remote=lambda *given, name=name: self.call(instance, name, given))
+                for name in calls
+            }
+            return SimpleNamespace(instance=instance, **bound)
+
+        return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=make))
+
+    def wait(self, calls, num_returns, timeout):
+        return calls[-1:], calls[:-1]  # the last one first: answers may come in any order
+
+    def call(self, instance, name, given):
+        self.called.append(name)
+        return Call(instance, name, given)
+
+    def get(self, call):
+        if id(call.instance) not in self.alive:
+            raise GoneError
+        when = self.dies(call.name, *call.given)
+        answer = getattr(call.instance, call.name)(*call.given) if when != "before" else None
+        if when is not None:
+            self.alive.discard(id(call.instance))
+            raise GoneError
+        self.answers.append(answer)
+        return answer
+
+    def kill(self, actor):
+        self.alive.discard(id(actor.instance))
