@@ -52,6 +52,8 @@ PUBLIC = [
     "evaluate",
     "fit",
     "load",
+    "merge",
+    "release",
     "report",
     "synthesize",
     "verify",

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from noisegate.privacy.plan import Budget as Budget
     from noisegate.privacy.release import Release as Release
     from noisegate.schema import Schema as Schema
+    from noisegate.silos.merging import merge as merge
+    from noisegate.silos.rounds import release as release
     from noisegate.verdict import Verdict as Verdict
 
 logging.getLogger("noisegate").addHandler(logging.NullHandler())
@@ -104,6 +106,8 @@ _HOMES = {
     "evaluate": "noisegate.api",
     "fit": "noisegate.api",
     "load": "noisegate.models.saved",
+    "merge": "noisegate.silos.merging",
+    "release": "noisegate.silos.rounds",
     "report": "noisegate.pages",
     "synthesize": "noisegate.api",
     "verify": "noisegate.models.folder",

@@ -30,10 +30,11 @@ from noisegate.ledger.ledger import Ledger
 from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
 from noisegate.methods.method import Method
 from noisegate.methods.registry import make_for, method_named
-from noisegate.models.folder import check_new
+from noisegate.models.folder import PAGE_FILE, check_new
 from noisegate.observer import Observer
-from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Adjacency
+from noisegate.privacy.certificate import Certificate, render
+from noisegate.privacy.events import Adjacency, unit_text
+from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.files import was_discovered
@@ -97,6 +98,17 @@ class Run:
                 f"{told}: is given beside a method that is made; give it to {type(method).__name__}(...)."
             )
         return cls(method=method, schema=schema, adjacency=relation, discovery=bought, **options)
+
+    @property
+    def budget(self) -> Budget:
+        """The guarantee that is asked for."""
+        return Budget(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=Adjacency.parse(self.adjacency),
+            unit=unit_text(self.unit, self.unit_column, self.contributions),
+            contributions=self.contributions,
+        )
 
     def gate(
         self, data: Any, *, show_values: bool, progress: Callable[[int], None], engine: Engine | None = None
@@ -263,6 +275,17 @@ class RunFolder:
                 "run stays spent."
             )
         return Release.load(self.path)
+
+    def hand_out(self) -> None:
+        """Puts the release in place at `out`, with its certificate in plain words; nothing is fitted to it."""
+        assert self.out is not None
+        try:
+            (self.path / PAGE_FILE).write_text(render(Release.load(self.path).certificate), encoding="utf-8")
+            self.path.rename(self.out)
+        except OSError as error:
+            raise ModelError(
+                f"{self.out} cannot be written: {error.strerror}. {self.path} holds the release."
+            ) from None
 
     def remove(self) -> None:
         """Removes the folder; the model is complete."""

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     Model: TypeAlias = Synthesizer | Classifier
 
+Ask: TypeAlias = Callable[[Gate, Any], Release]
+"""What a run asks at its gate, by a plan; returns what has left it."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PARTS = 20  # of a training: how often its cost so far is computed for a progress line
 _CURE = "Remove it to start the fit anew from the release."
@@ -92,6 +94,33 @@ def start_run(
         return work.model(run.method, *work.release(run, data, show_values=show_values, resumed=False, engine=engine))
 
 
+def release_run(
+    run: Run, data: Any, folder: RunFolder, ask: Ask, *, show_values: bool = False, engine: Engine | None = None
+) -> Release:
+    """Returns what `ask` releases of private records, which lies in the folder by then; nothing is fitted to it.
+
+    Raises:
+        UserError: if anything given is unusable; nothing is spent.
+        BudgetRefusedError: if the ledger refuses.
+    """
+    with held() as may_stop:
+        work = _Work(folder=folder, device="cpu", may_stop=may_stop)
+        return work.release(run, data, show_values=show_values, resumed=False, engine=engine, ask=ask)[0]
+
+
+def fit_run(release: Release, folder: RunFolder, *, device: str) -> Model:
+    """Returns the model of a release that was made elsewhere; it is written to the `out` of the folder, if it has one.
+
+    An interruption leaves the release in the folder, and `resume_run` goes on.
+    """
+    with held() as may_stop:
+        method = method_of(release.certificate)
+        method.check_fit(device)
+        with folder.prepared(sum(values.size for values in release.values.values())):
+            folder.keep(release)
+        return _Work(folder=folder, device=device, may_stop=may_stop).model(method, release)
+
+
 def resume_run(
     folder: RunFolder,
     data: Any = None,
@@ -139,9 +168,19 @@ class _Work:
     may_stop: Callable[[], None]
 
     def release(
-        self, run: Run, data: Any, *, show_values: bool, resumed: bool, engine: Engine | None = None
+        self,
+        run: Run,
+        data: Any,
+        *,
+        show_values: bool,
+        resumed: bool,
+        engine: Engine | None = None,
+        ask: Ask | None = None,
     ) -> tuple[Release, PricedPlan]:
-        """Reads the records; returns the release, which is on disk by then, and its plan."""
+        """Reads the records; returns the release, which is on disk by then, and its plan.
+
+        What is asked is the query of the method, or `ask`.
+        """
 
         def count(done: int) -> None:
             self.may_stop()
@@ -161,7 +200,7 @@ class _Work:
             else:
                 try:
                     with self.folder.observer.working("Reading records", None) as progress:
-                        release = run.method.query(gate, plan)
+                        release = (ask or run.method.query)(gate, plan)
                 except KeyboardInterrupt as stop:
                     for note in getattr(stop, "__notes__", ()):
                         self.folder.observer.say(note)

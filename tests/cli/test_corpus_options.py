@@ -29,6 +29,8 @@ NEEDED = {
     "ledger show": ["--ledger", "ledger.db"],
     "ledger history": ["clinic", "--ledger", "ledger.db"],
     "ledger check": ["--ledger", "ledger.db"],
+    "release": ["data.csv", "--schema", "schema.toml", "--epsilon", "1", "--silo", "north", "--out", "new"],
+    "merge": ["north", "south", "--out", "new"],
     "pretrain encoder": ["scans", "--out", "encoder.safetensors"],
     "pretrain decoder": ["scans", "--out", "decoder.safetensors"],
 }  # fmt: skip

@@ -16,7 +16,7 @@ from .conftest import OUTPUTS, Ended, keeps
 SCHEMAS = OUTPUTS["$defs"]
 ROOT = Path(__file__).parents[2]
 CLASSIFIER = ROOT / "tests" / "golden" / "models" / "llm"
-ELSEWHERE = {"audit", "demo", "evaluate", "fit", "predict", "pretrain encoder", "pretrain decoder"}
+ELSEWHERE = {"audit", "demo", "evaluate", "fit", "merge", "predict", "release", "pretrain encoder", "pretrain decoder"}
 """Slow verbs, which the tests of each read with --json anyway."""
 
 

@@ -13,6 +13,7 @@ from tests.planted import (  # noqa: F401 - each registers its bugs
     bugs_plans,
     bugs_privacy,
     bugs_shards,
+    bugs_silos,
     bugs_sums,
 )
 from tests.planted.patches import BUGS as ALL

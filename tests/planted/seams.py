@@ -17,6 +17,7 @@ SEAMS = {
     "noise": "noisegate.privacy.noise",
     "plan": "noisegate.privacy.plan",
     "release": "noisegate.privacy.release",
+    "silos": "noisegate.privacy.silos",
     "shard_plan": "noisegate.privacy.shard_plan",
     "tradeoff": "noisegate.privacy.tradeoff",
     # The ledger.
@@ -74,6 +75,9 @@ SEAMS = {
     "run_folder": "noisegate.run_folder",
     "runs": "noisegate.runs",
     "products": "noisegate.features.products",
+    # What several silos share.
+    "published": "noisegate.silos.published",
+    "silo_rounds": "noisegate.silos.rounds",
     # What is handed out.
     "folder": "noisegate.models.folder",
     # What looks for bugs.

@@ -1,4 +1,4 @@
-"""`noisegate plan`: see the price before paying. `noisegate fit`: spend it once, then fit as long as it takes.
+"""`noisegate fit`: spend ε once, then fit as long as it takes.
 
 A method that trains on gradients spends it step by step, with the records at hand; see `noisegate.runs`.
 """
@@ -26,73 +26,20 @@ from noisegate.cli.console import (
     warn,
     warn_about_constraints,
 )
-from noisegate.cli.options import (
-    Epsilon,
-    FitOptions,
-    Json,
-    RunOptions,
-    one_by_one,
-    required,
-    warn_about_renamed,
-)
+from noisegate.cli.engine import Address, EngineOption, chosen_engine
+from noisegate.cli.options import FitOptions, Json, one_by_one, required
 from noisegate.cli.plans import show_plan
 from noisegate.errors import OptionError
-from noisegate.privacy.events import RECORD, Adjacency, unit_text
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
-    from noisegate.gate.sums import Engine
     from noisegate.observer import Observer
     from noisegate.privacy.plan import PricedPlan
     from noisegate.run_folder import Run, RunFolder
     from noisegate.runs import Model
 
-_DATA = "DATA, the private records,"
-
-
-@one_by_one
-def plan_command(epsilon: Epsilon, options: RunOptions, as_json: Json = False) -> None:
-    """Show what a run would ask, with what noise, and how much signal would be left. Reads no data, spends nothing.
-
-    Example: `noisegate plan --schema schema.toml --epsilon 1 --records 30000`
-
-    Images: `noisegate plan --size 28 --channels 1 --classes 10 --epsilon 1 --records 60000`
-    """
-    from noisegate.methods.registry import AUTO, make_for
-    from noisegate.privacy.plan import Budget
-    from noisegate.training.verdicts import verdict_of_plan
-
-    records, contributions = options.records, options.contributions
-    if records is not None and records < 1:
-        raise OptionError(f"--records {records} must be a positive whole number.")
-    budget = Budget(
-        epsilon=epsilon,
-        delta=options.delta,
-        adjacency=Adjacency.parse(options.adjacency),
-        unit=unit_text(RECORD, options.unit_column, contributions),
-        contributions=contributions,
-    )
-    schema = options.known()
-    settings = options.chosen
-    method = make_for(options.method, schema, settings)
-    warn_about_renamed(method, settings)
-    plan = method.plan(schema, budget)
-    warn_about_delta(options.delta, records)
-    warn_about_constraints(schema)
-    why = method.why(schema, epsilon) if options.method == AUTO else None
-    bounds = method.error_bounds(schema, budget, records) if records else ()
-    verdict = verdict_of_plan(method, schema, budget, records)
-    if as_json:
-        data = {"method": method.name, "reason": why, **plan.describe(records)}
-        told = {"verdict": None if verdict is None else verdict.to_json()}
-        print_json(data | told | {"error_bounds": [bound.to_json() for bound in bounds]})
-        return
-    if why:
-        OUT.print(why)
-    show_plan(plan, records)
-    for bound in bounds:
-        OUT.print(bound.text())
-    show_verdict(verdict)
+DATA = "DATA, the private records,"
+ShowValues = Annotated[bool, typer.Option("--show-values", help="Let errors quote private values.")]
 
 
 @one_by_one
@@ -120,19 +67,9 @@ def fit_command(
             "done: that needs DATA again.",
         ),
     ] = False,
-    engine: Annotated[
-        str,
-        typer.Option(metavar="local|ray", help="Where records are summed: this machine (default), or a Ray cluster."),
-    ] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT|auto",
-            help="With --engine ray: the head of the cluster, or auto on one of its machines. Default: processes of "
-            "this machine.",
-        ),
-    ] = None,
-    show_values: Annotated[bool, typer.Option("--show-values", help="Let errors quote private values.")] = False,
+    engine: EngineOption = "local",
+    address: Address = None,
+    show_values: ShowValues = False,
     as_json: Json = False,
 ) -> None:
     """Fit a model to private records: spends ε once, then only what has left the gate is used.
@@ -146,33 +83,20 @@ def fit_command(
     from noisegate.runs import resume_run, start_run
 
     started = time.monotonic()
-    folder = RunFolder(out, observer=_console_observer(options.method, as_json))
+    folder = RunFolder(out, observer=console_observer(options.method, as_json))
     told: dict[str, Any] = {"device": device, "show_values": show_values}
-    chosen = _engine(engine, address)
+    chosen = chosen_engine(engine, address)
     if resume:
         if chosen is not None:
             raise OptionError("--engine ray: a fit that goes on sums no records; leave --engine out beside --resume.")
         model = resume_run(folder, data, given=options.typed(context), ledger=options.ledger, **told)
     else:
-        records = required(data, _DATA)  # before a schema is read
+        records = required(data, DATA)  # before a schema is read
         model = start_run(options.run(epsilon), records, folder, engine=chosen, **told)
-    _report(model, out, time.monotonic() - started, as_json)
+    report_fit(model, out, time.monotonic() - started, as_json)
 
 
-def _engine(engine: str, address: str | None) -> Engine | None:
-    """Returns where sums run; None for this machine."""
-    if engine not in ("local", "ray"):
-        raise OptionError(f"--engine {engine!r} must be local or ray.")
-    if engine == "local":
-        if address is not None:
-            raise OptionError(f"--address {address} is of a Ray cluster; give --engine ray beside it.")
-        return None
-    from noisegate.gate.engines.ray import RayEngine
-
-    return RayEngine(address=address)
-
-
-def _console_observer(asked: str, as_json: bool) -> Observer:
+def console_observer(asked: str, as_json: bool) -> Observer:
     """Returns what tells a run to the operator; `asked` is what the method was called.
 
     With JSON, the plan is not shown, nor why the method is this one.
@@ -185,7 +109,7 @@ def _console_observer(asked: str, as_json: bool) -> Observer:
 
         def option(self, name: str, *value: Any) -> str:
             if name == "data":
-                return _DATA
+                return DATA
             if name == "schema" and value and not isinstance(value[0], str | Path):
                 return "What --size, --classes and the like describe"
             return " ".join([f"--{name.replace('_', '-')}", *map(str, value)])
@@ -233,7 +157,8 @@ def _console_observer(asked: str, as_json: bool) -> Observer:
     return ConsoleObserver()
 
 
-def _report(model: Model, out: Path, seconds: float, as_json: bool) -> None:
+def report_fit(model: Model, out: Path, seconds: float, as_json: bool) -> None:
+    """Tells what a fit made."""
     from noisegate.pages import PUBLIC
 
     release, summary = model.release, getattr(model, "summary", None)

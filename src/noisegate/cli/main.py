@@ -17,7 +17,22 @@ import typer
 from rich.markup import escape
 
 from noisegate._version import __version__
-from noisegate.cli import audit, demo, evaluate, explain, fit, guided, ledger, pretrain, report, sample, schema, verify
+from noisegate.cli import (
+    audit,
+    demo,
+    evaluate,
+    explain,
+    fit,
+    guided,
+    ledger,
+    plan,
+    pretrain,
+    report,
+    sample,
+    schema,
+    silos,
+    verify,
+)
 from noisegate.cli.console import ERR, print_json
 from noisegate.cli.options import Verbs
 from noisegate.errors import EXTRAS, MissingExtraError, NoisegateError
@@ -26,7 +41,7 @@ VERBS: dict[str, typer.Typer | Callable[..., None]] = {
     "demo": demo.demo_command,
     "start": guided.start_command,
     "schema": schema.app,
-    "plan": fit.plan_command,
+    "plan": plan.plan_command,
     "fit": fit.fit_command,
     "sample": sample.sample_command,
     "report": report.report_command,
@@ -36,6 +51,8 @@ VERBS: dict[str, typer.Typer | Callable[..., None]] = {
     "verify": verify.verify_command,
     "audit": audit.audit_command,
     "ledger": ledger.app,
+    "release": silos.release_command,
+    "merge": silos.merge_command,
     "pretrain": pretrain.app,
 }
 # Typer brings its own copy of click or uses the installed one, as its version has it: this finds the right class.
@@ -60,8 +77,9 @@ app = typer.Typer(
     help="Differentially private synthetic tables and images, with a certificate that anyone can check.\n\n"
     "The order of work: `schema` describes the columns or the images, `plan` shows the price, `fit` spends it once, "
     "`sample` makes records, `report` and `evaluate` look at them, `verify` checks the certificate, `audit` attacks "
-    "its claim. `ledger` keeps the books over many runs. After `fit --method dp-llm`, which trains a classifier, "
-    "`explain` shows what it answers to, and `predict` asks it, or one of `dp-sgd`.\n\n"
+    "its claim. `ledger` keeps the books over many runs. Silos that may not pool records each `release` sums, and "
+    "`merge` fits one model to all. After `fit --method dp-llm`, which trains a classifier, `explain` shows "
+    "what it answers to, and `predict` asks it, or one of `dp-sgd`.\n\n"
     "Exit codes: 0 done, 2 the request cannot be met as it stands, 3 the ledger refuses, 4 an audit found more than is "
     "claimed, 130 the run was stopped.",
 )

@@ -18,6 +18,7 @@ from noisegate.errors import OptionError
 from noisegate.seeds import MOST_SEED
 
 if TYPE_CHECKING:
+    from noisegate.ledger.ledger import Ledger
     from noisegate.methods.method import Method
     from noisegate.run_folder import Run
     from noisegate.schema import Schema
@@ -205,15 +206,21 @@ class FitOptions(RunOptions):
         ),
     ] = "refuse"
 
+    @property
+    def book(self) -> Ledger | None:
+        """The ledger to book on; None without a data set."""
+        from noisegate.ledger.ledger import Ledger
+
+        return None if self.dataset is None else Ledger(self.ledger)
+
     def run(self, epsilon: float | None) -> Run:
         """Returns what they ask for."""
-        from noisegate.ledger.ledger import Ledger
         from noisegate.run_folder import Run
 
         schema = self.known()
         settings = {"seed": self.seed, **self.chosen}
         asked = {name: value for name, value in vars(self).items() if name in Run.__dataclass_fields__}
-        asked["ledger"] = None if self.dataset is None else Ledger(self.ledger)
+        asked["ledger"] = self.book
         asked |= {"schema": self.schema or schema, "epsilon": required(epsilon, "--epsilon")}
         run = Run.of(settings=settings, **asked)
         warn_about_renamed(run.method, settings)

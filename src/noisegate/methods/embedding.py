@@ -7,6 +7,7 @@ fitted to them is `noisegate.methods.matched`.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from noisegate.features.feature_map import Counts, FeatureMap
@@ -98,9 +99,17 @@ class MeanEmbeddingMethod(Method):
         """Returns the release: one pass over the private records, the one time that they are used."""
         self.check_gate(gate)
         plan = plan or self.plan(gate.schema, gate.budget)
-        maps = plan.maps or self.maps(gate.schema)  # a plan has none where they hang on public records
-        maps = {release.query.name: maps[release.query.name] for release in plan.releases}
+        maps = self.next_round(gate.schema, plan, {}, {})
         return gate.sum(plan, maps, method=self.name, public=self.public_facts(gate.schema))
+
+    def next_round(
+        self, schema: Schema, plan: CalibratedPlan, values: Mapping[str, Any], noise_std: Mapping[str, float]
+    ) -> Mapping[str, FeatureMap]:
+        """Returns the maps of the one round; see `Method`."""
+        if values:
+            return {}
+        maps = plan.maps or self.maps(schema)  # a plan has none where they hang on public records
+        return {release.query.name: maps[release.query.name] for release in plan.releases}
 
     def _with_counts(self, schema: Schema) -> dict[str, Embedding]:
         return {**self.embeddings(schema), COUNTS: Embedding(Counts(), self.counts_share)}

@@ -25,6 +25,7 @@ from noisegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from noisegate.features.binning import NumericBins
+    from noisegate.features.feature_map import FeatureMap
     from noisegate.gate.gate import Gate
     from noisegate.models.record_model import RecordModel
     from noisegate.models.synthesizer import Synthesizer
@@ -106,6 +107,31 @@ class Method(Settings, ABC):
             gate: Private records and a budget.
             plan: What `plan` gave for them; None to make it.
         """
+
+    def next_round(
+        self, schema: Schema, plan: Any, values: Mapping[str, Any], noise_std: Mapping[str, float]
+    ) -> Mapping[str, FeatureMap]:
+        """Returns what is asked in one pass after what was answered; nothing once all is answered.
+
+        It follows from its arguments alone, so that several silos ask the same.
+
+        Args:
+            schema: Public knowledge about the records.
+            plan: What `plan` gave for them.
+            values: The answers so far, by query.
+            noise_std: The noise of every query of the plan, asked or not, in the units of the answers.
+
+        Raises:
+            OptionError: if what is asked depends on more than that, as where records train something step by step.
+        """
+        raise OptionError(
+            f"method={self.name!r} does not ask in rounds of sums that several silos can share; take 'pairwise', or a "
+            "method of mean embeddings such as 'dp-merf' (for images 'joint')."
+        )
+
+    def settled(self, schema: Schema, epsilon: float) -> Self:
+        """Returns the method with every setting that else follows from ε, so that it asks the same at another ε."""
+        return self
 
     def ask(self, gate: Gate, **options: Any) -> Release:
         """Deprecated name of `query`."""

@@ -11,9 +11,10 @@ https://arxiv.org/abs/2106.07153; PrivSyn, Zhang et al. (USENIX Security 2021), 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field
 
@@ -35,6 +36,7 @@ from noisegate.training.unfitted import UNFITTED, unfitted_query, unfitted_table
 
 if TYPE_CHECKING:
     from noisegate.features.binning import NumericBins
+    from noisegate.features.feature_map import FeatureMap
     from noisegate.gate.gate import Gate
     from noisegate.models.labelled import LabelledMixture
     from noisegate.models.mixture import Mixture
@@ -144,17 +146,30 @@ class Pairwise(Method):
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
         """Returns the release: two or three passes over the records, the only times that they are used."""
         plan = plan or self.plan(gate.schema, gate.budget)
-        design: Design = plan.design
         stds = {release.query.name: release.noise_std_natural for release in plan.releases}
         values: dict[str, Any] = {}
         with gate.open(plan, method=self.name, public=self.public_facts(gate.schema)) as session:
-            if design.bought:
-                values |= session.ask(design.histograms())
-            if design.screened:
-                values |= session.ask({rounds.SCREEN: design.screen(values, stds)})
-            unfitted = {UNFITTED: plan.maps[UNFITTED]} if UNFITTED in plan.maps else {}
-            session.ask(design.final(values, stds) | unfitted)
+            while asked := self.next_round(gate.schema, plan, values, stds):
+                values |= session.ask(asked)
         return session.release()
+
+    def next_round(
+        self, schema: Schema, plan: CalibratedPlan, values: rounds.Values, noise_std: Mapping[str, float]
+    ) -> Mapping[str, FeatureMap]:
+        """Returns histograms, then in wide tables the coarse look at pairs, then all tables; see `Method`."""
+        design: Design = plan.design
+        if design.bought and HISTOGRAMS not in values:
+            return design.histograms()
+        if design.screened and rounds.SCREEN not in values:
+            return {rounds.SCREEN: design.screen(values, noise_std)}
+        if rounds.COUNTS in values:
+            return {}
+        unfitted = {UNFITTED: plan.maps[UNFITTED]} if UNFITTED in plan.maps else {}
+        return design.final(values, noise_std) | unfitted
+
+    def settled(self, schema: Schema, epsilon: float) -> Self:
+        """Returns the same with the number of cells that it takes at an ε."""
+        return replace(self, cells=self.design(schema, epsilon).cells)
 
     def check_fit(self, device: str) -> None:
         """Finds what would stop the fit, before any budget is spent; needs no torch for "auto" and "cpu"."""

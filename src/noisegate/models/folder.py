@@ -46,6 +46,7 @@ from noisegate.schema_certificate import SchemaVerification, check_stated, verif
 FORMAT = 1
 MODEL_FILE, GENERATOR_FILE, PAGE_FILE = "model.json", "generator.safetensors", "certificate.md"
 HASHED = (CERTIFICATE_FILE, PAGE_FILE, VALUES_FILE, GENERATOR_FILE)
+_RELEASED = HASHED[:3]
 _FIELDS = {"format", "model", "certificate", "files"}
 _TABLE = re.compile(r"\d+:(\d+(,\d+)*)?")  # `marginal_plan.marginal_name`, after the event
 CLASSIFIER, NETWORK_CLASSIFIER = "locally-linear", "network-classifier"
@@ -147,24 +148,36 @@ def verify_model(folder: Path) -> Verification:
         ModelError: if the claim does not hold, or anything is missing, broken or was changed.
     """
     release, _, _ = read_model(folder)
+    return _verified(release, folder, HASHED, MODEL_FILE)
+
+
+def verify_release(folder: Path) -> Verification:
+    """Does the same of a release that nothing is fitted to yet: see `noisegate.silos`."""
+    return _verified(Release.load(folder), folder, _RELEASED)
+
+
+def _verified(release: Release, folder: Path, files: tuple[str, ...], *more: str) -> Verification:
     certificate = release.certificate
     recomputed = certificate.check()
     _ = release.schema  # stated, and one that can be read
     check_stated(certificate)
     _check_events(release, folder)
-    page = (folder / PAGE_FILE).read_text(encoding="utf-8")
+    try:
+        page = (folder / PAGE_FILE).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ModelError(f"{folder / PAGE_FILE} cannot be read: {error.strerror}; it belongs to the folder.") from None
     # Another version may word the page differently; what it states must still be the certificate's.
     if page != render(certificate) and (certificate.version == __version__ or headline(certificate) not in page):
         raise ModelError(f"{folder / PAGE_FILE} does not say what {CERTIFICATE_FILE} states: do not rely on it.")
-    others = tuple(sorted({path.name for path in folder.iterdir()} - {*HASHED, MODEL_FILE}))
-    return Verification(certificate=certificate, recomputed_epsilon=recomputed, files=HASHED, others=others)
+    others = tuple(sorted({path.name for path in folder.iterdir()} - {*files, *more}))
+    return Verification(certificate=certificate, recomputed_epsilon=recomputed, files=files, others=others)
 
 
 def verify(path: str | Path) -> Verification | SchemaVerification:
     """Recomputes ε of what was handed over from its certificate, and checks every hash; needs no data.
 
     Args:
-        path: A model folder, or the certificate of a discovered schema, which lies beside it.
+        path: A model folder, the folder of a release, or the certificate of a discovered schema, which lies beside it.
 
     Raises:
         ModelError: if the claim does not hold, or anything is missing, broken or was changed.
@@ -177,7 +190,11 @@ def verify(path: str | Path) -> Verification | SchemaVerification:
         >>> verify(made.save("model")).recomputed_epsilon <= 1.0
         True
     """
-    return verify_schema(Path(path)) if Path(path).is_file() else verify_model(Path(path))
+    path = Path(path)
+    if path.is_file():
+        return verify_schema(path)
+    model = (path / MODEL_FILE).exists() or not (path / VALUES_FILE).exists()
+    return verify_model(path) if model else verify_release(path)
 
 
 def _check_events(release: Release, folder: Path) -> None:

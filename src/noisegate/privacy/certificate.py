@@ -28,6 +28,7 @@ from noisegate.privacy.events import (
     several,
     used,
 )
+from noisegate.privacy.silos import Silos
 
 FORMAT = 1
 # There is no way to seed private noise in this library, so this is a constant.
@@ -58,6 +59,7 @@ class Certificate(Shown):
         hashes: SHA-256 of what was released.
         ledger: Data set and reservation in the ledger that the cost was booked on, or None.
         contributions: How many records of one unit were used at most; None when every record is a unit.
+        silos: Whose releases were added up, where several were; `events` are then those of the silo that paid most.
         version: Version of noisegate that wrote it.
 
     Examples:
@@ -83,6 +85,7 @@ class Certificate(Shown):
     hashes: Mapping[str, str] = field(default_factory=dict)
     ledger: Mapping[str, str] | None = None
     contributions: int | None = None
+    silos: Silos | None = None
     version: str = __version__
 
     def __str__(self) -> str:
@@ -94,10 +97,17 @@ class Certificate(Shown):
         promised = f"({self.epsilon:g}, {self.delta:g})-differential privacy, {self.adjacency.value}"
         return f"{promised}, unit: {used(self.unit, self.contributions)}"
 
+    @property
+    def composed(self) -> tuple[Event, ...]:
+        """All events that one unit can be in: what ε is computed from."""
+        return self.events if self.silos is None else self.silos.costliest(self.delta, self.adjacency)
+
     def card(self) -> ResultCard:
         """Returns the statement as a card for a terminal or a notebook; `render` makes the page to sign."""
         booked = "nowhere" if self.ledger is None else f"on the data set {self.ledger.get('dataset')!r}"
         facts = {"method": f"{self.method}, noisegate {self.version}", "booked": booked}
+        if self.silos is not None:
+            facts["booked"], facts["silos"] = "by each silo", self.silos.sentence
         if (bought := schema_cost(self)) is not None:
             facts["schema"] = bought
         facts |= {event.name: _in_words(event).removeprefix(f"{event.name}: ") for event in self.events}
@@ -109,6 +119,7 @@ class Certificate(Shown):
         """Returns the certificate as a JSON object."""
         # Left out where there is none: certificates of one record a unit keep their digests.
         limit = {} if self.contributions is None else {"contributions": self.contributions}
+        added = {} if self.silos is None else {"silos": self.silos.to_json()}
         return {
             "format": FORMAT,
             "noisegate": self.version,
@@ -125,6 +136,7 @@ class Certificate(Shown):
             "hashes": dict(self.hashes),
             "noise_source": NOISE_SOURCE,
             "ledger": dict(self.ledger) if self.ledger else None,
+            **added,
         }
 
     @classmethod
@@ -152,6 +164,7 @@ class Certificate(Shown):
                 adjacency=Adjacency.parse(guarantee["adjacency"]),
                 unit=str(guarantee["unit"]),
                 contributions=limit,
+                silos=Silos.from_json(data["silos"]) if "silos" in data else None,
                 events=events_from_json(data["events"]),
                 method=str(data["method"]),
                 **{name: data[name] for name in ("public", "hashes", "ledger")},
@@ -203,14 +216,16 @@ class Certificate(Shown):
             raise ModelError(f"the certificate states contributions, but its unit={self.unit!r} names no unit column.")
         try:
             check_unit(self.unit, self.contributions)
-            recomputed = accounting.epsilon(self.events, self.delta, self.adjacency)
+            recomputed = accounting.epsilon(self.composed, self.delta, self.adjacency)
         except (UserError, ValueError, ArithmeticError) as error:
             raise ModelError(f"the certificate's unit or events mean nothing: {error}") from None
         if not self.events or not math.isfinite(recomputed) or recomputed > self.epsilon * (1 + 1e-9):
             raise ModelError(
                 f"the certificate states epsilon={self.epsilon:g} at delta={self.delta:g}, "
-                f"but its {len(self.events)} events cost epsilon={recomputed:g}: do not rely on it."
+                f"but its {len(self.composed)} events cost epsilon={recomputed:g}: do not rely on it."
             )
+        if self.silos is not None and self.events not in [silo.events for silo in self.silos.members]:
+            raise ModelError("the certificate's events are those of none of its silos: do not rely on it.")
         return recomputed
 
 
@@ -279,6 +294,7 @@ def render(certificate: Certificate) -> str:
         "",
         "Nothing else was. All numbers are sums over records of vectors of bounded norm, with noise added once.",
         "",
+        *([] if certificate.silos is None else [f"{certificate.silos.sentence} The table is of one silo.", ""]),
         f"| {' | '.join(_HEADINGS)} |",
         "| --- | --- | --- | --- | --- | --- |",
         *map(_row, certificate.events),

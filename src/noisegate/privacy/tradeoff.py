@@ -51,7 +51,7 @@ class Tradeoff:
 
 def tradeoff(certificate: Certificate) -> Tradeoff:
     """Returns what follows from all that a certificate states; its own pair is among these."""
-    events, adjacency = certificate.events, certificate.adjacency
+    events, adjacency = certificate.composed, certificate.adjacency
     slow = any(isinstance(event, SampledGaussianEvent) and event.rate < 1 for event in events)
     found = [(accounting.epsilon(events, delta, adjacency), delta) for delta in (_FEW if slow else _DELTAS)]
     pairs = [(epsilon, delta) for epsilon, delta in found if math.isfinite(epsilon)]

@@ -1,0 +1,104 @@
+"""Several silos, one certificate: whose releases were added up, and what a record of any of them pays.
+
+Guarantee G-30 (silos). Where no unit has records in two silos, what a record of silo i can change is the releases of
+silo i, so all of them together cost the largest cost of one silo (parallel composition, McSherry, SIGMOD 2009,
+https://doi.org/10.1145/1559845.1559850). Where units may have records in all silos, the events of all silos compose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from noisegate.errors import ModelError
+from noisegate.privacy import accounting
+from noisegate.privacy.events import Adjacency, Event, event_to_json, events_from_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Silo:
+    """What one silo released: ε and δ that it states for all its rounds, and its events so far.
+
+    `certificates` are the digests of its certificates, one a round.
+    """
+
+    name: str
+    certificates: tuple[str, ...]
+    epsilon: float
+    delta: float
+    events: tuple[Event, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the silo as a JSON object."""
+        events = [event_to_json(event) for event in self.events]
+        return {**vars(self), "certificates": list(self.certificates), "events": events}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Silos:
+    """The silos whose releases were added up, and whether units may have records in several of them.
+
+    That they have not is an assumption about the world, which nobody can read off the releases: `stated_by` says who
+    made it; None where `overlapping`, which assumes nothing.
+    """
+
+    members: tuple[Silo, ...]
+    overlapping: bool = False
+    stated_by: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """Whose releases were added up, and what was assumed about them."""
+        names = ", ".join(silo.name for silo in self.members)
+        added = f"The releases of {len(self.members)} silos were added up: {names}."
+        if self.overlapping:
+            return f"{added} A unit may have records in all of them: their costs are composed."
+        return f"{added} {self.stated_by} states that no unit has records in two: the largest cost of one silo counts."
+
+    @property
+    def groups(self) -> tuple[tuple[Event, ...], ...]:
+        """The events that one unit can be in, for each way in which it can be in any."""
+        if self.overlapping:
+            return (tuple(event for silo in self.members for event in silo.events),)
+        return tuple(silo.events for silo in self.members)
+
+    def costliest(self, delta: float, adjacency: Adjacency) -> tuple[Event, ...]:
+        """Returns the group with the largest ε."""
+        return max(self.groups, key=lambda events: accounting.epsilon(events, delta, adjacency))
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the silos as a JSON object."""
+        told = {"overlapping": self.overlapping, "stated_by": self.stated_by}
+        return told | {"silos": [silo.to_json() for silo in self.members]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Silos:
+        """Returns the silos in a JSON object; whoever reads it names the file of a KeyError, TypeError or ValueError.
+
+        Raises:
+            ModelError: if one stands there twice, or there are none.
+        """
+        members = tuple(
+            Silo(
+                name=_text(one["name"]),
+                certificates=tuple(map(_text, one["certificates"])),
+                epsilon=float(one["epsilon"]),
+                delta=float(one["delta"]),
+                events=events_from_json(one["events"]),
+            )
+            for one in data["silos"]
+        )
+        names = [silo.name for silo in members]
+        if not names or len(set(names)) < len(names) or not all(silo.events for silo in members):
+            raise ModelError(f"the certificate's silos {names} mean nothing: each needs its own name and its events.")
+        overlapping, stated_by = data["overlapping"], data["stated_by"]
+        if not isinstance(overlapping, bool) or (stated_by is None) is not overlapping:
+            raise ModelError("the certificate does not say who states that no unit has records in two silos.")
+        return cls(members=members, overlapping=overlapping, stated_by=None if overlapping else _text(stated_by))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise ValueError(f"{value!r} is no line of text")
+    return value

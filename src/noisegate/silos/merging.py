@@ -1,0 +1,170 @@
+"""Releases of several silos, added up: post-processing, which anyone can do who has them.
+
+They are added and not averaged. Each is a sum over the records of its silo, so their sum is the sum over all records,
+in which every record counts once whatever silo it is in; a mean would count those of small silos more. Variances of
+independent noise add up likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noisegate.errors import OptionError
+from noisegate.methods.registry import method_of
+from noisegate.observer import Observer
+from noisegate.privacy import accounting
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.release import Release, array_hashes, release_arrays
+from noisegate.privacy.silos import Silo, Silos
+from noisegate.run_folder import RunFolder
+from noisegate.runs import fit_run
+from noisegate.silos.alike import budget_of, check_alike, silo_of
+from noisegate.silos.published import merged_noise, plan_of
+from noisegate.silos.rounds import read_release
+
+if TYPE_CHECKING:
+    from noisegate.runs import Model
+
+NOBODY = "Whoever merged them"
+"""Who states that silos are disjoint, if nobody is named."""
+_OWN = ("silo", "after", "records", "adaptive")
+
+
+def merge(
+    releases: Sequence[Release | str | Path],
+    *,
+    after: Release | str | Path | None = None,
+    overlapping: bool = False,
+    stated_by: str | None = None,
+    out: str | Path | None = None,
+    device: str = "auto",
+    observer: Observer | None = None,
+) -> Release | Model:
+    """Returns the model of what several silos released; of a round that is not the last, what all silos need next.
+
+    Costs nothing more, and needs no record.
+
+    Args:
+        releases: What `release` gave for each silo, or the folders.
+        after: The merged release of the rounds before.
+        overlapping: Whether a unit may have records in several silos. Their costs then add up; else the largest counts.
+        stated_by: Who states that no unit has records in two silos, for the certificate.
+        out: Folder to make; None to keep what is made in memory only.
+        device: Where to fit, as for `fit`.
+        observer: What the fit tells its progress to, in place of the log.
+
+    Raises:
+        UserError: if they are not of one plan and one round, a silo is there twice, or anything was changed.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import Schema, merge, release
+        >>> from noisegate.schema import Boolean
+        >>> asked = {"schema": Schema([Boolean(name="ill")]), "epsilon": 1.0}
+        >>> north = release(pa.table({"ill": [True, False] * 100}), silo="north", **asked)
+        >>> south = release(pa.table({"ill": [True, True] * 100}), silo="south", **asked)
+        >>> model = merge([north, south], stated_by="the registry")
+        >>> model.certificate.epsilon, len(model.certificate.silos.members)
+        (1.0, 2)
+    """
+    earlier = after if after is None or isinstance(after, Release) else read_release(Path(after))
+    read = [one if isinstance(one, Release) else read_release(Path(one)) for one in releases]
+    merged = add_up(read, after=earlier, overlapping=overlapping, stated_by=stated_by)
+    return complete(merged, RunFolder(None if out is None else Path(out), observer=observer), device=device)
+
+
+def add_up(
+    releases: Sequence[Release],
+    *,
+    after: Release | None = None,
+    overlapping: bool = False,
+    stated_by: str | None = None,
+) -> Release:
+    """Returns the sum of releases of one round, with that of the rounds before."""
+    check_alike(releases, after)
+    values, noise_std = ({}, {}) if after is None else (dict(after.values), dict(after.noise_std))
+    for name in releases[0].values:
+        values[name] = reduce(add, (release.values[name] for release in releases))
+        noise_std[name] = sum(release.noise_std[name] ** 2 for release in releases) ** 0.5
+    first, silos = releases[0].certificate, _silos(releases, after, overlapping, stated_by)
+    rounds = (first,) if after is None else (after.certificate, first)
+    public = {name: fact for name, fact in first.public.items() if name not in _OWN} | {"records": None}
+    if adaptive := [name for one in rounds for name in one.public.get("adaptive", ())]:
+        public["adaptive"] = adaptive
+    certificate = Certificate(
+        **_guarantee(silos, first),
+        adjacency=first.adjacency,
+        unit=first.unit,
+        contributions=first.contributions,
+        method=first.method,
+        public=public,
+        hashes=array_hashes(release_arrays(values, noise_std)),
+        silos=silos,
+    )
+    return Release(values=values, noise_std=noise_std, certificate=certificate)
+
+
+def _guarantee(silos: Silos, first: Certificate) -> dict[str, Any]:
+    """Returns ε and δ of a record in any silo, and the events of the silo that paid most."""
+    delta = max(silo.delta for silo in silos.members)
+    stated = max(silo.epsilon for silo in silos.members)
+    if silos.overlapping:
+        stated = max(stated, accounting.epsilon(silos.costliest(delta, first.adjacency), delta, first.adjacency))
+    events = replace(silos, overlapping=False).costliest(delta, first.adjacency)
+    return {"epsilon": stated, "delta": delta, "events": events}
+
+
+def complete(merged: Release, folder: RunFolder, *, device: str = "auto") -> Release | Model:
+    """Returns the model of a merged release; itself while a round is missing. Written to the `out` of a folder."""
+    if not is_last(merged):
+        if folder.out is not None:
+            with folder.prepared(sum(values.size for values in merged.values.values())):
+                folder.keep(merged)
+            folder.hand_out()
+        return merged
+    return fit_run(merged, folder, device=device)
+
+
+def is_last(merged: Release) -> bool:
+    """Whether a merged release has the answers of the last round."""
+    certificate, schema = merged.certificate, merged.schema
+    assert certificate.silos is not None
+    method, budget = method_of(certificate), budget_of(certificate)
+    noise = merged_noise(method, schema, certificate.silos, budget)
+    return not method.next_round(schema, plan_of(method, schema, budget), merged.values, noise)
+
+
+def _silos(releases: Sequence[Release], after: Release | None, overlapping: bool, stated_by: str | None) -> Silos:
+    """Returns the silos with the events and certificates of all their rounds."""
+    if overlapping and stated_by is not None:
+        raise OptionError(
+            f"stated_by={stated_by!r} names who states that no unit has records in two silos; overlapping says that "
+            "some may have. Leave one of them out."
+        )
+    before = (
+        {}
+        if after is None or after.certificate.silos is None
+        else {silo.name: silo for silo in after.certificate.silos.members}
+    )
+    members = []
+    for release in releases:
+        one = release.certificate
+        silo = Silo(
+            name=silo_of(release),
+            certificates=(one.digest(),),
+            epsilon=one.epsilon,
+            delta=one.delta,
+            events=one.events,
+        )
+        if (earlier := before.get(silo.name)) is not None:
+            rounds = {"certificates": earlier.certificates, "events": earlier.events}
+            silo = replace(silo, **{name: done + getattr(silo, name) for name, done in rounds.items()})
+        members.append(silo)
+    return Silos(
+        members=tuple(members), overlapping=overlapping, stated_by=None if overlapping else stated_by or NOBODY
+    )

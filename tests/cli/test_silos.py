@@ -1,0 +1,101 @@
+"""Three silos on the command line: a published plan, a release of each, one merge."""
+
+import json
+import subprocess
+
+import pytest
+
+from .conftest import PROGRAM, SCHEMA, environment, refused, rows
+
+SILOS = ("north", "south", "west")
+ONE_ROUND = ["--set", "cells=128"]
+"""A cell for each age: there is no histogram to cut others from, and all is asked at once."""
+
+
+@pytest.fixture
+def parts(desk):
+    """The desk with a file for each silo beside it, without incomes."""
+    for seed, name in enumerate(SILOS):
+        kept = [",".join(row.split(",")[:1] + row.split(",")[2:]) for row in rows(60, seed=seed)]
+        (desk.folder / f"{name}.csv").write_text("\n".join(["age,job,answer", *kept]) + "\n")
+    start, end = SCHEMA.index("[columns.income]"), SCHEMA.index("[columns.job]")
+    desk.schema.write_text(SCHEMA[:start] + SCHEMA[end:])
+    return desk
+
+
+def test_a_plan_two_rounds_and_a_merge(parts, cli):
+    told = cli("plan", "--schema", parts.schema, "--epsilon", 1, "--save", "plan.json", "--json").json
+    assert told["plan"] == json.loads((parts.folder / "plan.json").read_text())["plan"]
+    for name in SILOS:
+        ended = cli("release", f"{name}.csv", "--plan", "plan.json", "--silo", name, "--out", f"{name}.1", "--json")
+        assert (ended.json["plan"], ended.json["queries"]) == (told["plan"], ["coarse", "fine"])
+    first = cli("merge", *(f"{name}.1" for name in SILOS), "--out", "first", "--stated-by", "the registry", "--json")
+    assert first.json["queries"] == ["coarse", "fine"]
+    for name in SILOS:
+        ended = cli("release", f"{name}.csv", "--plan", "plan.json", "--silo", name, "--after", "first", "-o", name)
+        assert ended.code == 0 and "Hand out" in ended.out
+    made = cli("merge", *SILOS, "--after", "first", "--out", "model", "--stated-by", "the registry", "--json").json
+    assert [silo["name"] for silo in made["certificate"]["silos"]["silos"]] == list(SILOS)
+    assert cli("verify", "model", "--json").json["recomputed_epsilon"] <= 1
+    assert cli("sample", "model", "-n", 5, "-o", "made.csv").code == 0
+
+
+def test_what_a_round_needs_next_is_told(parts, cli):
+    for name in SILOS[:2]:
+        assert (
+            cli("release", f"{name}.csv", "--schema", "schema.toml", "--epsilon", 1, "--silo", name, "-o", name).code
+            == 0
+        )
+    ended = cli("merge", *SILOS[:2], "--out", "first")
+    assert "--after first" in ended.out
+
+
+def test_the_cost_of_a_release_is_booked(parts, cli):
+    book = ["--dataset", "clinic", "--ledger", "ledger.db"]
+    asked = ["release", "north.csv", "--schema", "schema.toml", "--epsilon", 1, "--silo", "north", *ONE_ROUND]
+    assert cli(*asked, *book, "--out", "north").code == 0
+    assert 0.999 < parts.account().spent <= 1
+    refused(parts, cli, "exists", arguments=[*asked, *book, "--out", "north"])
+    assert parts.account().spent <= 1
+
+
+def test_options_that_do_not_go_with_a_plan(parts, cli):
+    assert cli("plan", "--schema", "schema.toml", "--epsilon", 1, "--save", "plan.json", *ONE_ROUND).code == 0
+    asked = ["release", "north.csv", "--plan", "plan.json", "--silo", "north", "--out", "north"]
+    refused(parts, cli, "--schema: the published plan plan.json", arguments=[*asked, "--schema", "schema.toml"])
+    refused(parts, cli, "--cells: the published plan", arguments=[*asked, "--set", "cells=3"])
+    refused(parts, cli, "--adjacency: the published plan", arguments=[*asked, "--adjacency", "add-remove"])
+    refused(parts, cli, "nowhere", "does not exist", arguments=[*asked, "--after", "nowhere"])
+    assert cli(*asked, "--epsilon", 2).code == 0
+    other = ["release", "south.csv", "--plan", "plan.json", "--silo", "south", "--out", "south"]
+    assert cli(*other).code == 0
+    told = cli("merge", "north", "south", "--out", "model", "--json").json["certificate"]
+    assert told["guarantee"]["epsilon"] == 2
+
+
+def test_a_plan_that_silos_cannot_share_is_not_saved(parts, cli):
+    asked = ["plan", "--schema", "schema.toml", "--epsilon", 1, "--save", "plan.json"]
+    refused(parts, cli, "does not ask in rounds of sums", arguments=[*asked, "--method", "mst"])
+    refused(parts, cli, "replace-one", arguments=[*asked, "--adjacency", "replace-one", "--records", 10])
+
+
+def test_folders_that_cannot_be_merged(parts, cli):
+    for name in SILOS[:2]:
+        asked = ["release", f"{name}.csv", "--schema", "schema.toml", "--epsilon", 1, "--silo", name, *ONE_ROUND]
+        assert cli(*asked, "--out", name).code == 0
+    refused(parts, cli, "is given twice", arguments=["merge", "north", "north", "--out", "model"])
+    refused(parts, cli, "1 given", arguments=["merge", "north", "--out", "model"])
+    refused(parts, cli, "does not exist", arguments=["merge", "north", "east", "--out", "model"])
+    refused(parts, cli, "exists", arguments=["merge", "north", "south", "--out", "south"])
+
+
+@pytest.mark.slow
+def test_three_processes_and_one_merge(parts):
+    def run(*words):
+        return subprocess.Popen([*PROGRAM, *words], cwd=parts.folder, env=environment())
+
+    assert run("plan", "--schema", "schema.toml", "--epsilon", "1", "--save", "plan.json", *ONE_ROUND).wait(300) == 0
+    started = [run("release", f"{name}.csv", "--plan", "plan.json", "--silo", name, "--out", name) for name in SILOS]
+    assert [one.wait(300) for one in started] == [0, 0, 0]
+    assert run("merge", *SILOS, "--out", "model").wait(300) == 0
+    assert run("verify", "model").wait(300) == 0
