@@ -65,7 +65,20 @@ def load(name: str, data: Path | None, *, parents: int = CLINIC) -> tuple[Tables
     if found is None:
         raise RuntimeError(f"{name} needs --data DIR, a folder with {split.file} or linked/{split.file}")
     schema = schema_of(name)
-    return _halves(apart(pyarrow.csv.read_csv(found), split, schema), schema)
+    return _halves(apart(_read(found, schema), split, schema), schema)
+
+
+def _read(path: Path, schema: LinkedSchema) -> pa.Table:
+    """Returns the rows; levels that are text in the schema are text, not numbers."""
+    texts = {
+        column.name: pa.string()
+        for table in schema.tables
+        for column in table.schema.layout.coded
+        if isinstance(column.levels[0], str)
+    }
+    absent = list(schema.root.schema.missing_values)
+    options = pyarrow.csv.ConvertOptions(column_types=texts, null_values=absent, strings_can_be_null=True)
+    return pyarrow.csv.read_csv(path, convert_options=options)
 
 
 def apart(rows: pa.Table, split: Split, schema: LinkedSchema) -> Tables:
