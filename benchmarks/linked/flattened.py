@@ -1,8 +1,8 @@
 """Baseline: one flat table of children beside their parents, by `pairwise`, and put apart again.
 
 A row is a child with the columns of its parent and their number of children; a parent without children is a row whose
-child is missing. Of one parent a third of the most rows are used, and noise grows with them. Synthetic rows with the same
-number k of children are sorted by the columns of the parents, and k neighbours are taken for the children of one parent.
+child is missing. Of one parent a third of the most rows are used, and noise grows with them. Synthetic rows with one
+number k of children are sorted by the columns of the parents, and k neighbours become the children of one parent.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The parents' table has a column for the number of children; of the children's table nothing but single records is asked,
 with the unit of privacy that all tables share, so that noise grows with the records of it that are used. ε is shared
-evenly. Order, and what a child owes to its parent or to the child before, are lost: what methods for single tables can do.
+evenly. What a child owes to its parent or to the child before is lost: this is what methods for single tables can do.
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ def independent(train: Tables, schema: LinkedSchema, epsilon: float, seed: int, 
         contributions *= used(table)
         plain = replace(table.schema, ignore=(*table.keys, *([] if table.parent is None else [UNIT])))
         unit = {} if table.parent is None else {"unit_column": UNIT, "contributions": contributions}
-        model = noisegate.synthesize(
-            tables[table.name], schema=plain, method="pairwise", seed=seed, **spent, **unit
-        )
+        model = noisegate.synthesize(tables[table.name], schema=plain, method="pairwise", seed=seed, **spent, **unit)
         counts = [parents] if table.parent is None else made[table.parent][NUMBER.format(table.name)].to_numpy()
         made[table.name] = _drawn(model, plain, table, np.asarray(counts), random, seed)
     return {

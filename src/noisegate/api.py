@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -19,9 +20,10 @@ from noisegate.progress import shown
 from noisegate.run_folder import Run, RunFolder
 from noisegate.runs import resume_run, start_run
 from noisegate.schema import EncodedTable, Schema, decode
+from noisegate.schema.linked import LinkedSchema, read_schema
 
 if TYPE_CHECKING:
-    from noisegate.evaluation import ImageReport, Report
+    from noisegate.evaluation import ImageReport, LinkedReport, Report
     from noisegate.models.synthesizer import Synthesizer
     from noisegate.runs import Model
 
@@ -150,7 +152,7 @@ def evaluate(
     synthetic: Any,
     test: Any,
     *,
-    schema: Schema | str | Path | None = None,
+    schema: Schema | LinkedSchema | str | Path | None = None,
     train: Any = None,
     seed: int = 0,
     show_values: bool = False,
@@ -160,7 +162,8 @@ def evaluate(
     """Returns how synthetic records compare with real ones; the figures are not covered by the guarantee.
 
     What `noisegate evaluate` measures: scores of models that are trained on synthetic and tested on real records, and
-    distances of marginals; with a schema of images those of `noisegate.evaluation.evaluate_images`.
+    distances of marginals; with a schema of images those of `noisegate.evaluation.evaluate_images`, with one of linked
+    tables those of `noisegate.evaluation.evaluate_linked`.
 
     Args:
         synthetic: Synthetic records of any kind that `fit` takes; or the model, to draw as many as there are real ones.
@@ -170,7 +173,7 @@ def evaluate(
         seed: Of classifiers and draws; public.
         show_values: Whether errors may quote private values.
         progress: Show how far it is, as in `fit`.
-        options: Of `noisegate.evaluation.evaluate_tables`, or of `noisegate.evaluation.evaluate_images`.
+        options: Of `noisegate.evaluation.evaluate_tables`, or of the others.
 
     Raises:
         UserError: if there is no schema, or records that do not fit it.
@@ -192,8 +195,11 @@ def evaluate(
 
     made = synthetic if isinstance(synthetic, Synthesizer) else None
     if isinstance(schema, str | Path):
-        schema = Schema.from_toml(schema)
+        schema = read_schema(schema)
     schema = schema or (None if made is None else made.schema)
+    if isinstance(schema, LinkedSchema):
+        with _told(progress) as progressing:
+            return _evaluate_linked(synthetic, test, schema, train, seed=seed, progress=progressing, **options)
     if not isinstance(schema, Schema):
         raise OptionError("schema=None: give the schema of the records, or the model that made them as synthetic=.")
     known = schema
@@ -211,9 +217,26 @@ def evaluate(
     else:
         drawn = read(synthetic)
     measure: Any = evaluate_tables if schema.images is None else evaluate_images
-    with shown("Evaluating", None) if progress else nullcontext() as tell:
-        told = (lambda name, done, total: tell(done, f"{done} of {total}: {name}")) if tell else None
+    with _told(progress) as told:
         return cast("Report | ImageReport", measure(drawn, real, schema, used, seed=seed, progress=told, **options))
+
+
+def _evaluate_linked(synthetic: Any, test: Any, schema: LinkedSchema, train: Any, **options: Any) -> LinkedReport:
+    """Returns how linked tables compare, folders or mappings; a model draws as many families as there are real ones."""
+    from noisegate.data.linked_files import read_linked
+    from noisegate.evaluation import evaluate_linked
+
+    real, used = read_linked(test, schema), None if train is None else read_linked(train, schema)
+    if hasattr(synthetic, "sample"):
+        synthetic = synthetic.sample(len((used or real)[schema.root.name]), seed=options["seed"])
+    return evaluate_linked(read_linked(synthetic, schema), real, schema, used, **options)
+
+
+@contextmanager
+def _told(progress: bool) -> Iterator[Callable[[str, int, int], None] | None]:
+    """Gives what is told of each step of an evaluation; None where nobody watches."""
+    with shown("Evaluating", None) if progress else nullcontext() as tell:
+        yield (lambda name, done, total: tell(done, f"{done} of {total}: {name}")) if tell else None
 
 
 def _in_kind(model: Model, data: Any) -> Model:

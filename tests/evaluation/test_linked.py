@@ -1,10 +1,12 @@
 from dataclasses import replace
 from io import StringIO
 
+import pyarrow.csv
 import pytest
 from rich.console import Console
 from tests.evaluation.metrics.test_links import SCHEMA, made
 
+import noisegate
 from noisegate.errors import DataError
 from noisegate.evaluation import CAVEAT, evaluate_linked, three
 from noisegate.schema import Schema
@@ -52,3 +54,23 @@ def test_a_table_without_rows_is_refused():
     tables = made()
     with pytest.raises(DataError, match="no rows"):
         evaluate_linked({**tables, "people": tables["people"].slice(0, 0)}, tables, SCHEMA)
+
+
+def test_the_one_call_form_takes_mappings_folders_and_what_samples(tmp_path):
+    LABELLED.to_toml(tmp_path / "linked.toml")
+    options = {"schema": tmp_path / "linked.toml", "classifiers": LOGISTIC}
+    for name, table in made(seed=1).items():
+        pyarrow.csv.write_csv(table, tmp_path / f"{name}.csv")
+    first = noisegate.evaluate(tmp_path, made(seed=2), **options)
+
+    class Model:
+        def sample(self, parents, seed):
+            assert (parents, seed) == (400, 0)
+            return made(seed=1)
+
+    second = noisegate.evaluate(Model(), made(seed=2), **options)
+    assert (
+        first.to_json()
+        == second.to_json()
+        == evaluate_linked(made(seed=1), made(seed=2), LABELLED, classifiers=LOGISTIC).to_json()
+    )

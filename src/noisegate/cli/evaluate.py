@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from noisegate.evaluation import NetworkOptions, Suite
     from noisegate.records import Images
     from noisegate.schema import Schema
+    from noisegate.schema.linked import LinkedSchema
 
 _OF_NETWORKS = "image", "repeats", "epochs", "augment", "device"
 _NOT_FOR_IMAGES = "jobs", "image", "augment", "page"
@@ -31,7 +32,9 @@ _Records = TypeVar("_Records")
 class EvaluateOptions:
     """What was said on the command line; None is what was not."""
 
-    synthetic: Annotated[Path, typer.Option(help="Synthetic records, CSV or Parquet; or images.")]
+    synthetic: Annotated[
+        Path, typer.Option(help="Synthetic records, CSV or Parquet; images; or a folder of linked tables.")
+    ]
     test: Annotated[Path, typer.Option(help="Real records that the fit did not use.")]
     schema: SchemaOption = None
     train: Annotated[
@@ -131,17 +134,24 @@ def evaluate_command(options: EvaluateOptions, as_json: Json = False) -> None:
     Example: `noisegate evaluate --synthetic synthetic.csv --test real_test.csv --schema schema.toml`
 
     Images: `noisegate evaluate --images --synthetic out.parquet --test TEST_FOLDER --schema images.toml`
+
+    Linked tables: `noisegate evaluate --synthetic FOLDER --test TEST_FOLDER --schema clinic.toml`
     """
     from noisegate.schema import Schema
+    from noisegate.schema.linked import LinkedSchema, read_schema
 
     if options.images:
-        schema = Schema.from_toml(require_schema(options.schema))
+        images = Schema.from_toml(require_schema(options.schema))
         options.check()
-        report = _images(options, schema)
+        report = _images(options, images)
     else:
         options.check()
         suite, networks = _suite(options)
-        report = _tables(options, Schema.from_toml(require_schema(options.schema)), suite, networks)
+        schema = read_schema(require_schema(options.schema))
+        if isinstance(schema, LinkedSchema):
+            report = _linked(options, schema, suite)
+        else:
+            report = _tables(options, schema, suite, networks)
     if as_json:
         print_json(report.to_json())
     else:
@@ -168,6 +178,20 @@ def _tables(options: EvaluateOptions, schema: Schema, suite: Suite, networks: Ne
             measured = compared(report, made, test, used, schema, seed=options.seed)
             page.write_text(private_page(measured), encoding="utf-8")
     return report
+
+
+def _linked(options: EvaluateOptions, schema: LinkedSchema, suite: Suite) -> Any:
+    """Reads linked tables and measures them."""
+    from noisegate.data.linked_files import read_linked
+    from noisegate.evaluation import evaluate_linked as measure
+
+    if options.page:
+        raise OptionError("--page is not for linked tables; leave it out")
+    if suite.name == "networks":
+        raise OptionError("--classifiers networks is for images; choose three or twelve for linked tables")
+    made, test, used = options.read(lambda path: read_linked(path, schema))
+    doing = "Training classifiers and measuring links"
+    return options.measure(doing, suite, measure, made, test, schema, used, **options.given("jobs"))
 
 
 def _suite(options: EvaluateOptions) -> tuple[Suite, NetworkOptions]:

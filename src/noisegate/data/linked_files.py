@@ -1,0 +1,49 @@
+"""Linked tables as a person has them: a folder with a file or a folder for each, or a mapping of paths and frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from noisegate.data.frames import read_table
+from noisegate.errors import DataError, choices
+from noisegate.schema.linked import LinkedSchema
+
+_ENDINGS = (".csv", ".parquet", ".pq")
+
+
+def linked_paths(folder: str | Path, schema: LinkedSchema) -> dict[str, Path]:
+    """Find the file or the folder of each table: visits.csv, visits.parquet, or a folder visits.
+
+    Raises:
+        DataError: if it is no folder, or there is not exactly one for a table.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise DataError(f"{place}: expected a folder with a file for each of the tables {', '.join(schema.names)}")
+    found: dict[str, Path] = {}
+    for name in schema.names:
+        several = [path for path in (place / f"{name}{ending}" for ending in ("", *_ENDINGS)) if path.exists()]
+        if len(several) != 1:
+            told = " and ".join(path.name for path in several) or "no such file"
+            raise DataError(f"{place}: expected one of {name}.csv, {name}.parquet or a folder {name}, found {told}")
+        found[name] = several[0]
+    return found
+
+
+def read_linked(data: Any, schema: LinkedSchema) -> dict[str, pa.Table]:
+    """Read all tables into memory, with the columns of the files: a folder, or paths and frames by table.
+
+    Raises:
+        DataError: if a table is lacking or cannot be read.
+    """
+    parts = linked_paths(data, schema) if isinstance(data, str | Path) else data
+    if not isinstance(parts, Mapping):
+        raise DataError(f"expected a folder, or tables by name, found {type(data).__name__}; give a mapping of tables")
+    for name in schema.names:
+        if name not in parts:
+            raise DataError(f"there is no table {name!r}; the tables given are {choices(name, map(str, parts))}")
+    return {name: read_table(parts[name]) for name in schema.names}
