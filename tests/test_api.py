@@ -11,6 +11,7 @@ import pytest
 import noisegate
 from noisegate import Schema, synthesize
 from noisegate.errors import DataError, OptionError, SchemaError
+from noisegate.gate.sums import Engine, LocalEngine
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Integer
 
 SCHEMA = Schema(
@@ -147,6 +148,25 @@ def test_the_synthesizer_holds_no_record():
         assert not (isinstance(thing, pl.DataFrame) and len(thing))
         waiting += gc.get_referents(thing)
     assert len(seen) > 100
+
+
+def test_sums_run_on_the_engine_that_is_given_and_a_run_that_goes_on_sums_nothing(tmp_path):
+    class Counting(Engine):
+        opens = sums = 0
+
+        def opened(self):
+            self.opens += 1
+            return super().opened()
+
+        def sum(self, *given):
+            self.sums += 1
+            return LocalEngine(threads=1).sum(*given)
+
+    engine = Counting()
+    made(columns(), engine=engine)
+    assert (engine.opens, engine.sums) == (1, 2)
+    with pytest.raises(OptionError, match=r"^engine: a fit that goes on sums no records; leave it out beside resume"):
+        noisegate.fit(resume=tmp_path, engine=engine)
 
 
 def test_the_number_of_records_can_be_public():

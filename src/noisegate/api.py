@@ -24,6 +24,7 @@ from noisegate.schema.linked import LinkedSchema, read_schema
 
 if TYPE_CHECKING:
     from noisegate.evaluation import ImageReport, LinkedReport, Report
+    from noisegate.gate.sums import Engine
     from noisegate.models.synthesizer import Synthesizer
     from noisegate.runs import Model
 
@@ -50,6 +51,7 @@ def fit(
     discovery: Certificate | None = None,
     progress: bool = False,
     observer: Observer | None = None,
+    engine: Engine | None = None,
     **settings: Any,
 ) -> Model:
     """Returns a model of private records: spends ε once, then only what has left the gate is used.
@@ -82,6 +84,7 @@ def fit(
         progress: Show how far the run is: bars in a terminal or a notebook, lines of the log ``noisegate`` elsewhere;
             of a training also ε so far.
         observer: What the run tells its plan and its progress to, in place of the log.
+        engine: Where records are summed: threads of this machine, or the machines of a cluster (`RayEngine`).
         settings: Settings of the method, for instance ``frequencies=500``.
 
     Raises:
@@ -109,12 +112,12 @@ def fit(
             given |= {"method": method.name}
             settings = method.to_json() | settings
         given["settings"] = settings | ({"seed": seed} if seed else {})
-        return _in_kind(resume_run(folder, data, given=given, device=device), data)
+        return _in_kind(resume_run(folder, data, given=given, device=device, engine=engine), data)
     run = Run.of(**options, settings={"seed": seed, **settings})
     rare = run.schema.usable().hardly_satisfiable
     if rare is not None:
         warnings.warn(rare, UserWarning, stacklevel=2)
-    return _in_kind(start_run(run, data, RunFolder(place, observer=observer), device=device), data)
+    return _in_kind(start_run(run, data, RunFolder(place, observer=observer), device=device, engine=engine), data)
 
 
 def synthesize(data: Any, *, schema: Schema | str | Path, epsilon: float, **options: Any) -> Synthesizer:

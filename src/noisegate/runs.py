@@ -129,6 +129,7 @@ def resume_run(
     device: str,
     ledger: Any = None,
     show_values: bool = False,
+    engine: Engine | None = None,
 ) -> Model:
     """Returns the model of a run that was interrupted; costs nothing.
 
@@ -139,6 +140,11 @@ def resume_run(
         UserError: if there is nothing to resume, or an option differs from what the run began with.
     """
     observer = folder.observer
+    if engine is not None:
+        named = observer.option("engine")
+        raise OptionError(
+            f"{named}: a fit that goes on sums no records; leave it out beside {observer.option('resume')}."
+        )
     with held() as may_stop:
         work = _Work(folder=folder, device=device, may_stop=may_stop)
         if not folder.training:

@@ -5,6 +5,7 @@ from tests.planted import (  # noqa: F401 - each registers its bugs
     bugs_data,
     bugs_diffusion,
     bugs_discovery,
+    bugs_engines,
     bugs_gate,
     bugs_gradients,
     bugs_handed_out,

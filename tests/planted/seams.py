@@ -52,6 +52,8 @@ SEAMS = {
     "marginals": "noisegate.gate.queries.marginals",
     "session": "noisegate.gate.session",
     "shards": "noisegate.gate.queries.shards",
+    "ray_round": "noisegate.gate.engines.ray_round",
+    "ray_worker": "noisegate.gate.engines.worker",
     "sums": "noisegate.gate.sums",
     "sums_query": "noisegate.gate.queries.sums",
     # Features, methods and what a user is told.

@@ -87,9 +87,7 @@ def fit_command(
     told: dict[str, Any] = {"device": device, "show_values": show_values}
     chosen = chosen_engine(engine, address)
     if resume:
-        if chosen is not None:
-            raise OptionError("--engine ray: a fit that goes on sums no records; leave --engine out beside --resume.")
-        model = resume_run(folder, data, given=options.typed(context), ledger=options.ledger, **told)
+        model = resume_run(folder, data, given=options.typed(context), ledger=options.ledger, engine=chosen, **told)
     else:
         records = required(data, DATA)  # before a schema is read
         model = start_run(options.run(epsilon), records, folder, engine=chosen, **told)

@@ -1,12 +1,18 @@
 """Workers live as long as the run that they work for; Ray is played here."""
 
+import socket
+import threading
+
 import pytest
 
 from noisegate import Pairwise, PrivBayes
+from noisegate.data import TableSource
 from noisegate.errors import DataError, OptionError
 from noisegate.features.feature_map import Counts
 from noisegate.gate.engines.ray import RayEngine
 from noisegate.gate.gate import Gate
+from noisegate.gate.sums import LocalEngine, SumTask
+from noisegate.privacy.grid import Grid
 from noisegate.privacy.plan import Plan, Query
 
 
@@ -71,3 +77,38 @@ def test_ray_is_started_twice_where_the_machine_is_busy(failures, joined):
             RayEngine(workers=2)._join()
         assert "SECRET" not in str(caught.value)
     assert len(ended) == failures and set(started) == {2}
+
+
+def test_a_run_over_a_cluster_that_is_played_has_the_bits_of_one_machine(joined, files, mixed_schema):
+    source = TableSource(files, mixed_schema)
+    task = SumTask(feature_map=Counts(), grid=Grid(norm=1.0), columns=3, label=source.schema.layout.label)
+    here = LocalEngine(threads=1).sum(source, {"counts": task}, None)
+    with RayEngine(part_bytes=2000).opened() as run:
+        for _ in range(2):
+            there = run.sum(source, {"counts": task}, None)
+            assert there.records == here.records == 400
+            assert there.sums["counts"].tolist() == here.sums["counts"].tolist()
+
+
+@pytest.mark.parametrize("greeting", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
+def test_what_answers_and_is_no_ray_is_not_waited_for(greeting, joined, monkeypatch):
+    joined.is_initialized = lambda: False
+    monkeypatch.setattr("noisegate.gate.engines.ray.ANSWER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            with server.accept()[0] as caller:
+                caller.recv(64)
+                if greeting is None:
+                    asked.wait()
+                else:
+                    caller.sendall(greeting)
+
+        asked, thread = threading.Event(), threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(
+            OptionError, match=r"no Ray cluster could be joined \((TimeoutError|timed out|what answers)"
+        ):
+            RayEngine(address=f"127.0.0.1:{server.getsockname()[1]}")._join()
+        asked.set()
+        thread.join()

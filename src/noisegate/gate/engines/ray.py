@@ -25,6 +25,9 @@ from noisegate.gate.sums import Engine, Progress, SumTask, Totals
 
 ANSWER_SECONDS = 10.0
 """How long an address may take to answer."""
+_SETTINGS = b"\x04"
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)
+"""How HTTP/2 begins, which Ray speaks; the answer is a frame of settings, whose kind stands behind three bytes."""
 _QUIET: Mapping[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 
 
@@ -136,12 +139,13 @@ class RayEngine(Engine):
         if not host or not port.isdecimal():
             raise self._unreachable("no HOST:PORT")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
+            with socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS) as there:
+                there.sendall(_GREETING)
+                reason = "" if there.recv(4)[3:] == _SETTINGS else "what answers there is no Ray"
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or type(error).__name__
-        else:
-            return
-        raise self._unreachable(reason)
+        if reason:
+            raise self._unreachable(reason)
 
     def _unreachable(self, reason: str) -> OptionError:
         return OptionError(

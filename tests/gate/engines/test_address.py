@@ -1,0 +1,53 @@
+"""`fit --engine ray --address` joins a cluster that was started apart."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+PROGRAM = "import sys; from noisegate.cli.main import run; sys.argv[0] = 'noisegate'; run()"
+
+
+@pytest.fixture
+def head(tmp_path):
+    """The address of a cluster of two cores, which ends with the test."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [Path(sys.executable).with_name("ray"), "start", "--head", f"--port={port}", "--num-cpus=2", "--block"]
+    command += ["--include-dashboard=false", f"--object-store-memory={2**27}", "--disable-usage-stats"]
+    with (tmp_path / "head.log").open("wb") as log:
+        ray = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        end = time.monotonic() + 90
+        while ray.poll() is None and "Ray runtime started" not in (tmp_path / "head.log").read_text():
+            assert time.monotonic() < end
+            time.sleep(0.5)
+        if ray.poll() is not None:
+            pytest.skip("too much runs on this machine: Ray's own processes gave each other up")
+        yield f"127.0.0.1:{port}"
+    finally:
+        ray.terminate()
+        ray.wait(30)
+
+
+def test_a_fit_joins_a_cluster_and_leaves_it_as_it_was(head, people, mixed_schema, tmp_path):
+    people(400).to_csv(tmp_path / "x.csv", index=False)
+    mixed_schema.to_toml(tmp_path / "schema.toml")
+    told = []
+    for name, options in (("here", []), ("there", ["--engine", "ray", "--address", head])):
+        fit = ["fit", tmp_path / "x.csv", "--schema", tmp_path / "schema.toml", "--epsilon", "1000", "--json"]
+        fit += ["--method", "pairwise", "--out", tmp_path / name, *options]
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, *map(str, fit)], capture_output=True, text=True, check=False, env=os.environ
+        )
+        assert done.returncode == 0, done.stderr
+        told.append(json.loads(done.stdout))
+    here, there = told
+    assert here["certificate"]["events"] == there["certificate"]["events"]
+    assert here["noisy_records"] == pytest.approx(there["noisy_records"], abs=2)
