@@ -29,7 +29,6 @@ from noisegate.cli.console import (
 from noisegate.cli.engine import Address, EngineOption, chosen_engine
 from noisegate.cli.options import FitOptions, Json, one_by_one, required
 from noisegate.cli.plans import show_plan
-from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
