@@ -15,6 +15,8 @@ from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
     from noisegate.gate.queries.discovery import Discovery, SchemaGate
+    from noisegate.schema import Schema
+    from noisegate.schema.linked import LinkedSchema
 
 # Bytes that the disk must have before anything is spent: a schema of thousands of columns needs fewer.
 _ROOM = 2**20
@@ -167,11 +169,13 @@ def check(
     path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file, TOML.")], as_json: Json = False
 ) -> None:
     """Check a schema and show what it says."""
-    from noisegate.schema import Schema
-    from noisegate.schema.card import HEADINGS, row_of
+    from noisegate.schema.linked import LinkedSchema, read_schema
     from noisegate.schema.satisfiable import kept_share
 
-    schema = Schema.from_toml(path)
+    schema = read_schema(path)
+    if isinstance(schema, LinkedSchema):
+        _check_linked(schema, as_json)
+        return
     warn_about_constraints(schema)
     share = kept_share(schema.constraints, schema.layout, schema.missing_values)
     if as_json:
@@ -180,12 +184,32 @@ def check(
     if schema.images is not None:
         OUT.print(f"{path}: {schema_init.pictured(schema)}. The schema is good.", markup=False)
         return
+    _show_columns(str(path), schema)
+    if schema.constraints:
+        OUT.print(f"Of records drawn evenly within the bounds, about {share:.1%} keep to all of them.")
+    OUT.print("The schema is good.")
+
+
+def _check_linked(schema: LinkedSchema, as_json: bool) -> None:
+    for link in schema.links:
+        warn_about_constraints(link.records)
+    if as_json:
+        print_json({"ok": True, "digest": schema.digest(), "schema": schema.to_json(), "kept_share": None})
+        return
+    for one in schema.tables:
+        _show_columns(one.name, one.schema)
+        OUT.print(f"{schema.told(one)}\n", markup=False)
+    for constraint in schema.constraints:
+        OUT.print(f"Constraint: {constraint}", markup=False)
+    OUT.print(f"The schema is good. A unit of privacy is a record of {schema.root.name} with all that hangs on it.")
+
+
+def _show_columns(title: str, schema: Schema) -> None:
+    from noisegate.schema.card import HEADINGS, row_of
+
     rows = [row_of(column, schema.label) for column in schema.columns[:_MOST_SHOWN]]
-    OUT.print(table(str(path), dict.fromkeys(HEADINGS, "left"), rows))
+    OUT.print(table(title, dict.fromkeys(HEADINGS, "left"), rows))
     if len(schema.columns) > _MOST_SHOWN:
         OUT.print(f"... and {len(schema.columns) - _MOST_SHOWN:,} more columns; --json shows all.")
     for constraint in schema.constraints:
         OUT.print(f"Constraint: {constraint}", markup=False)
-    if schema.constraints:
-        OUT.print(f"Of records drawn evenly within the bounds, about {share:.1%} keep to all of them.")
-    OUT.print("The schema is good.")

@@ -35,7 +35,11 @@ def init(
     out: Annotated[Path, typer.Option("--out", "-o", help="Schema file to write.")],
     options: InitOptions,
     public: Annotated[
-        Path | None, typer.Argument(help="CSV or Parquet file that is PUBLIC: its bounds and levels are copied.")
+        list[Path] | None,
+        typer.Argument(
+            help="CSV or Parquet file that is PUBLIC: its bounds and levels are copied. Several are linked tables, one "
+            "file each, called like them."
+        ),
     ] = None,
     dictionary: Annotated[
         Path | None,
@@ -66,16 +70,18 @@ def init(
 
     Example: `noisegate schema init codebook_sample.csv -o schema.toml --label diagnosis`
 
+    Linked tables: `noisegate schema init patients.csv visits.csv -o clinic.toml`
+
     From a data dictionary: `noisegate schema init --dictionary codebook.xlsx -o schema.toml`
 
     Names alone, to fill in kinds: `noisegate schema init --names-of private.csv -o columns.toml`
 
     Images: `noisegate schema init --images --size 28 --channels 1 --classes 10 -o images.toml`
     """
-    sources = {"PUBLIC": public, "--dictionary": dictionary, "--names-of": names_of, "--images": images or None}
+    sources = {"PUBLIC": public or None, "--dictionary": dictionary, "--names-of": names_of, "--images": images or None}
     given = [name for name, value in sources.items() if value is not None]
     if len(given) > 1:
-        cure = "give one of them" if public is None else f"leave {public} out"
+        cure = "give one of them" if not public else f"leave {' '.join(map(str, public))} out"
         raise OptionError(f"{' and '.join(given)} each describe the records; {cure}.")
     of_images = replace(options, label=None)
     if not images and of_images.given():
@@ -88,8 +94,10 @@ def init(
         told = _of_dictionary(dictionary, table, options.label, out)
     elif names_of is not None:
         told = _of_names(names_of, options.label, out)
-    elif public is not None:
-        told = _of_records(public, options.label, out)
+    elif public and len(public) > 1:
+        told = _of_linked(public, options.label, out)
+    elif public:
+        told = _of_records(public[0], options.label, out)
     else:
         raise OptionError(
             "PUBLIC is missing: a CSV or Parquet file that is public, whose bounds and levels are copied. For a data "
@@ -114,7 +122,7 @@ def _of_records(public: Path, label: str | None, out: Path) -> dict[str, Any]:
         with steps("Reading records", None):
             found = draft(public, label=label)
         path.write_bytes(found.toml().encode())
-    warn(f"this schema copies bounds and levels from {public}; it is safe only because you declare that file public.")
+    _warn_about_copies(f"{public}")
     schema, rules = found.schema, found.rules
     drafted = f", {len(rules.constraints)} constraints that all of its records keep to" if rules.constraints else ""
     say(
@@ -123,6 +131,40 @@ def _of_records(public: Path, label: str | None, out: Path) -> dict[str, Any]:
     )
     told = {"constraints": [str(one) for one in rules.constraints], "remarks": list(rules.remarks)}
     return {"columns": len(schema.columns), "ignored": found.ignored, **told}
+
+
+def _of_linked(public: list[Path], label: str | None, out: Path) -> dict[str, Any]:
+    from noisegate.data.draft_linked import draft_linked, table_names
+
+    if label is not None:
+        raise OptionError(
+            f"--label {label}: is of one table, and {len(public)} files are given; write it into its table."
+        )
+    with new_file(out) as path:
+        with steps("Reading records", None):
+            found = draft_linked(table_names(public))
+        path.write_bytes(found.toml().encode())
+    _warn_about_copies(", ".join(map(str, public)), "all of them")
+    for name, link in found.links.items():
+        say(f"{name} hangs on {link.parent}: {link.why}.")
+    remarks = [f"{name}.{text}" for name, texts in found.remarks.items() for text in texts]
+    for text in remarks:
+        say(f"- {text}.")
+    tables = found.schema.tables
+    columns, left_out = sum(len(table.schema.columns) for table in tables), _left_out(found.ignored)
+    say(
+        f"Wrote {out}: {len(tables)} tables, {columns} columns{left_out}. A unit of privacy is a record of "
+        f"{found.schema.root.name} with all that hangs on it. Read it, comments included, widen what is too narrow, "
+        f"{_KEEP}"
+    )
+    rules = [f"{table.name}: {rule}" for table in tables for rule in table.schema.constraints]
+    told = {"constraints": [*rules, *map(str, found.schema.constraints)], "remarks": remarks}
+    links = {name: {"parent": link.parent, "why": link.why} for name, link in found.links.items()}
+    return {"columns": columns, "ignored": found.ignored, "links": links, **told}
+
+
+def _warn_about_copies(files: str, what: str = "that file") -> None:
+    warn(f"this schema copies bounds and levels from {files}; it is safe only because you declare {what} public.")
 
 
 def _of_dictionary(file: Path, table: str | None, label: str | None, out: Path) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -44,12 +46,14 @@ class Draft:
         """The columns that were left out, with the reason."""
         return {entry.name: " ".join(entry.why) for entry in self.entries if entry.ignored}
 
-    def toml(self) -> str:
-        """Return the schema file, with the reasons as comments."""
+    def toml(self, *, prefix: Sequence[str] = (), more: Mapping[str, Any] = MappingProxyType({})) -> str:
+        """Return the schema file, with the reasons as comments; below ``prefix``, with ``more`` keys at its top."""
         form = self.schema.form()
         top: dict[str, Any] = {key: form[key] for key in ("label", "missing_values") if key in form}
         constraints = list(zip(form.get("constraints", ()), self.rules.reasons, strict=True))
-        return drafted_text(self.entries, top=top, constraints=constraints, remarks=self.rules.remarks)
+        return drafted_text(
+            self.entries, top={**more, **top}, constraints=constraints, remarks=self.rules.remarks, prefix=prefix
+        )
 
 
 def draft_schema(public: Any, label: str | None = None) -> Schema:

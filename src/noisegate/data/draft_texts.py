@@ -41,7 +41,7 @@ def draft_identifier(name: str, cells: pa.Array) -> DraftedColumn | None:
     if is_text(cells.type) and not _all(cells, r"^[+-]?[0-9]+$"):
         if _all(cells, r"^[0-9+.,:TZ/ -]+$"):
             return None  # decimals, dates, moments
-    elif not _called_id(name) and not _counts_on(cells):
+    elif not called_id(name) and not _counts_on(cells):
         return None
     reason = f"each of the {len(cells):,} values is there once, as in an identifier, which must not be learnt"
     return DraftedColumn.left_out(name, reason)
@@ -51,7 +51,8 @@ def _all(texts: pa.Array, pattern: str) -> bool:
     return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
 
 
-def _called_id(name: str) -> bool:
+def called_id(name: str) -> bool:
+    """Return whether a column is called as identifiers are."""
     return _NAMED_ID.search(_CAMEL.sub("_", name).lower()) is not None
 
 

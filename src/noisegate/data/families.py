@@ -68,6 +68,13 @@ class Families:
         return np.bincount(self.of, minlength=len(self.parents)).astype(np.int64)
 
     @property
+    def later(self) -> npt.NDArray[np.bool_]:
+        """Which children have one before them, (children,)."""
+        later = np.zeros(len(self.of), dtype=np.bool_)
+        later[1:] = self.of[1:] == self.of[:-1]
+        return later
+
+    @property
     def shares(self) -> npt.NDArray[np.int64]:
         """For each child, into how many equal shares what its unit counts is split: its parent's, by its siblings."""
         shares: npt.NDArray[np.int64] = (self.parents["share"] * self.counts)[self.of]
@@ -105,7 +112,7 @@ def transitions(found: Families, link: Link, grid: int = GRID) -> Transitions:
     sizes = np.maximum(counts, 1)
     row_of = np.repeat(np.arange(len(parents)), sizes)
     to = np.arange(len(children)) + (np.cumsum(counts == 0)[found.of] if len(children) else 0)
-    later = _later(found)
+    later = found.later
     step = np.full(len(row_of), STEPS.index("none"))
     step[to] = np.where(later, STEPS.index("next"), STEPS.index("first"))
     layout, number = link.child.schema.layout, link.schema.column(link.number)
@@ -126,18 +133,11 @@ def transitions(found: Families, link: Link, grid: int = GRID) -> Transitions:
     return Transitions(rows, grid // (parents["share"] * sizes)[row_of])
 
 
-def _later(found: Families) -> npt.NDArray[np.bool_]:
-    """Returns which children have one before them, (children,)."""
-    later = np.zeros(len(found.of), dtype=np.bool_)
-    later[1:] = found.of[1:] == found.of[:-1]
-    return later
-
-
 def _timed(found: Families, link: Link, positions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Returns the positions of first distances and of gaps, (children, 2), NaN where a child has none."""
     order, first, gap = link.order, link.schema.column(str(link.first)), link.schema.column(str(link.gap))
     assert order is not None and first.numeric and gap.numeric
-    ticks, later = ticks_at(order, positions), _later(found)
+    ticks, later = ticks_at(order, positions), found.later
     starts = ticks[~later]
     if link.since is not None:
         place = link.parent.schema.layout.place(link.since.name)

@@ -117,9 +117,7 @@ class LinkedSource:
         Raises:
             DataError: if a record does not fit the schema, a key is missing or there twice, or a record has no parent.
         """
-        if not self._children:
-            self._read()
-        for found in self._families(link):
+        for found in self.families(link):
             made = transitions(found, link, grid)
             for start in range(0, len(made), self.batch_rows):
                 part = slice(start, start + self.batch_rows)
@@ -141,15 +139,21 @@ class LinkedSource:
                 spill.add(records)
             parents = self._spill(link.child, "key") if self.schema.children(link.name) else None
             # Of all links at once, so that a key that is wrong is told before anything is asked.
-            for found in self._families(link):
+            for found in self.families(link):
                 if parents is not None:
                     found.children["share"] = found.shares
                     parents.add(found.children)
             if parents is not None:
                 self._parents[link.name] = parents
 
-    def _families(self, link: Link) -> Iterator[Families]:
-        """Yield parents with their children, some of them at a time."""
+    def families(self, link: Link) -> Iterator[Families]:
+        """Yield parents with their children, some of them at a time; for errors see `transitions`."""
+        if not self._children:
+            try:
+                self._read()
+            except BaseException:
+                self.close()
+                raise
         layout, table = link.child.schema.layout, link.child
         order = None if table.order is None else layout.place(table.order)
         parents, children = self._parents[link.parent.name], self._children[link.name]

@@ -82,8 +82,12 @@ def drafted_text(
     top: Mapping[str, Any],
     constraints: Sequence[tuple[Mapping[str, Any], str]] = (),
     remarks: Iterable[str] = (),
+    prefix: Sequence[str] = (),
 ) -> str:
-    """Return a schema file: the keys at its ``top``, entries, constraints with their reasons, remarks at the end."""
+    """Return a schema file: the keys at its ``top``, entries, constraints with their reasons, remarks at the end.
+
+    All of it but the remarks stands below the table whose names are ``prefix``.
+    """
     ignored = [entry.name for entry in entries if entry.ignored]
     form: dict[str, Any] = {**top, "ignore": [*ignored, *top.get("ignore", [])]}
     form |= {"columns": {entry.name: entry.form for entry in entries}, "constraints": [one for one, _ in constraints]}
@@ -92,6 +96,7 @@ def drafted_text(
         columns={entry.name: entry.why for entry in entries},
         constraints=[[reason] for _, reason in constraints],
         commented={entry.name for entry in entries if entry.ignored},
+        prefix=prefix,
     )
     lines = [line for remark in remarks for line in textwrap.wrap(remark, 118)]
     return text + "\n" * bool(lines) + "".join(f"# {line}\n" for line in lines)

@@ -187,9 +187,19 @@ class LinkedSchema(Shown):
         for table in self.tables:
             rows = [row_of(column, table.schema.label) for column in table.schema.columns]
             sheets.append(Sheet(title=f"{table.name}: {len(rows):,} columns", headings=HEADINGS, rows=rows))
-            of = f", at most {table.most:,} of each of {table.parent}" if table.child else ", the units of privacy"
-            facts[table.name] = f"{len(rows):,} columns{of}"
+            facts[table.name] = f"{len(rows):,} columns. {self.told(table)}"
         return ResultCard(title=f"Schema: {len(self.tables)} linked tables", facts=facts, sheets=sheets)
+
+    def told(self, table: LinkedTable) -> str:
+        """Return in words how the records of a table hang on those of another."""
+        if not table.child:
+            return f"Each record is a unit of privacy, named by {table.key}."
+        ordered = "without an order" if table.order is None else f"ordered by {table.order}"
+        orphans = "are dropped" if table.orphans == "drop" else "are refused"
+        return (
+            f"Of each record of {table.parent}, named by {table.parent_key}: up to {table.most:,}, {ordered}. Those "
+            f"whose parent is not there {orphans}."
+        )
 
     def _check_link(self, table: LinkedTable) -> None:
         parent, where = self.table(str(table.parent)), f"table {table.name!r}"
@@ -199,11 +209,8 @@ class LinkedSchema(Shown):
             names = choices(table.since, parent.schema.names)
             raise SchemaError(f"{where}: since = {table.since!r} is no column of {parent.name!r}; these are {names}")
         since, order = parent.schema.column(table.since), table.schema.column(str(table.order))
-        if not since.numeric or since.missing or any(since.outer) or not order.numeric:
-            raise SchemaError(
-                f"{where}: since = {table.since!r} must be a column of numbers or dates that is never missing and has "
-                "no atoms outside its bounds; leave since out to count from the lower bound of order"
-            )
+        if not since.numeric or not order.numeric:
+            raise SchemaError(f"{where}: since = {table.since!r} is {since.kind}; name a column of numbers or dates")
         check_origin(order, since, where)
 
     def _link_of(self, rule: Constraint) -> str:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from noisegate.errors import SchemaError
 from noisegate.schema.columns import Continuous, Datetime, Decimal, Integer, NumericColumn
-from noisegate.schema.numeric import SteppedColumn
 from noisegate.schema.positions import (
     Floats,
     bounds_of,
@@ -71,7 +70,7 @@ def gap_column(order: NumericColumn, name: str, longest: float | None) -> Numeri
     if isinstance(order, Continuous):
         wide = order.upper - order.lower
         return Continuous(name=name, lower=0.0, upper=wide if longest is None else min(longest, wide), missing=True)
-    last = order.last if longest is None else min(math.ceil(longest * _per_unit(order) / order.spacing), order.last)
+    last = order.last if longest is None else min(math.ceil(longest * ticks_per_unit(order)), order.last)
     return Integer(name=name, lower=0, upper=last, missing=True)
 
 
@@ -89,17 +88,37 @@ def check_order(order: Any, what: str) -> NumericColumn:
 
 def check_origin(order: NumericColumn, since: NumericColumn, where: str) -> None:
     """Require that distances can be counted from ``since`` to ``order``: of one kind, with bounds that meet."""
-    kinds = {(column.kind, isinstance(column, Datetime) and column.aware) for column in (order, since)}
-    plain = all(isinstance(column, Continuous | Decimal | Integer) for column in (order, since))
-    if len(kinds) > 1 and not plain:
+    if not _alike(order, since):
         raise SchemaError(
             f"{where}: since = {since.name!r} is {since.kind} and order = {order.name!r} is {order.kind}; name columns "
             "of one kind, moments with or without a time zone both"
+        )
+    if since.missing or any(since.outer):
+        raise SchemaError(
+            f"{where}: since = {since.name!r} must be a column that is never missing and has no atoms outside its "
+            "bounds; leave since out to count from the lower bound of order"
         )
     if bounds_of(since)[0] >= bounds_of(order)[1]:
         raise SchemaError(f"{where}: since = {since.name!r} lies after all of order = {order.name!r}; correct a bound")
 
 
-def _per_unit(order: SteppedColumn) -> int:
-    """Return how many units of a column, as in `SteppedColumn.steps`, make one of what ``longest_gap`` counts."""
-    return 10**6 if isinstance(order, Datetime) else order.scale
+def can_be_origin(order: NumericColumn, since: NumericColumn) -> bool:
+    """Return whether distances can be counted from ``since`` to ``order``."""
+    try:
+        check_origin(order, since, "")
+    except SchemaError:
+        return False
+    return True
+
+
+def _alike(order: NumericColumn, since: NumericColumn) -> bool:
+    """Return whether two columns are both of numbers, or of dates, or of moments with or without a time zone."""
+    kinds = {(column.kind, isinstance(column, Datetime) and column.aware) for column in (order, since)}
+    return len(kinds) == 1 or all(isinstance(column, Continuous | Decimal | Integer) for column in (order, since))
+
+
+def ticks_per_unit(order: NumericColumn) -> float:
+    """Return how many ticks make one of what ``longest_gap`` counts: numbers, days or, for moments, seconds."""
+    if isinstance(order, Continuous):
+        return 1.0
+    return (10**6 if isinstance(order, Datetime) else order.scale) / order.spacing
