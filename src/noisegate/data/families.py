@@ -89,9 +89,12 @@ def families(parents: Records, children: Records, order: int | None, *, drop: bo
     """
     keys = np.concatenate([parents["key"], children["parent"]])
     child = np.arange(len(keys)) >= len(parents)
-    rank = np.zeros(len(keys)) if order is None else _behind(len(parents), children["numeric"][:, order])
-    ties = _behind(len(parents), _mixed(children))
-    sequence = np.lexsort((ties, rank, child, keys[:, 1], keys[:, 0]))
+    # A parent stands before its children, whose positions are in [0, 1].
+    rank = np.where(child, 0.0, -1.0)
+    if order is not None:
+        rank[child] = children["numeric"][:, order]
+    ties = np.concatenate([np.zeros(len(parents), dtype=np.uint64), _mixed(children)])
+    sequence = np.lexsort((ties, rank, keys[:, 1], keys[:, 0]))
     keys, child = keys[sequence], child[sequence]
     new = np.ones(len(keys), dtype=np.bool_)
     new[1:] = (keys[1:] != keys[:-1]).any(axis=1)
@@ -153,11 +156,6 @@ def _placed(values: npt.NDArray[Any], rows: npt.NDArray[np.intp], total: int, ab
     table = np.full((total, values.shape[1]), absent, dtype=values.dtype)
     table[rows] = values
     return table
-
-
-def _behind(parents: int, of_children: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Returns numbers of children behind as many zeros as there are parents."""
-    return np.concatenate([np.zeros(parents, dtype=of_children.dtype), of_children])
 
 
 def _mixed(children: Records) -> npt.NDArray[np.uint64]:
