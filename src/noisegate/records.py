@@ -58,11 +58,46 @@ class Rows:
         """Returns the records of all ``parts``, of which there is at least one; images only if all are."""
         if len(parts) == 1:
             return parts[0]
+        if any(isinstance(part, WeightedRows) for part in parts):
+            raise ValueError("weighted records are not joined: what they weigh holds within their own batch")
         images = [part for part in parts if isinstance(part, Images)]
         if len(images) < len(parts):
             return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("numeric", "codes")))
         labels = [part.labels for part in images if part.labels is not None]
         return Images(np.concatenate([part.pixels for part in images]), np.concatenate(labels) if labels else None)
+
+
+WHOLE = 2**20
+"""What the records of one unit weigh together, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedRows(Rows):
+    """Records that count in part: those of one unit weigh at most `WHOLE` together.
+
+    Attributes:
+        weights: int64, (records,), from 0 to `WHOLE`.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.records import WHOLE, WeightedRows
+        >>> halves = WeightedRows(np.zeros((2, 0)), np.array([[1], [0]], dtype=np.int32), np.full(2, WHOLE // 2))
+        >>> halves.rows([1]).weights
+        array([524288])
+    """
+
+    weights: npt.NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weights.dtype != np.int64 or self.weights.shape != (len(self),):
+            raise ValueError(f"weights {self.weights.dtype} of shape {self.weights.shape} for {len(self)} records")
+        if len(self) and not 0 <= self.weights.min() <= self.weights.max() <= WHOLE:
+            raise ValueError(f"weights must be from 0 to {WHOLE}")
+
+    def rows(self, rows: Selection) -> WeightedRows:
+        """Returns the records at ``rows``, with their weights."""
+        return WeightedRows(self.numeric[rows], self.codes[rows], self.weights[rows])
 
 
 class Images(Rows):

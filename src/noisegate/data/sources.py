@@ -9,6 +9,17 @@ from noisegate.data.tables.tables import Source, TableSource
 from noisegate.data.units import UnitLimit
 from noisegate.errors import OptionError
 from noisegate.schema import Schema
+from noisegate.schema.linked import LinkedSchema
+
+
+def open_records(data: Any, schema: Schema | LinkedSchema, *, show_values: bool = False, **options: Any) -> Any:
+    """Return the private records in ``data`` as a gate holds them: a `Source`, or `LinkedRecords`; see `open_source`."""
+    if isinstance(schema, Schema):
+        return open_source(data, schema, show_values=show_values, **options)
+    from noisegate.data.link_rows import LinkedRecords
+    from noisegate.data.linked import LinkedSource
+
+    return LinkedRecords(tables=LinkedSource(data, schema, show_values=show_values))
 
 
 def open_source(

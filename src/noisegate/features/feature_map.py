@@ -77,10 +77,12 @@ class ExactSum:
     Attributes:
         squared_norm: Squared norm that no record's integer vector exceeds, whatever is looked up; exact.
         add: Adds the vectors of records to a sum, int64 (dim,), in grid units.
+        weighted: Whether it adds of weighted records the parts that they weigh, each entry rounded toward zero.
     """
 
     squared_norm: int
     add: Callable[[npt.NDArray[np.int64], EncodedTable], None]
+    weighted: bool = False
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from noisegate.data.same_files import check_apart
-from noisegate.data.sources import open_source
+from noisegate.data.sources import open_records
 from noisegate.data.units import UnitLimit
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
@@ -28,13 +28,14 @@ from noisegate.gate.sums import Engine, LocalEngine, Progress
 from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import RECORD, Adjacency, unit_text
+from noisegate.privacy.events import RECORD, Adjacency, linked_unit, unit_text
 from noisegate.privacy.gradient_plan import BatchPlan, CalibratedStepPlan, GradientPlan, StepPlan
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget, CalibratedPlan
 from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import Schema
+from noisegate.schema.linked import LinkedSchema
 from noisegate.schema_certificate import KEY, check_fits, stated
 
 
@@ -46,7 +47,10 @@ class Gate:
             or PyArrow, a dict of columns, a NumPy array (structured, or with the columns of the schema in order), or a
             Hugging Face data set. With a schema of images, also the path of images or images in memory: see
             `noisegate.data.images.images.ImageSource`, `noisegate.data.images.memory.memory_images`.
-        schema: Public knowledge about the table. Required: bounds and levels read off the data would leak.
+            Of linked tables, a mapping from their names to such paths or tables.
+        schema: Public knowledge about the table. Required: bounds and levels read off the data would leak. That of
+            linked tables is a `noisegate.schema.linked.LinkedSchema`, and the unit a record of the first with all that
+            belongs to it.
         epsilon: ε of the guarantee, in [0.01, 1000].
         delta: δ of the guarantee.
         adjacency: "add-remove" or "replace-one".
@@ -91,7 +95,7 @@ class Gate:
         self,
         data: Any,
         *,
-        schema: Schema,
+        schema: Schema | LinkedSchema,
         epsilon: float,
         delta: float = 1e-5,
         adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
@@ -107,17 +111,20 @@ class Gate:
         on_error: str = "refuse",
         discovery: Certificate | None = None,
     ) -> None:
-        if not isinstance(schema, Schema):
+        if not isinstance(schema, Schema | LinkedSchema):
             raise OptionError(
                 "schema=None: a schema is required. Bounds, levels and missing-ness read off private data would leak "
                 "it; write down what is publicly known (`noisegate schema init` drafts it from a public sample)."
             )
-        self.schema = schema.usable()
+        linked = isinstance(schema, LinkedSchema)
+        if linked:
+            _check_linked(adjacency, unit=unit, unit_column=unit_column, on_error=on_error, discovery=discovery)
+        self.schema: Any = schema.usable()
         self.budget = Budget(
             epsilon=epsilon,
             delta=delta,
             adjacency=Adjacency.parse(adjacency),
-            unit=unit_text(unit, unit_column, contributions),
+            unit=linked_unit(schema.names) if linked else unit_text(unit, unit_column, contributions),
             contributions=contributions,
         )
         check_public_records(records, self.budget.adjacency)
@@ -131,14 +138,15 @@ class Gate:
         units = None
         if unit_column and contributions:
             units = UnitLimit(column=unit_column.strip(), contributions=contributions)
-        self._source = open_source(data, schema, show_values=show_values, units=units, on_error=on_error)
-        self._data = data
+        self._source: Any = open_records(data, schema, show_values=show_values, units=units, on_error=on_error)
+        # Linked tables are told from others by the one that holds the units.
+        self._data = data[schema.root.name] if linked else data
         self._engine = engine or LocalEngine()
         self._progress = progress
         self._single_use_lock = threading.Lock()
         self._discovery = discovery
         if discovery is not None:
-            check_fits(discovery, schema)
+            check_fits(discovery, self.schema)
         self._source.check()
 
     @property
@@ -313,6 +321,11 @@ class Gate:
             raise OptionError(f"plan={type(plan).__name__}: this query takes a {wanted}; call plan.calibrate(budget).")
         if plan.budget != self.budget:
             raise OptionError(f"the plan is calibrated for {plan.budget}, the gate has {self.budget}; use gate.budget.")
+        if self._source.in_parts and not (kind is CalibratedPlan and isinstance(self._engine, LocalEngine)):
+            raise OptionError(
+                "linked tables are summed on this machine, by questions about counts of cells and nothing else; take "
+                "method='linked', and leave the engine out."
+            )
         self._engine.check(self._source, sums=kind is CalibratedPlan)
         unbooked = Unbooked(plan, self._data) if self._ledger is None and self.counted else None
         # Files may be private to whoever starts the run: their records are not compared, where they lie is.
@@ -331,3 +344,15 @@ class Gate:
             progress=self._progress,
             unbooked=unbooked,
         )
+
+
+def _check_linked(adjacency: Adjacency | str, **given: Any) -> None:
+    """Refuses what linked tables have no use for: their schema says what the unit is."""
+    if Adjacency.parse(adjacency) is Adjacency.REPLACE_ONE:
+        raise OptionError(
+            "adjacency='replace-one' takes the number of records as public, and how many belong to a unit is not; with "
+            "linked tables use adjacency='add-remove'."
+        )
+    for name, value in given.items():
+        if value not in (None, RECORD, "refuse"):
+            raise OptionError(f"{name}={value!r}: linked tables take none; the unit is a record of their first table.")

@@ -118,7 +118,7 @@ class Session:
         self.state = State.PLANNED
         self.plan, self._access = access.plan, access
         self._lock = threading.RLock()
-        self._seen: int | None = None
+        self._seen: dict[str | None, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -181,25 +181,27 @@ class Session:
         self._confirm()
         return noise.noisy_counts_above(counts, noise_std=event.noise_std, threshold=event.threshold)
 
-    def _check_records(self, seen: int) -> None:
-        """Checks the number of records of a whole pass, before anything of it is used: `DataError` if it is wrong."""
+    def _check_records(self, seen: int, link: str | None = None) -> None:
+        """Checks the number of records of a whole pass, before anything of it is used: `DataError` if it is wrong.
+
+        Those of a `link` may be none at all.
+        """
         name, public = self._access.source.name, self._access.records
         if self.plan.budget.adjacency is Adjacency.REPLACE_ONE and seen != public:
             raise DataError(
                 f"records={public} was given as public knowledge, but the data has another number; "
                 "replace-one needs the exact number. Correct it, or use adjacency='add-remove'."
             )
-        if not seen:
+        if not seen and link is None:
             raise DataError(
                 f"{name}: every image was skipped, so there is nothing to copy; without "
                 "on_error='skip' the first one is named."
             )
-        if self._seen not in (None, seen):
+        if self._seen.setdefault(link, seen) != seen:
             raise DataError(
                 f"{name}: the number of records changed between two passes; the cost stays reserved. "
                 "Make sure that nothing writes to the data during a run."
             )
-        self._seen = seen
 
     def _certify(self, hashes: Mapping[str, str]) -> Certificate:
         """Hands out the session's one certificate, and commits the reservation."""

@@ -27,6 +27,7 @@ from noisegate.errors import OptionError
 from noisegate.features.feature_map import ExactMap, ExactSum, FeatureMap
 from noisegate.gate.execution import Execution, Shared, block_rows, blocks, parts_of
 from noisegate.privacy.grid import RECORD_LIMIT, Grid
+from noisegate.records import WeightedRows
 from noisegate.schema import EncodedTable
 
 
@@ -65,6 +66,11 @@ class SumTask:
         found = self.feature_map.exact_sum(self.grid) if reviewed and isinstance(self.feature_map, ExactMap) else None
         return found if found is not None and found.squared_norm <= self.grid.bound.units**2 else None
 
+    @property
+    def takes_parts(self) -> bool:
+        """Whether records that count in part can be summed: by counts in integers, and nothing else (G-30)."""
+        return self.exact is not None and self.exact.weighted
+
 
 class Totals:
     """Exact int64 sums, one matrix (columns, dim) a question, and the number of records seen. Merging is addition."""
@@ -98,6 +104,8 @@ def sum_records(records: EncodedTable, tasks: Mapping[str, SumTask]) -> Totals:
 def add_records(totals: Totals, records: EncodedTable, tasks: Mapping[str, SumTask]) -> None:
     """Adds the vectors of `records`, any number of rows, to `totals`."""
     totals.count(len(records))
+    if isinstance(records, WeightedRows) and not all(task.takes_parts for task in tasks.values()):
+        raise OptionError("a record that counts in part was given to a map that adds whole ones only.")
     together: dict[tuple[int | None, Execution], dict[str, SumTask]] = {}
     for name, task in tasks.items():
         if task.exact is None:

@@ -20,6 +20,7 @@ from noisegate.errors import OptionError, UserError
 
 RECORD = "record"
 _SEVERAL = "all records of one"
+_LINKED = "one record of the table"
 
 
 class Adjacency(Enum):
@@ -65,6 +66,11 @@ def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
     It does not name `contributions`: what neighbours are, and so which costs may be added up, does not depend on it.
     """
     if column is None and contributions is None:
+        if isinstance(unit, str) and _begins(unit, _LINKED):
+            raise OptionError(
+                f"unit={unit!r} is what a run on linked tables says, and here every record is a unit of its own; give "
+                "their schema, with [tables.NAME], or say what one record stands for."
+            )
         return unit
     if column is None or contributions is None:
         raise OptionError(
@@ -79,6 +85,12 @@ def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
             "give one of the two."
         )
     return f"{_SEVERAL} {column.strip()}"
+
+
+def linked_unit(tables: Sequence[str]) -> str:
+    """Returns the privacy unit of linked tables, the first of which holds the units, in the same words."""
+    root, *others = tables
+    return f"{_LINKED} {root} with all that belongs to it in {', '.join(others)}"
 
 
 def check_unit(unit: str, contributions: int | None) -> None:
@@ -98,7 +110,11 @@ def check_unit(unit: str, contributions: int | None) -> None:
 
 def several(unit: str) -> bool:
     """Returns whether the words for a privacy unit say that several records belong together."""
-    return " ".join(unit.split()).casefold().startswith(_SEVERAL)
+    return _begins(unit, _SEVERAL)
+
+
+def _begins(unit: str, words: str) -> bool:
+    return " ".join(unit.split()).casefold().startswith(words)
 
 
 def used(unit: str, contributions: int | None) -> str:

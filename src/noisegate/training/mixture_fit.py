@@ -25,7 +25,7 @@ from noisegate.models.labelled import LabelledMixture
 from noisegate.models.mixture import Mixture
 from noisegate.models.within_cell import WithinCell
 from noisegate.privacy.release import Release
-from noisegate.schema import NumericColumn, Schema
+from noisegate.schema import Layout, NumericColumn, Schema
 from noisegate.training.checkpoint import FitState, under
 from noisegate.training.descent import Descent
 from noisegate.training.expected_counts import Components
@@ -195,19 +195,25 @@ class PairwiseFit(MixtureFit):
             return LabelledMixture(mixture=mixture, label=fit.model(mixture, weight))
 
     def _mixture(self, components: Components, tables: ClassTables) -> Mixture:
-        """Returns the mixture of all classes, which come as often as their tables say."""
-        cells = components.cells.transpose(0, 2, 1)
-        classes, each, _ = cells.shape
-        weights = (tables.counts[:, None] * components.weights).ravel()
-        probabilities = [np.ascontiguousarray(cells[:, :, span]).reshape(classes * each, -1) for span in tables.spans]
-        if self.design.label is not None:
-            probabilities.insert(self.design.label, np.repeat(np.eye(classes, dtype=np.float32), each, axis=0))
-        return Mixture(
-            layout=self.design.layout,
-            within=within_cells(self.design, self._bins, self._histograms),
-            weights=weights / weights.sum(),
-            probabilities=tuple(probabilities),
-        )
+        within = within_cells(self.design, self._bins, self._histograms)
+        return mixture_of(components, tables, self.design.layout, within, self.design.label)
+
+
+def mixture_of(
+    components: Components,
+    tables: ClassTables,
+    layout: Layout,
+    within: tuple[WithinCell, ...],
+    label: int | None = None,
+) -> Mixture:
+    """Returns the mixture of all classes of a label, which come as often as their tables say."""
+    cells = components.cells.transpose(0, 2, 1)
+    classes, each, _ = cells.shape
+    weights = (tables.counts[:, None] * components.weights).ravel()
+    probabilities = [np.ascontiguousarray(cells[:, :, span]).reshape(classes * each, -1) for span in tables.spans]
+    if label is not None:
+        probabilities.insert(label, np.repeat(np.eye(classes, dtype=np.float32), each, axis=0))
+    return Mixture(layout=layout, within=within, weights=weights / weights.sum(), probabilities=tuple(probabilities))
 
 
 def label_column(schema: Schema) -> int | None:

@@ -33,6 +33,8 @@ Columns = tuple[int, ...]
 
 # A label with more values than this is one more column: each class's share of the signal would drown.
 MOST_CLASSES = 6
+# The weight of a stressed pair.
+STRESS = 2.0
 # Up to this many columns a numeric one gets the full number of cells.
 _NARROW = 15
 # Cells of a numeric column when pairs are screened.
@@ -69,6 +71,8 @@ class Design:
         scaled: Whether histograms are read in the light of how many records there are; those of releases of earlier
             versions are not, whose cells were cut otherwise.
         yielding: Whether single columns are measured once more in place of pairs that the noise would drown.
+        alike: Numeric columns that have the cells of another, of the same kind: (column, the other).
+        stressed: Pairs that get `STRESS` times the weight of others.
     """
 
     layout: Layout
@@ -79,6 +83,8 @@ class Design:
     triples: tuple[Columns, ...] = ()
     scaled: bool = True
     yielding: bool = False
+    alike: tuple[tuple[int, int], ...] = ()
+    stressed: frozenset[Columns] = frozenset()
     _denoised: tuple[Any, dict[int, Histogram]] = field(default=(None, {}), init=False, compare=False, repr=False)
     _picked: tuple[Any, tuple[Columns, ...]] = field(default=(None, ()), init=False, compare=False, repr=False)
 
@@ -90,7 +96,10 @@ class Design:
     @cached_property
     def bought(self) -> tuple[int, ...]:
         """Numeric columns whose cells are cut from a bought histogram; the others have few values."""
-        return tuple(place for place, bins in enumerate(self.fine) if len(bins.cuts) + 1 > self.cells)
+        copies = dict(self.alike)
+        return tuple(
+            place for place, bins in enumerate(self.fine) if len(bins.cuts) + 1 > self.cells and place not in copies
+        )
 
     @property
     def label(self) -> int | None:
@@ -113,12 +122,15 @@ class Design:
             min(most, len(bins.cuts) + 1) + bins.nullable if place in self.bought else bins.size
             for place, bins in enumerate(self.fine)
         ]
+        for copy, other in self.alike:
+            numeric[copy] = numeric[other]
         return (*numeric, *self._coded)
 
     @property
     def about_sizes(self) -> tuple[int, ...]:
         """About how many cells each column will have."""
         bought = {place: self.cells + self.fine[place].nullable for place in self.bought}
+        bought |= {copy: bought[other] for copy, other in self.alike if other in bought}
         return tuple(bought.get(column, size) for column, size in enumerate(self.most_sizes))
 
     def reason(self, epsilon: float) -> str:
@@ -179,10 +191,13 @@ class Design:
     def bins(self, values: Values, stds: Mapping[str, float], *, cells: int | None = None) -> tuple[NumericBins, ...]:
         """Returns the cells of each numeric column, cut from what the first round released."""
         found = self.first_histograms(values, stds)
-        return tuple(
+        cut = [
             merge(bins, found[place], cells=cells or self.cells) if place in found else bins
             for place, bins in enumerate(self.fine)
-        )
+        ]
+        for copy, other in self.alike:
+            cut[copy] = cut[other]
+        return tuple(cut)
 
     def first_histograms(self, values: Values, stds: Mapping[str, float]) -> dict[int, Histogram]:
         """Returns the denoised histogram of each bought column by the first round; of one release computed once."""
@@ -321,8 +336,12 @@ class Design:
         return table if self.label is None else tuple(sorted((*table, self.label)))
 
     def _map(self, bins: tuple[NumericBins, ...], tables: Sequence[Columns]) -> Contingency:
-        # Equal weights of norm 1 in all, so that the norm is known before the number of tables is.
-        return equally_weighted(bins, self._coded, tables)
+        # Weights of norm 1 in all, so that the norm is known before the number of tables is.
+        stress = [STRESS if table in self.stressed else 1.0 for table in tables]
+        if not any(table in self.stressed for table in tables):
+            return equally_weighted(bins, self._coded, tables)
+        weights = tuple(one / math.hypot(*stress) for one in stress)
+        return Contingency(bins=bins, coded=self._coded, tables=tuple(tables), weights=weights)
 
 
 def _dimension(tables: Sequence[Columns], sizes: Sequence[int]) -> int:

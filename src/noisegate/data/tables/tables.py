@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -68,7 +68,10 @@ class Source(ABC, Generic[_Origin]):
         name: what messages call the source: a file or folder name, or ``DataFrame``.
         batch_rows: number of records in each batch but the last.
         witness: is shown all records on their way, in any thread, where there is one.
+        in_parts: whether the records are weighted, and count in part.
     """
+
+    in_parts: ClassVar[bool] = False
 
     _empty = "there are no records, only names of columns; expected at least one record"
 

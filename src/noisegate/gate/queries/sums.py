@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -41,11 +42,12 @@ class SumSession(Session):
         names = (release.query.name for release in self.plan.releases)
         return tuple(name for name in names if name not in self._values)
 
-    def ask(self, maps: Mapping[str, FeatureMap]) -> dict[str, Values]:
+    def ask(self, maps: Mapping[str, FeatureMap], *, link: str | None = None) -> dict[str, Values]:
         """Answers some of the plan's questions in one pass over the records.
 
         Args:
             maps: For each of these questions, the map from a record to its vector.
+            link: Of linked tables, the child's table in the link whose rows are the records; see `Link.schema`.
 
         Returns:
             For each, the noisy sum, (dim, columns), in the units of the vectors. The release will hold the same arrays.
@@ -63,13 +65,14 @@ class SumSession(Session):
                     f"feature maps {sorted(maps)} do not match the plan's open questions {list(self.open_questions)}; "
                     "each question is asked once."
                 )
-            tasks = {name: self._task(name, feature_map) for name, feature_map in maps.items()}
+            source = access.source if link is None else access.source.link(link)
+            tasks = {name: self._task(name, feature_map, source) for name, feature_map in maps.items()}
             with self._asking():
                 if self._engine is None:
                     assert access.engine is not None
                     self._engine = self._started.enter_context(access.engine.opened())
-                totals = self._engine.sum(access.source, tasks, access.progress)
-                self._check_records(totals.records)
+                totals = self._engine.sum(source, tasks, access.progress)
+                self._check_records(totals.records, link)
                 values = {name: self._answer(totals.sums[name], self.plan.release(name)) for name in tasks}
             self._values |= values
             if not self.open_questions:
@@ -102,8 +105,8 @@ class SumSession(Session):
         noisy = self._noisy(sums, release.event)
         return np.ascontiguousarray(release.query.grid.restore(noisy).T)
 
-    def _task(self, name: str, feature_map: FeatureMap) -> SumTask:
-        question, layout = self.plan.release(name).query, self._access.source.schema.layout
+    def _task(self, name: str, feature_map: FeatureMap, source: Any) -> SumTask:
+        question, layout = self.plan.release(name).query, source.schema.layout
         label = layout.label if question.columns > 1 else None
         columns = 1 if label is None else layout.coded[label].size
         fits = feature_map.dim <= question.dim if question.adaptive else feature_map.dim == question.dim
@@ -120,6 +123,10 @@ class SumSession(Session):
                     f"question {name!r}: its tables are of {len(feature_map.bins)} numeric columns and coded ones of "
                     f"sizes {feature_map.coded}; the schema has {len(layout.numeric)} and {sizes}."
                 )
+        if source.in_parts and not task.takes_parts:
+            raise OptionError(
+                f"question {name!r}: of linked tables, and of units by their mean, only counts of cells are summed."
+            )
         # What is looked up or counted is integers of the record alone (G-06, G-12, G-23); there is nothing to probe.
         if task.exact is not None:
             return task

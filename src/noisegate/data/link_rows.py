@@ -1,0 +1,64 @@
+"""The rows of one link of linked tables, as records that count in part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from noisegate.data.linked import LinkedSource
+from noisegate.records import WeightedRows
+from noisegate.schema import Schema
+from noisegate.schema.linked import Link
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkRows:
+    """The transitions of one link, for an engine that sums."""
+
+    tables: LinkedSource
+    of: Link
+    in_parts: ClassVar[bool] = True
+
+    @property
+    def schema(self) -> Schema:
+        """What describes the rows."""
+        return self.of.schema
+
+    @property
+    def name(self) -> str:
+        """What messages call the tables."""
+        return self.tables.name
+
+    def unread(self) -> Iterator[Callable[[], WeightedRows]]:
+        """Yields a function for each batch, which returns it."""
+        for found in self.tables.transitions(self.of):
+            yield partial(WeightedRows, found.rows.numeric, found.rows.codes, found.weights)
+
+
+@dataclass(kw_only=True)
+class LinkedRecords:
+    """Linked tables as a gate holds them: the rows of each link by the name of its child's table."""
+
+    tables: LinkedSource
+    witness: Any = None
+    in_parts: ClassVar[bool] = True
+
+    @property
+    def schema(self) -> Schema:
+        """Of the table whose records are the units."""
+        return self.tables.schema.root.schema
+
+    @property
+    def name(self) -> str:
+        """What messages call the tables."""
+        return self.tables.name
+
+    def check(self) -> None:
+        """Checks names and types of the columns of all tables; no record is read."""
+        self.tables.check()
+
+    def link(self, name: str) -> LinkRows:
+        """Returns the rows of the link to the table called `name`."""
+        return LinkRows(tables=self.tables, of=next(link for link in self.tables.schema.links if link.name == name))
