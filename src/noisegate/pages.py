@@ -104,7 +104,7 @@ def report(
             f"out={str(out)!r} is a model folder, which is made to be handed on, and the page with test is private; "
             "choose another folder."
         )
-    found = _Found.of(load(model) if isinstance(model, str | Path) else _checked(model))
+    found = _Found.of(_checked(load(model) if isinstance(model, str | Path) else model))
     texts, measured = {PUBLIC: found.page()}, None
     if test is not None:
         from noisegate.reporting.private import private_page

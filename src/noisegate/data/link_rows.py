@@ -55,6 +55,11 @@ class LinkedRecords:
         """What messages call the tables."""
         return self.tables.name
 
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Each link, by the name of its child's table."""
+        return tuple(link.name for link in self.tables.schema.links)
+
     def check(self) -> None:
         """Checks names and types of the columns of all tables; no record is read."""
         self.tables.check()

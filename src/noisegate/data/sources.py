@@ -13,7 +13,7 @@ from noisegate.schema.linked import LinkedSchema
 
 
 def open_records(data: Any, schema: Schema | LinkedSchema, *, show_values: bool = False, **options: Any) -> Any:
-    """Return the private records in ``data`` as a gate holds them: a `Source`, or `LinkedRecords`; see `open_source`."""
+    """Return private records as a gate holds them: a `Source`, see `open_source`, or `LinkedRecords`."""
     if isinstance(schema, Schema):
         return open_source(data, schema, show_values=show_values, **options)
     from noisegate.data.link_rows import LinkedRecords

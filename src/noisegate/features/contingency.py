@@ -9,8 +9,8 @@ elsewhere, and Σ weights² ≤ units² is checked exactly. So every record keep
 records is weight times count. It is what `Grid.quantise` makes of the vector that the map defines: that rounds each
 coordinate alone and toward zero, and keeps what is inside the ball.
 
-Guarantee G-30 (parts). Of a weighted record, table t gets ``integer_weights[t]`` times its part of the whole, rounded
-toward zero: so a unit's records add at most ``integer_weights[t]`` to table t, and their sum has the bound of one record.
+Guarantee G-31 (parts). Of a weighted record, table t gets ``integer_weights[t]`` times its part of the whole, rounded
+toward zero: so a unit's records add at most ``integer_weights[t]`` to table t, and together have the bound of one.
 
 Counting each table by itself costs about 2 ns a record and table on one core, however many cells it has. A matrix
 product of one-hot codes (XᵀX in float32, exact below 2²⁴ records) costs 14 ns with 24 cells a column; it wins only
@@ -167,20 +167,20 @@ class Contingency:
                 first: tuple[int, ...] | None = None
                 for place, table in enumerate(self.tables):
                     cells = sums[self.starts[place] : self.starts[place + 1]]
+                    each = None if parts is None else weights[place] * parts >> _WHOLE
                     if not table:
-                        cells += weights[place] * len(records) if parts is None else (weights[place] * parts >> _WHOLE).sum()
+                        cells += weights[place] * len(records) if each is None else int(each.sum())
                         continue
                     if table[:-1] != first:
                         first, base = table[:-1], self.cells(codes, table[:-1])
                     np.multiply(base, self.sizes[table[-1]], out=work)
                     work += columns[table[-1]]
                     # A code that no column has would make this longer than the table, which NumPy refuses to add.
-                    if parts is None:
+                    if each is None:
                         cells += weights[place] * np.bincount(work, minlength=len(cells))
                     else:
                         # Whole numbers below 2²³, of which float64 adds up 2³⁰ exactly.
-                        found = np.bincount(work, weights[place] * parts >> _WHOLE, minlength=len(cells))
-                        cells += found.astype(np.int64)
+                        cells += np.bincount(work, each, minlength=len(cells)).astype(np.int64)
 
         return ExactSum(squared_norm=sum(weight * weight for weight in weights), add=add, weighted=True)
 

@@ -116,15 +116,15 @@ class Gate:
                 "schema=None: a schema is required. Bounds, levels and missing-ness read off private data would leak "
                 "it; write down what is publicly known (`noisegate schema init` drafts it from a public sample)."
             )
-        linked = isinstance(schema, LinkedSchema)
-        if linked:
+        linked = schema if isinstance(schema, LinkedSchema) else None
+        if linked is not None:
             _check_linked(adjacency, unit=unit, unit_column=unit_column, on_error=on_error, discovery=discovery)
         self.schema: Any = schema.usable()
         self.budget = Budget(
             epsilon=epsilon,
             delta=delta,
             adjacency=Adjacency.parse(adjacency),
-            unit=linked_unit(schema.names) if linked else unit_text(unit, unit_column, contributions),
+            unit=linked_unit(linked.names) if linked else unit_text(unit, unit_column, contributions),
             contributions=contributions,
         )
         check_public_records(records, self.budget.adjacency)
@@ -140,13 +140,13 @@ class Gate:
             units = UnitLimit(column=unit_column.strip(), contributions=contributions)
         self._source: Any = open_records(data, schema, show_values=show_values, units=units, on_error=on_error)
         # Linked tables are told from others by the one that holds the units.
-        self._data = data[schema.root.name] if linked else data
+        self._data = data[linked.root.name] if linked else data
         self._engine = engine or LocalEngine()
         self._progress = progress
         self._single_use_lock = threading.Lock()
         self._discovery = discovery
-        if discovery is not None:
-            check_fits(discovery, self.schema)
+        if discovery is not None and isinstance(schema, Schema):
+            check_fits(discovery, schema)
         self._source.check()
 
     @property

@@ -68,7 +68,7 @@ class SumTask:
 
     @property
     def takes_parts(self) -> bool:
-        """Whether records that count in part can be summed: by counts in integers, and nothing else (G-30)."""
+        """Whether records that count in part can be summed: by counts in integers, and nothing else (G-31)."""
         return self.exact is not None and self.exact.weighted
 
 

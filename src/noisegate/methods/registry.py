@@ -10,6 +10,7 @@ from noisegate.methods.method import Method
 from noisegate.privacy.certificate import Certificate
 from noisegate.registry import Registry
 from noisegate.schema import Schema
+from noisegate.schema.linked import LinkedSchema
 
 AUTO = "auto"
 """The choice that a data steward need not make: a method and its settings, from public facts alone.
@@ -18,20 +19,21 @@ For a table it is the pairwise method; what is left to choose is how many cells 
 and the number and kinds of the columns. On the tables it was developed on, neither fewer queries (one-way tables only)
 nor another method did better at any ε from 0.01 to 10; see docs/choosing.md. For images it is one that makes images.
 """
-_TABLES, _IMAGES = "pairwise", "joint"
+_TABLES, _IMAGES, _LINKED = "pairwise", "joint", "linked"
 
 METHODS: Registry[Method] = Registry("noisegate.methods", "method")
 register = METHODS.register
 
 
-def method_named(name: Any, schema: Schema | None = None, *, makes: str | None = None) -> type[Method]:
+def method_named(name: Any, schema: Schema | LinkedSchema | None = None, *, makes: str | None = None) -> type[Method]:
     """Returns the method called `name`; "auto" is the one that does best for the records of a schema, or for tables.
 
     Raises:
         OptionError: if there is none, or it makes something else than `makes`: "records", "classifier" or None for any.
     """
     if name == AUTO:
-        name = _TABLES if schema is None or schema.images is None else _IMAGES
+        images = isinstance(schema, Schema) and schema.images is not None
+        name = _LINKED if isinstance(schema, LinkedSchema) else _IMAGES if images else _TABLES
     if not isinstance(name, str):
         raise OptionError(f"method={name!r} must be the name of a method, such as 'pairwise'.")
     method = METHODS.find(name, AUTO)
@@ -48,7 +50,7 @@ def make_method(name: Any, settings: Mapping[str, Any]) -> Method:
     return method_named(name)(**settings)
 
 
-def make_for(name: Any, schema: Schema, settings: Mapping[str, Any]) -> Method:
+def make_for(name: Any, schema: Schema | LinkedSchema, settings: Mapping[str, Any]) -> Method:
     """Returns the method called `name`, or "auto", for the records of a schema, with some of its settings changed.
 
     Where records are images, settings that follow from the schema need not be given.
@@ -63,7 +65,11 @@ def make_for(name: Any, schema: Schema, settings: Mapping[str, Any]) -> Method:
         >>> method.name, method.image, method.pixels
         ('joint', (8, 8, 1), 100)
     """
-    return method_named(name, schema).for_schema(schema, settings)
+    method = method_named(name, schema)
+    if isinstance(schema, LinkedSchema) != (method.name == _LINKED):
+        what, cure = ("linked tables", _LINKED) if isinstance(schema, LinkedSchema) else ("one table", AUTO)
+        raise OptionError(f"method={name!r}: the schema describes {what}; take method={cure!r}.")
+    return method(**settings) if isinstance(schema, LinkedSchema) else method.for_schema(schema, settings)
 
 
 def method_of(certificate: Certificate, *, seed: int | None = None) -> Method:

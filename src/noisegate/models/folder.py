@@ -51,6 +51,8 @@ _FIELDS = {"format", "model", "certificate", "files"}
 _TABLE = re.compile(r"\d+:(\d+(,\d+)*)?")  # `marginal_plan.marginal_name`, after the event
 CLASSIFIER, NETWORK_CLASSIFIER = "locally-linear", "network-classifier"
 """What `model.json` calls classifiers, which draw no records."""
+LINKED = "linked"
+"""What it calls a model of linked tables."""
 
 Tensors = Mapping[str, npt.NDArray[Any]]
 
@@ -121,7 +123,12 @@ def write_model(folder: Path, *, release: Release, tensors: Tensors, model: Mapp
 
 def holds_classifier(folder: Path) -> bool:
     """Whether the model in a folder predicts labels and draws no records; a `ModelError` where none can be read."""
-    return _checked_description(folder)["model"].get("kind") in (CLASSIFIER, NETWORK_CLASSIFIER)
+    return kind_in(folder) in (CLASSIFIER, NETWORK_CLASSIFIER)
+
+
+def kind_in(folder: Path) -> Any:
+    """Returns the kind of the model in a folder; a `ModelError` where none can be read."""
+    return _checked_description(folder)["model"].get("kind")
 
 
 def read_model(folder: Path) -> tuple[Release, dict[str, npt.NDArray[Any]], dict[str, Any]]:
@@ -159,7 +166,7 @@ def verify_release(folder: Path) -> Verification:
 def _verified(release: Release, folder: Path, files: tuple[str, ...], *more: str) -> Verification:
     certificate = release.certificate
     recomputed = certificate.check()
-    _ = release.schema  # stated, and one that can be read
+    _ = release.stated_schema  # stated, and one that can be read
     check_stated(certificate)
     _check_events(release, folder)
     try:

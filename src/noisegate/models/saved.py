@@ -1,19 +1,20 @@
-"""Any model in a folder, whether it draws records or predicts labels."""
+"""Any model in a folder, whether it draws records or linked tables, or predicts labels."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noisegate.models.folder import holds_classifier
+from noisegate.models.folder import LINKED, holds_classifier, kind_in
 
 if TYPE_CHECKING:
     from noisegate.models.classifiers import Classifier
+    from noisegate.models.linked import LinkedModel
     from noisegate.models.synthesizer import Synthesizer
 
 
-def load(folder: str | Path) -> Synthesizer | Classifier:
-    """Returns the model in a folder, after checking every hash: a synthesizer, or a classifier.
+def load(folder: str | Path) -> Synthesizer | LinkedModel | Classifier:
+    """Returns the model in a folder, after checking every hash: of a table, of linked tables, or a classifier.
 
     Args:
         folder: What `save`, ``fit(out=...)`` or `noisegate fit --out` wrote.
@@ -33,4 +34,8 @@ def load(folder: str | Path) -> Synthesizer | Classifier:
     from noisegate.models.synthesizer import Synthesizer, model_path
 
     found = model_path(folder)
+    if kind_in(found) == LINKED:
+        from noisegate.models.linked import LinkedModel
+
+        return LinkedModel.load(found)
     return load_classifier(found) if holds_classifier(found) else Synthesizer.load(found)

@@ -17,6 +17,7 @@ from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError
 from noisegate.privacy.certificate import Certificate
 from noisegate.schema import Schema
+from noisegate.schema.linked import LinkedSchema
 
 VALUES_FILE = "release.safetensors"
 CERTIFICATE_FILE = "certificate.json"
@@ -60,9 +61,18 @@ class Release(Shown):
 
     @property
     def schema(self) -> Schema:
+        """The public schema of a table or of images; a `ModelError` where the release is of linked tables."""
+        found = self.stated_schema
+        if isinstance(found, LinkedSchema):
+            raise ModelError(f"the release is of linked tables ({', '.join(found.names)}), and not of one.")
+        return found
+
+    @property
+    def stated_schema(self) -> Schema | LinkedSchema:
         """The public schema, as the certificate states it."""
         try:
-            return Schema.from_json(self.certificate.public["schema"])
+            stated = self.certificate.public["schema"]
+            return (LinkedSchema if "tables" in stated else Schema).from_json(stated)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ModelError(f"the certificate states no schema: {type(error).__name__} at {error}.") from None
 

@@ -112,7 +112,7 @@ class Design:
     @property
     def columns(self) -> Columns:
         """All columns but that label."""
-        return tuple(column for column in range(len(self.fine) + len(self._coded)) if column != self.label)
+        return tuple(column for column in range(len(self.fine) + len(self.coded)) if column != self.label)
 
     @property
     def most_sizes(self) -> tuple[int, ...]:
@@ -124,7 +124,7 @@ class Design:
         ]
         for copy, other in self.alike:
             numeric[copy] = numeric[other]
-        return (*numeric, *self._coded)
+        return (*numeric, *self.coded)
 
     @property
     def about_sizes(self) -> tuple[int, ...]:
@@ -295,14 +295,15 @@ class Design:
         return table.columns[0] in self.bought and len(table.columns) == 1
 
     @property
-    def _coded(self) -> tuple[int, ...]:
+    def coded(self) -> tuple[int, ...]:
+        """Number of codes of each coded column."""
         return tuple(column.size for column in self.layout.coded)
 
     @property
     def _coarse_sizes(self) -> tuple[int, ...]:
         most = most_cells(_COARSE)
         numeric = [most + bins.nullable if place in self.bought else bins.size for place, bins in enumerate(self.fine)]
-        return (*numeric, *self._coded)
+        return (*numeric, *self.coded)
 
     @cached_property
     def screened_pairs(self) -> tuple[Columns, ...]:
@@ -339,9 +340,9 @@ class Design:
         # Weights of norm 1 in all, so that the norm is known before the number of tables is.
         stress = [STRESS if table in self.stressed else 1.0 for table in tables]
         if not any(table in self.stressed for table in tables):
-            return equally_weighted(bins, self._coded, tables)
+            return equally_weighted(bins, self.coded, tables)
         weights = tuple(one / math.hypot(*stress) for one in stress)
-        return Contingency(bins=bins, coded=self._coded, tables=tuple(tables), weights=weights)
+        return Contingency(bins=bins, coded=self.coded, tables=tuple(tables), weights=weights)
 
 
 def _dimension(tables: Sequence[Columns], sizes: Sequence[int]) -> int:

@@ -69,9 +69,11 @@ class Source(ABC, Generic[_Origin]):
         batch_rows: number of records in each batch but the last.
         witness: is shown all records on their way, in any thread, where there is one.
         in_parts: whether the records are weighted, and count in part.
+        links: of linked tables the links, by the names of their children's tables; each is asked by itself.
     """
 
     in_parts: ClassVar[bool] = False
+    links: ClassVar[tuple[str, ...]] = ()
 
     _empty = "there are no records, only names of columns; expected at least one record"
 

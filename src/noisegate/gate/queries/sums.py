@@ -65,6 +65,9 @@ class SumSession(Session):
                     f"feature maps {sorted(maps)} do not match the plan's open questions {list(self.open_questions)}; "
                     "each question is asked once."
                 )
+            if link not in (access.source.links or (None,)):
+                links = ", ".join(access.source.links) or "None"
+                raise OptionError(f"link={link!r}: questions about {access.source.name} are asked of one of: {links}.")
             source = access.source if link is None else access.source.link(link)
             tasks = {name: self._task(name, feature_map, source) for name, feature_map in maps.items()}
             with self._asking():
