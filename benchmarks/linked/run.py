@@ -112,7 +112,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seeds", type=listed(int), default=[0, 1, 2])
     parser.add_argument("--parents", type=int, default=CLINIC, help="of a simulated clinic")
     parser.add_argument("--minutes", type=float, default=30.0, help="of the processor, for one run of SDV")
-    parser.add_argument("--most", type=int, default=1_000, help="parents that SDV learns from")
+    parser.add_argument("--most", type=int, default=300, help="parents that SDV learns from")
     parser.add_argument("--epochs", type=int, default=16, help="of PAR; its default is 128")
     options = parser.parse_args()
     for name, known in (("sets", SETS), ("methods", (*OURS, *SDV))):
