@@ -32,7 +32,6 @@ def test_folders_of_linked_tables_are_measured_and_keep_to_the_schema_of_the_out
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--page", "private.html"), "--page is not for linked tables"),
         (("--train", "nowhere"), "nowhere: expected a folder with a file for each of the tables people, visits"),
     ],
 )

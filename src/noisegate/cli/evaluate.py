@@ -184,14 +184,19 @@ def _linked(options: EvaluateOptions, schema: LinkedSchema, suite: Suite) -> Any
     """Reads linked tables and measures them."""
     from noisegate.data.linked_files import read_linked
     from noisegate.evaluation import evaluate_linked as measure
+    from noisegate.reporting.measuring import compared_linked
+    from noisegate.reporting.private import private_page
 
-    if options.page:
-        raise OptionError("--page is not for linked tables; leave it out")
     if suite.name == "networks":
         raise OptionError("--classifiers networks is for images; choose three or twelve for linked tables")
-    made, test, used = options.read(lambda path: read_linked(path, schema))
-    doing = "Training classifiers and measuring links"
-    return options.measure(doing, suite, measure, made, test, schema, used, **options.given("jobs"))
+    with new_file(options.page, "--page") if options.page else nullcontext() as page:
+        made, test, used = options.read(lambda path: read_linked(path, schema))
+        doing, more = "Training classifiers and measuring links", options.given("jobs")
+        report = options.measure(doing, suite, measure, made, test, schema, used, **more)
+        if page:
+            measured = compared_linked(report, made, test, used, schema, seed=options.seed)
+            page.write_text(private_page(measured), encoding="utf-8")
+    return report
 
 
 def _suite(options: EvaluateOptions) -> tuple[Suite, NetworkOptions]:

@@ -51,7 +51,7 @@ def evaluate_linked(
         The report. Its figures are computed on real data and are not covered by the guarantee.
 
     Raises:
-        DataError: a table has no rows or lacks a column, or there is none.
+        DataError: the table of the parents has no rows, a table lacks a column, or there is none.
         OptionError: ``classifiers`` is no such choice, or ``jobs`` is below 1.
         MissingExtraError: a classifier needs a package that is not installed.
 
@@ -90,6 +90,7 @@ def evaluate_linked(
         tables={
             table.name: marginal_distances(synthetic[table.name], real.tables[table.name], table.schema, seed=seed)
             for table in schema.tables
+            if synthetic[table.name].num_rows and real.tables[table.name].num_rows
         },
         links=links(read["synthetic"], real),
         links_floor=None if train is None else links(real, held_out),

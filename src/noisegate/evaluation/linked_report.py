@@ -24,7 +24,7 @@ class LinkedReport(Report):
     scores of models that predict the label of the first table from all of this.
 
     Attributes:
-        tables: distances of each table by itself, by name.
+        tables: distances of each table by itself, by name; none of a table that has no rows on one side.
         links: distances of each link, by the name of the children's table.
         links_floor: the same between the real training and test tables: what sampling alone does. None without
             ``train``.

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from noisegate.evaluation import Report, evaluate_images, evaluate_tables, images_of, read_classifiers
+from noisegate.evaluation.aggregates import beside
+from noisegate.evaluation.families import Tables, bring_together
+from noisegate.evaluation.linked_report import LinkedReport
 from noisegate.evaluation.metrics.copies import nearest_images, nearest_records
 from noisegate.evaluation.utility.runner import Progress
 from noisegate.models.synthesizer import Synthesizer
 from noisegate.reporting.private import Measured
+from noisegate.reporting.relations import relations
 from noisegate.schema import EncodedTable, Schema, decode
+from noisegate.schema.linked import LinkedSchema
 
 SEED = 0
 """Of what is drawn and trained for a page, so that it is the same whenever it is made."""
@@ -57,6 +63,23 @@ def compared(
         synthetic=synthetic,
         real=real,
     )
+
+
+def compared_linked(
+    report: LinkedReport,
+    synthetic: Tables,
+    test: Tables,
+    train: Tables | None,
+    schema: LinkedSchema,
+    *,
+    seed: int = SEED,
+) -> Measured:
+    """Returns an evaluation of linked tables with what the page shows: parents beside their children, and each link."""
+    made, held_out = (bring_together(tables, schema, "given") for tables in (synthetic, test))
+    used = None if train is None else bring_together(train, schema, "given")
+    (flat, described), (real, _) = beside(made, schema), beside(held_out, schema)
+    measured = compared(report, flat, real, None if used is None else beside(used, schema)[0], described, seed=seed)
+    return replace(measured, relations=relations(made, used or held_out, schema, report))
 
 
 def measure_images(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -20,6 +20,7 @@ from noisegate.reporting.charts.heat_map import heat_map
 from noisegate.reporting.charts.svg import Chart
 from noisegate.reporting.marginals import Card, Compared, card, ordered
 from noisegate.reporting.page import percent, render_page
+from noisegate.reporting.relations import Relation
 from noisegate.schema import NumericColumn, Schema
 
 _BINS = 20
@@ -40,6 +41,7 @@ class Measured:
         synthetic: The synthetic table; None of images.
         real: The real table that it is compared with; None of images.
         counted: How many synthetic and how many real records there are.
+        relations: Of linked tables, how they hang together; the tables above are then of parents beside their children.
     """
 
     schema: Schema
@@ -48,6 +50,7 @@ class Measured:
     counted: tuple[int, int]
     synthetic: pa.Table | None = None
     real: pa.Table | None = None
+    relations: Sequence[Relation] = ()
 
 
 def private_page(measured: Measured) -> str:
@@ -71,7 +74,11 @@ def private_page(measured: Measured) -> str:
         counted=measured.counted,
         scored=_scored(report),
         beyond=_beyond(report),
-        cards_=[_card(place, one, report.compared_with) for place, one in enumerate(shares)],
+        cards_=[_card(f"column-{place}", one, report.compared_with) for place, one in enumerate(shares)],
+        relations=[
+            (one, [_card(f"link-{place}-{part}", part_, report.compared_with) for part, part_ in enumerate(one.shares)])
+            for place, one in enumerate(measured.relations)
+        ],
         largest=[(one.column.name, percent(one.distance)) for one in shares[:_LARGEST]],
         departures=departures[:_LARGEST],
         pairs=pairs,
@@ -82,11 +89,12 @@ def private_page(measured: Measured) -> str:
     )
 
 
-def _card(place: int, shown: ColumnShares, compared_with: str) -> Card:
+def _card(key: str, shown: ColumnShares, compared_with: str) -> Card:
     column, real, synthetic = shown.column, shown.real, shown.synthetic
     cells: list[str | None]
     if isinstance(column, NumericColumn):
-        cells = [span_name(column, cell / _BINS, (cell + 1) / _BINS) for cell in range(_BINS)]
+        bins = len(real) - 2
+        cells = [span_name(column, cell / bins, (cell + 1) / bins) for cell in range(bins)]
     else:
         cells = list(level_names(column)[: len(real) - 2])
     cells += [MISSING, "(outside the schema)"]
@@ -97,7 +105,7 @@ def _card(place: int, shown: ColumnShares, compared_with: str) -> Card:
         column=column.name, cells=names, bars=real[kept], marks=synthetic[kept], ordered=ordered(column)
     )
     told = f"{percent(shown.distance)} of the records are in another cell."
-    return card(f"column-{place}", compared, told, (f"real ({compared_with})", "synthetic"))
+    return card(key, compared, told, (f"real ({compared_with})", "synthetic"))
 
 
 def _pairs(synthetic: pa.Table, real: pa.Table, schema: Schema) -> tuple[list[Chart], list[tuple[str, str, str, str]]]:
