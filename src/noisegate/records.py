@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self, TypeAlias
 
@@ -52,6 +52,10 @@ class Rows:
     def rows(self, rows: Selection) -> Rows:
         """Returns the records at ``rows``, of the same kind."""
         return Rows(self.numeric[rows], self.codes[rows])
+
+    def row_by_row(self) -> Self:
+        """Returns the same records, one behind the other in memory, as some arithmetic rounds by the order."""
+        return replace(self, numeric=np.ascontiguousarray(self.numeric), codes=np.ascontiguousarray(self.codes))
 
     @staticmethod
     def concatenate(parts: Sequence[Rows]) -> Rows:
@@ -147,6 +151,10 @@ class Images(Rows):
 
     def __len__(self) -> int:
         return len(self.pixels)
+
+    def row_by_row(self) -> Self:
+        """Returns itself: images are never kept in another way."""
+        return self
 
     def rows(self, rows: Selection) -> Images:
         """Returns the images at ``rows``."""

@@ -40,3 +40,21 @@ def test_no_value_falls_outside_all_cells(cuts, nullable):
 def test_cuts_out_of_order_are_refused(cuts):
     with pytest.raises(OptionError, match="strictly increasing"):
         NumericBins(cuts)
+
+
+@pytest.mark.parametrize(
+    "cuts",
+    [
+        (),
+        np.arange(1, 20) / 20,
+        (np.arange(1023) + 0.5) / 1023,
+        (0.25, np.nextafter(0.25, 1), 0.5, 0.5 + 2**-40, np.nextafter(1.0, 0)),
+        (5e-324, 1e-300, *(np.arange(1, 9) * 1e-7), 0.7),  # so many in one part of [0, 1] that they are searched for
+    ],
+)
+def test_a_value_is_looked_up_where_a_search_among_the_cuts_finds_it(cuts):
+    bins, random = NumericBins(tuple(np.asarray(cuts).tolist())), np.random.default_rng(1)
+    ends = np.array([*cuts, *(np.arange(2049) / 2048), -1.0, -0.0, 2.0, -np.inf, np.inf])
+    values = np.concatenate([ends, np.nextafter(ends, 9), np.nextafter(ends, -9), random.uniform(size=999), [np.nan]])
+    for order in (values, np.repeat(values[:, None], 3, axis=1)[:, 1]):
+        assert bins.codes(order).tolist() == np.searchsorted(np.asarray(cuts), order, side="right").tolist()

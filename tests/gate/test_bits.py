@@ -8,11 +8,12 @@ import pytest
 
 from noisegate.data.tables.tables import TableSource
 from noisegate.features.fourier import draw
-from noisegate.gate.execution import BLOCK_ROWS
+from noisegate.gate.execution import BLOCK_ROWS, blocks
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import Encoded, LocalEngine, SumTask, sum_records
 from noisegate.methods.merf import DPMERF
 from noisegate.privacy.grid import Grid
+from noisegate.records import Rows
 
 ROWS = 2 * BLOCK_ROWS + 37
 
@@ -39,6 +40,17 @@ def test_a_record_among_copies_of_itself(mixed_schema, encoded, merf_tasks):
         many = sum_records(records.rows([i] * 300), tasks).sums
         for name, single in alone(records.rows([i]), tasks).items():
             assert np.array_equal(many[name], 300 * single), name
+
+
+def test_maps_see_records_row_by_row_however_these_lie_in_memory(mixed_schema, encoded):
+    records = encoded(mixed_schema.layout, ROWS)
+    columns_first = Rows(np.asfortranarray(records.numeric), np.asfortranarray(records.codes))
+    for mixed, plain in zip(blocks(columns_first, BLOCK_ROWS), blocks(records, BLOCK_ROWS), strict=True):
+        for found, expected in zip(mixed, plain, strict=True):
+            for name in ("numeric", "codes"):
+                array = getattr(found, name)
+                assert array.flags.c_contiguous
+                assert np.array_equal(array, getattr(expected, name), equal_nan=name == "numeric")
 
 
 @pytest.mark.parametrize("count", [1, 7, 500])

@@ -5,7 +5,10 @@ from functools import partial
 import pyarrow as pa
 import pytest
 
-from noisegate.schema.encode import booleans, days, floats, integers, microseconds
+from noisegate.schema import Boolean, Categorical, Continuous, Decimal, Integer, Ordinal
+from noisegate.schema.columns import TEXT_PADDING
+from noisegate.schema.encode import booleans, days, floats, integers, microseconds, read_cells
+from noisegate.schema.problems import Problem
 
 NUMBERS = ["1", "+1.5", "-1", "1.", "1.e5", ".5", "5e", "1e400", "-1e400", "1e-400", "1e+5", "+.5e-3", "1.5", "1e0"]
 NUMBERS += ["nan", "NaN", "nan(x)", "-nan", "+nan", "inf", "+inf", "-Infinity", "INFINITY", "infinit", "0x1A", "0x1p3"]
@@ -44,3 +47,34 @@ def test_a_cell_is_read_as_when_it_stands_alone(case):
         for j in range(i):
             assert said(parse, [cell, cells[j]]) == [alone[i], alone[j]], (cell, cells[j])
     assert said(parse, cells) == alone
+
+
+COLUMNS = [
+    Integer(name="n", lower=-9, upper=99, missing=True),
+    Continuous(name="x", lower=-9.0, upper=99.0, missing=True),
+    Decimal(name="d", lower=-9, upper=99, step=0.01, missing=True),
+    Categorical(name="c", levels=("1", "01", "a"), other="a", missing=True),
+    Ordinal(name="o", levels=("-2", "1", "+1.5")),
+    Ordinal(name="w", levels=(1, 2, 3)),
+    Boolean(name="b"),
+]
+TOKENS = [("", "?", "NA"), ("", "99", "-1", "nan", "0x1A", "1.5", "9007199254740993")]
+CELLS = [*NUMBERS, "a", "NA", "?", "99", "099", "99.0", *(f"{blank}1" for blank in TEXT_PADDING), "1\v", "nan ", None]
+
+
+def read(column, array, tokens):
+    try:
+        numbers, present = read_cells(column, array, pa.array(tokens))
+    except Problem as problem:
+        return problem.row, problem.says, problem.value
+    return numbers.tobytes(), numbers.dtype.kind, present.tolist()
+
+
+@pytest.mark.parametrize("tokens", TOKENS)
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.kind)
+def test_text_that_is_read_at_once_says_what_it_says_cell_by_cell(column, tokens):
+    for cell in CELLS:
+        for cells in ([cell], ["1", cell]):
+            at_once = pa.array(["no part of it", *cells], pa.string())[1:]
+            # Long strings go the strict way, in which blanks and tokens are looked for in each cell.
+            assert read(column, at_once, tokens) == read(column, at_once.cast(pa.large_string()), tokens), cells

@@ -28,6 +28,10 @@ from noisegate.schema.columns import positions_of
 from noisegate.schema.positions import APART, atoms_of, body, positions_of_ranks, ranks_at
 
 MOST_FINE_CELLS = 1024
+# A value is looked up by the part of [0, 1] it lies in; a power of two, so that the product with it rounds nothing.
+_PARTS = 2048
+# With more cuts than this inside one part, a binary search is faster.
+_WITHIN = 6
 # In a longer column, microseconds of a century say, the last two steps are too close for a cut between them.
 _DISTINCT = 2**50
 # A cell is a spike when it stands above the median of its neighbours by this many noise standard deviations.
@@ -78,17 +82,27 @@ class NumericBins:
         """Number of cells, the one for missing values included."""
         return len(self.cuts) + 1 + self.nullable
 
-    @cached_property
-    def _cuts(self) -> npt.NDArray[np.float64]:
-        return np.asarray(self.cuts, dtype=np.float64)
-
     def codes(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
         """Returns the cell of each value, (rows,); NaN goes to the last cell."""
-        # NaN is sorted behind everything, hence into the last interval.
-        codes: npt.NDArray[np.int32] = np.searchsorted(self._cuts, values, side="right").astype(np.int32)
+        cuts, first, within = self._parts
+        # All cuts lie in (0, 1), so this moves no value to another cell; NaN goes behind everything.
+        inside = np.fmax(np.fmin(values, 1.0), 0.0)
+        if within > _WITHIN:
+            codes = cuts.searchsorted(inside, side="right").astype(np.int32)
+        else:  # no more than so many cuts lie between the beginning of its part and a value: each is one step
+            codes = first.take((inside * _PARTS).astype(np.intp))
+            for _ in range(within):
+                codes += inside >= cuts.take(codes)
         if self.nullable:
             codes[np.isnan(values)] = self.size - 1
         return codes
+
+    @cached_property
+    def _parts(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int32], int]:
+        """Cuts with an infinite one behind, in which interval each part of [0, 1] begins, most cuts inside a part."""
+        cuts, edges = np.append(self.cuts, np.inf), np.arange(_PARTS + 1) / _PARTS
+        first = cuts.searchsorted(edges, side="right").astype(np.int32)
+        return cuts, first, int((cuts.searchsorted(edges[1:]) - first[:-1]).max())
 
 
 def fine_bins(column: NumericColumn, *, most: int = MOST_FINE_CELLS) -> NumericBins:

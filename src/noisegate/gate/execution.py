@@ -106,9 +106,9 @@ def block_rows(feature_map: FeatureMap, columns: int = 0) -> int:
 
 
 def blocks(records: EncodedTable, rows: int) -> Iterator[tuple[EncodedTable, EncodedTable]]:
-    """Yields records in blocks of `rows`: as they are, and with the last one repeated up to `rows`."""
+    """Yields records in blocks of `rows`: as they are, and with the last one repeated up to `rows`; row by row."""
     for start in range(0, len(records), rows):
-        block = records.rows(slice(start, start + rows))
+        block = records.rows(slice(start, start + rows)).row_by_row()
         yield block, block.rows(np.minimum(np.arange(rows), len(block) - 1)) if len(block) < rows else block
 
 

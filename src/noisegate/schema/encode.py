@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -51,8 +51,8 @@ def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
             pixels[:, place] = np.clip(read_cells(pixel, arrays[pixel.name], tokens)[0], 0, 255)
         labels = [placed(column, *read_cells(column, arrays[column.name], tokens)) for column in layout.coded]
         return Images(pixels.reshape(rows, *schema.images.shape.axes), labels[0] if labels else None)
-    numeric = np.empty((rows, len(layout.numeric)), dtype=np.float64)
-    codes = np.empty((rows, len(layout.coded)), dtype=np.int32)
+    numeric = np.empty((len(layout.numeric), rows), dtype=np.float64).T  # written, and counted, column by column
+    codes = np.empty((len(layout.coded), rows), dtype=np.int32).T
     into: dict[str, npt.NDArray[Any]] = {column.name: numeric[:, place] for place, column in enumerate(layout.numeric)}
     into |= {column.name: codes[:, place] for place, column in enumerate(layout.coded)}
     for column in schema.columns:
@@ -79,6 +79,8 @@ def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.N
     Numbers are float64 or whole steps as they stand in the data, not yet clamped to the bounds of ``column``; the rest
     are codes. A `Problem` is raised for the first cell that does not fit, or if the Arrow type does not.
     """
+    if (numbers := _read_at_once(column, array, tokens)) is not None:
+        return numbers, np.ones(len(array), dtype=np.bool_)
     array, present = plain_cells(array, tokens)
     values = array if present.all() else array.filter(pa.array(present))
     try:
@@ -95,6 +97,33 @@ def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.N
     if not column.missing and not present.all():
         raise missing_cell(column, int(np.argmin(present)))
     return parsed.numbers[~parsed.missing], present
+
+
+def _read_at_once(column: Column, array: pa.Array, tokens: pa.Array) -> npt.NDArray[Any] | None:
+    """Return what `read_cells` makes of text in which each cell is a number as it stands, or a level; None otherwise.
+
+    Such a cell has no blanks around it, and is no token if no token is that number (a level never is one).
+    """
+    if not pt.is_string(array.type):
+        return None
+    if isinstance(column, Ordinal | Categorical) and isinstance(column.levels[0], str):
+        codes = pc.index_in(array, value_set=pa.array(column.levels))
+        return None if codes.null_count else codes.to_numpy()
+    kind = {"integer": pa.int64(), "continuous": pa.float64(), "decimal": pa.float64()}.get(column.kind)
+    if kind is None or (kind == pa.int64() and not pc.all(pc.ascii_is_decimal(array)).as_py()):
+        return None
+    try:
+        numbers: npt.NDArray[Any] = array.cast(kind).to_numpy()
+    except pa.ArrowInvalid:
+        return None
+    astray = np.isnan(numbers).any() or any((numbers == each).any() for each in _numbers_of(tuple(tokens.to_pylist())))
+    return None if astray else numbers
+
+
+@lru_cache
+def _numbers_of(tokens: tuple[str, ...]) -> list[float]:
+    found = floats(pa.array(tokens, pa.string()))
+    return list(found.numbers[~(found.bad | found.missing)])
 
 
 def plain_cells(array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, Mask]:

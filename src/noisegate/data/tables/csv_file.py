@@ -251,8 +251,9 @@ def whole_records(stream: BinaryIO, piece_bytes: int = 1 << 20, stop: int | None
         piece = rest + more
         if ended and piece and piece[-1] not in _LINE_ENDS:
             piece += b"\n"
-        quotes = np.flatnonzero(np.frombuffer(piece, np.uint8) == _QUOTE)
-        _check_quotes(piece, quotes, start, ended=ended)
+        quotes = np.flatnonzero(np.frombuffer(piece if _QUOTE in piece else b"", np.uint8) == _QUOTE)
+        if len(quotes):
+            _check_quotes(piece, quotes, start, ended=ended)
         end = _last_end(piece, quotes)
         if end == 0 and len(piece) >= MAX_RECORD_BYTES:
             raise RecordProblem(

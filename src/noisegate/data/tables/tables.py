@@ -106,7 +106,7 @@ class Source(ABC, Generic[_Origin]):
         """Yield the records in order, ``batch_rows`` at a time, in constant memory."""
         waiting: list[Rows] = []
         for read in self.unread():
-            waiting.append(read())
+            waiting.append(read().row_by_row())
             rows = sum(map(len, waiting))
             if rows >= self.batch_rows:
                 table, cut = Rows.concatenate(waiting), rows - rows % self.batch_rows
