@@ -5,8 +5,11 @@ import pytest
 
 from noisegate.features.fourier import RandomFourier, draw
 from noisegate.gate.execution import BLOCK_ROWS
-from noisegate.gate.sums import SumTask, Totals, sum_records
+from noisegate.gate.sums import SumTask, Totals, add_records, sum_records
+from noisegate.privacy.accounting import MAXIMUM_STD
+from noisegate.privacy.events import Sampler
 from noisegate.privacy.grid import BLOCK_LIMIT, RECORD_LIMIT, UNITS, Grid
+from noisegate.privacy.noise import add_noise
 from noisegate.schema import EncodedTable
 
 SIZES = [1, 2, BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1, 3 * BLOCK_ROWS + 5]
@@ -79,7 +82,24 @@ def test_more_records_than_64_bits_hold_are_refused(chosen):
     totals.merge(other)
     with pytest.raises(OverflowError, match="64 bits"):
         totals.merge(other)
-    assert RECORD_LIMIT * UNITS < 2**63
+
+
+@pytest.mark.parametrize("sampler", Sampler)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_last_record_that_is_taken_and_the_most_noise_fit_into_64_bits(
+    sampler, sign, chosen, encoded, lookup_schema
+):
+    task = SumTask(feature_map=chosen(np.float32([[sign]])), grid=Grid(norm=1.0), columns=1, label=None)
+    record, totals = encoded(lookup_schema(1).layout, 1), Totals({"q": task})
+    totals.records, totals.sums["q"][:] = RECORD_LIMIT - 1, sign * (RECORD_LIMIT - 1) * UNITS
+    add_records(totals, record, {"q": task})
+    last = int(sum_records(record, {"q": task}).sums["q"][0, 0])
+    assert totals.sums["q"].tolist() == [[sign * (RECORD_LIMIT - 1) * UNITS + last]]
+    noisy = add_noise(np.repeat(totals.sums["q"], 1000), noise_std=MAXIMUM_STD, sampler=sampler)
+    assert (np.sign(noisy) == sign).all()
+    with pytest.raises(OverflowError, match="64 bits"):
+        add_records(totals, record, {"q": task})
+    assert totals.sums["q"].tolist() == [[sign * (RECORD_LIMIT - 1) * UNITS + last]]
 
 
 @pytest.mark.parametrize("count", [1, 3, 200])

@@ -207,7 +207,8 @@ def test_the_bound_carries_the_claim_that_the_grid_enforces(nonnegative):
 
 def test_the_limits_on_records_leave_no_room_for_overflow():
     assert BLOCK_LIMIT * UNITS < 2**31 <= (BLOCK_LIMIT + 1) * UNITS
-    assert RECORD_LIMIT * UNITS < 2**63 <= (RECORD_LIMIT + 1) * UNITS
+    assert RECORD_LIMIT * UNITS < 2**62 <= (RECORD_LIMIT + 1) * UNITS
+    assert RECORD_LIMIT >= 10**12
 
 
 def test_minus_infinity_in_a_nonnegative_question_gives_the_zero_vector_too():

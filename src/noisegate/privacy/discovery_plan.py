@@ -16,7 +16,7 @@ from typing import Any
 from noisegate.errors import CalibrationError, ModelError, OptionError
 from noisegate.privacy import accounting
 from noisegate.privacy.events import Adjacency, Event, GaussianEvent, Sampler, ThresholdedGaussianEvent
-from noisegate.privacy.grid import RECORD_LIMIT, GridBound
+from noisegate.privacy.grid import GridBound
 from noisegate.privacy.plan import Budget, PricedPlan
 
 RECORD = 4096
@@ -28,6 +28,8 @@ _THRESHOLD_PART = 0.1
 # Where every record has a level of its own (names, numbers of patients), each is seen with this probability at most. It
 # does not grow with δ, which is often chosen for much smaller tables; the threshold rises by a quarter for it.
 _LARGEST_ODDS = 1e-9
+# More levels than a column can have, one for each record. Certificates hold it, so it stays as it is.
+_MOST_LEVELS = 2**41 - 1
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -91,7 +93,7 @@ def plan_discovery(budget: Budget, *, magnitudes: Sequence[int], cells: int, tex
             threshold=RECORD + 2 + math.ceil(-NormalDist().inv_cdf(odds / texts * (1 - 1e-6)) * std),
             weight=RECORD,
             keys=texts,
-            coordinates=texts * RECORD_LIMIT,
+            coordinates=texts * _MOST_LEVELS,
             sampler=Sampler.DISCRETE_GAUSSIAN,
         )
     return DiscoveryPlan(budget=budget, magnitudes=first, cells=second, levels=levels)

@@ -54,8 +54,8 @@ _CHUNK = 4096
 _WORK = 2**15
 # Σ|q| over this many records stays below 2³¹, so blocks are summed in int32.
 BLOCK_LIMIT = (2**31 - 1) // UNITS
-# Σ|q| over this many records stays below 2⁶³.
-RECORD_LIMIT = (2**63 - 1) // UNITS
+# A coordinate of Σ|q| over this many records, 1.1·10¹², stays below 2⁶²: int64 has as much room again for the noise.
+RECORD_LIMIT = (2**62 - 1) // UNITS
 
 
 @dataclass(frozen=True, kw_only=True)
