@@ -1,0 +1,142 @@
+"""How fast the gate counts, on one core, on threads and on Ray workers, in how much memory, and whether the bits agree.
+
+    python benchmarks/scale/run.py [--rows 10000000] [--workers 1 2] [--out DIR] [--json]
+
+Each measure is a process of its own, and is kept in DIR/results.json: a run that was stopped goes on from there, and
+`--again` measures anew. The exit code is 1 where bits differ or a goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+RATIO_GOAL, WORKERS_GOAL = 0.7, 1.8
+Results = dict[str, dict[str, Any]]
+
+
+def main() -> int:
+    """Runs what is not measured yet; 0 where all goals are met, else 1."""
+    options = _options()
+    if options.measure:
+        print(json.dumps(_measured(options)))
+        return 0
+    with tempfile.TemporaryDirectory(prefix="noisegate-scale-") as folder:
+        options.out = options.out or Path(folder)
+        options.out.mkdir(parents=True, exist_ok=True)
+        results = _all(options)
+    missed = _missed(results)
+    if options.json:
+        print(json.dumps({"rows": options.rows, "results": results, "missed": missed}, indent=2))
+    else:
+        _print(results, options.rows, missed)
+    return 1 if missed else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Rows per second, memory and bits of sums at scale.")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="a multiple of a million, or less")
+    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2], help="Ray workers; none leaves Ray out")
+    parser.add_argument("--repeats", type=int, default=5, help="of the race on one core")
+    parser.add_argument("--out", type=Path, default=None, help="keep the table and the results there")
+    parser.add_argument("--again", action="store_true", help="measure what is in the results already")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    parser.add_argument("--measure", default=None, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def _jobs(options: argparse.Namespace) -> list[str]:
+    jobs = ["one core", "expected", "scan", *(f"local {n}" for n in sorted({1, *options.workers}))]
+    if options.workers:
+        jobs += [*(f"ray {n}" for n in options.workers), f"killed {max(2, *options.workers)}"]
+    return jobs
+
+
+def _all(options: argparse.Namespace) -> Results:
+    """Returns the results of all jobs, each written down as soon as there is one."""
+    from rich.console import Console
+
+    path, console = options.out / f"results-{options.rows}.json", Console(stderr=True)
+    results: Results = {} if options.again or not path.exists() else json.loads(path.read_text(encoding="utf-8"))
+    for job in _jobs(options):
+        if job in results:
+            continue
+        with console.status(f"{options.rows:,} rows: {job}"):
+            command = [sys.executable, __file__, "--measure", job, "--out", str(options.out)]
+            command += ["--rows", str(options.rows), "--repeats", str(options.repeats)]
+            answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        results[job] = json.loads(answer.splitlines()[-1])
+        path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    return results
+
+
+def _measured(options: argparse.Namespace) -> dict[str, Any]:
+    import measures
+
+    place, rows, (job, _, number) = options.out, options.rows, options.measure.partition(" ")
+    if options.measure == "one core":
+        return measures.one_core(place, rows, options.repeats)
+    if job == "expected":
+        return {"sums": measures.expected_sums(place, rows)}
+    if job == "scan":
+        return measures.scanned(place, rows)
+    if job == "local":
+        return measures.local(place, rows, int(number))
+    return measures.ray(place, rows, int(number), kill=job == "killed")
+
+
+def _missed(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Returns which goals are missed, in words."""
+    found = [
+        f"{kind}: {race['ratio']:.2f} of bare PyArrow and bincount, goal {RATIO_GOAL}"
+        for kind, race in results["one core"].items()
+        if race["ratio"] < RATIO_GOAL
+    ]
+    expected = results["expected"]["sums"]
+    found += [f"{job}: other bits" for job, one in results.items() if one.get("sums", expected) != expected]
+    if "ray 1" in results and "ray 2" in results:
+        gain = results["ray 1"]["seconds"] / results["ray 2"]["seconds"]
+        if gain < WORKERS_GOAL:
+            found.append(f"two workers: {gain:.2f} times one, goal {WORKERS_GOAL}")
+    return found
+
+
+def _print(results: Results, rows: int, missed: list[str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    page = Table(title="One core, million rows a second, least of several", title_justify="left")
+    for heading in ("file", "gate", "bare PyArrow and bincount", "ratio"):
+        page.add_column(heading, justify="left" if heading == "file" else "right")
+    for kind, race in results["one core"].items():
+        speeds = [f"{race[f'{who}_rows_per_second'] / 1e6:.2f}" for who in ("gate", "bare")]
+        page.add_row(kind, *speeds, f"{race['ratio']:.2f}")
+    console.print(page)
+    page = Table(title=f"{rows:,} rows x 20 columns in Parquet, counts of 190 pairs", title_justify="left")
+    headings = ("", "seconds", "rows/s", "processor seconds", "driver MB", "worker MB", "bits")
+    for heading in headings:
+        page.add_column(heading, justify="right" if heading else "left")
+    for job, one in results.items():
+        if "seconds" in one:
+            page.add_row(*_row(job, one, rows, results["expected"]["sums"]))
+    console.print(page)
+    console.print("\n".join(missed) or "All goals are met.")
+
+
+def _row(job: str, one: Mapping[str, Any], rows: int, expected: str) -> list[str]:
+    spent = one.get("worker_processor_seconds") or one.get("driver_processor_seconds")
+    figures = [f"{one['seconds']:.1f}", f"{rows / one['seconds']:,.0f}", "" if spent is None else f"{spent:.1f}"]
+    peaks = [one.get(f"{who}_megabytes") for who in ("driver", "worker")]
+    bits = "" if "sums" not in one else "equal" if one["sums"] == expected else "DIFFERENT"
+    return [job, *figures, *("" if peak is None else f"{peak:,.0f}" for peak in peaks), bits]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
