@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from noisegate.records import Images, Rows
+from noisegate.records import WHOLE, Images, Rows, WeightedRows
 
 PIXELS = np.arange(2 * 2 * 3 * 1, dtype=np.uint8).reshape(2, 2, 3, 1) * 20
 
@@ -55,3 +55,13 @@ def test_other_arrays_are_no_images(pixels, labels):
 def test_rows_are_float64_and_int32_of_one_length(numeric, codes):
     with pytest.raises(ValueError, match="expected"):
         Rows(numeric, codes)
+
+
+def test_records_that_are_laid_row_by_row_keep_all_that_they_say():
+    numeric, codes = np.asfortranarray([[0.5, 1.0], [np.nan, 0.0]]), np.array([[1], [0]], dtype=np.int32)
+    found = WeightedRows(numeric, codes, np.array([WHOLE, 3])).row_by_row()
+    assert found.numeric.flags.c_contiguous
+    np.testing.assert_array_equal(found.numeric, numeric)
+    assert (found.codes.tolist(), found.weights.tolist()) == ([[1], [0]], [WHOLE, 3])
+    images = Images(PIXELS)
+    assert images.row_by_row() is images
