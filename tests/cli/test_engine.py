@@ -12,13 +12,9 @@ import pytest
         (["--address", "head:6379"], "give --engine ray"),
         (["--engine", "ray", "--address", "127.0.0.1:1"], "no Ray cluster could be joined"),
         (["--engine", "ray", "--resume"], "sums no records"),
-        (["--engine", "ray", "--unit-column", "patient", "--contributions", "3"], "unit_column='patient'"),
     ],
 )
 def test_what_an_engine_cannot_do_is_refused_and_nothing_is_spent(options, message, desk, cli):
-    lines = desk.data.read_text().splitlines()
-    if "patient" in options:
-        desk.write_rows([f"{line},p{number}" for number, line in enumerate(lines[1:])], header=f"{lines[0]},patient")
     ended = cli(*desk.fit(*options))
     assert ended.code == 2
     assert message in " ".join(ended.err.split())

@@ -34,7 +34,7 @@ def class_folders(root, images, labels):
     return root
 
 
-def parquet(path, contents, labels, *, metadata=None, **more):
+def parquet(path, contents, labels, *, metadata=None, rows=None, **more):
     """A Parquet file with Hugging Face's image column; ``contents`` are the bytes of files."""
     struct = pa.array(
         [{"bytes": content, "path": "SECRET.png"} for content in contents],
@@ -42,7 +42,7 @@ def parquet(path, contents, labels, *, metadata=None, **more):
     )
     columns = {"image": struct} | ({} if labels is None else {"label": labels}) | more
     table = pa.table(columns)
-    pq.write_table(table if metadata is None else table.replace_schema_metadata(metadata), path)
+    pq.write_table(table if metadata is None else table.replace_schema_metadata(metadata), path, row_group_size=rows)
     return path
 
 

@@ -2,18 +2,22 @@
 
 import pickle
 
+import image_files
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow.csv import write_csv
 
 from noisegate.data import TableSource
+from noisegate.data.images.images import ImageSource
 from noisegate.data.tables.csv_file import BOM, CsvFile
 from noisegate.data.tables.parquet_file import ParquetFile
 from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError, OptionError
-from noisegate.schema import Categorical, EncodedTable, Integer, Schema
+from noisegate.schema import Categorical, EncodedTable, Integer, Schema, pixel_schema
 
 # Cells as they are written: quotes, line ends and commas inside them, what looks like a byte order mark, and no ASCII.
 CELLS = ["1", "", '""', '"a,b"', '""""', '"two\r\nlines"', '"\n\n"', '"\r"', '"say ""no"""', "\ufeffmark", "ü€😀"]
@@ -136,9 +140,116 @@ def test_an_empty_source_is_refused_as_a_whole_and_not_in_parts(tmp_path):
     assert message(source.unread) == str(source.no_records())
 
 
-def test_tables_in_memory_and_units_are_refused(tmp_path):
+def test_tables_and_images_in_memory_are_refused_and_so_is_to_skip_some(tmp_path):
     with pytest.raises(OptionError, match="table in memory"):
         list(TableSource(pa.table({"age": [1]}), AGES).parts(100))
-    (tmp_path / "x.csv").write_text("age,who\n1,me\n")
-    with pytest.raises(OptionError, match="unit_column='who'"):
-        list(TableSource(tmp_path / "x.csv", AGES, units=UnitLimit(column="who", contributions=1)).parts(100))
+    schema = pixel_schema(5, 4, labels=[0, 1])
+    with pytest.raises(OptionError, match="these are in memory"):
+        list(ImageSource(image_files.pixels()[..., 0], pixel_schema(5, 4)).parts(100))
+    folder = image_files.class_folders(tmp_path, image_files.pixels(), [0, 1, 0, 1, 1, 1])
+    with pytest.raises(OptionError, match=r"^on_error='skip'"):
+        list(ImageSource(folder, schema, on_error="skip").parts(100))
+
+
+# Shares.
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 90)), min_size=1, max_size=40),
+    st.integers(1, 3),
+    st.integers(1, 5),
+    st.integers(1, 7),
+    st.sampled_from(["csv", "parquet"]),
+)
+def test_shares_of_units_are_the_records_that_one_pass_uses(
+    tmp_path_factory, records, contributions, shares, batch, kind
+):
+    folder = tmp_path_factory.mktemp("units")
+    for number, some in enumerate((records[: len(records) // 2], records[len(records) // 2 :])):
+        table = pa.table({"who": [who for who, _ in some], "age": pa.array([age for _, age in some], pa.int64())})
+        if kind == "csv":
+            write_csv(table, folder / f"{number}.csv")
+        else:
+            pq.write_table(table, folder / f"{number}.parquet", row_group_size=3)
+    limit = UnitLimit(column="who", contributions=contributions)
+    source = TableSource(folder, AGES, units=limit, batch_rows=batch)
+    parts = pickle.loads(pickle.dumps(list(source.parts(1, shares))))
+    assert len(parts) == shares
+    found = [age for part in parts for read in part.unread() for age in read().numeric[:, 0].tolist()]
+    used = [age for read in source.unread() for age in read().numeric[:, 0].tolist()]
+    assert sorted(found) == sorted(used)
+    assert len(used) == sum(min(contributions, sum(who == one for one, _ in records)) for who in "abcde")
+
+
+def image_places(kind, root):
+    """Images of a kind below a folder, the path that is given, and their schema."""
+    images, labels = image_files.pixels(30), [number % 3 for number in range(30)]
+    contents = [image_files.encoded(image_files.picture(image)) for image in images]
+    schema = pixel_schema(5, 4, labels=[0, 1, 2])
+    if kind == "folder":
+        return image_files.class_folders(root / "x", images, labels), schema
+    if kind == "npz":
+        np.savez(root / "x.npz", images=images[..., 0], labels=np.array(labels))
+        return root / "x.npz", schema
+    if kind == "parquet":
+        (root / "x").mkdir()
+        for number in range(2):
+            some = slice(15 * number, 15 * number + 15)
+            who = [f"w{place % 7}" for place in range(30)[some]]
+            image_files.parquet(root / "x" / f"{number}.parquet", contents[some], labels[some], rows=4, who=who)
+        return root / "x", schema
+    image_files.class_folders(root / "x", images, ["all"] * 30)
+    names = [f"all/SECRET-{number:03}.png,{label},w{number % 7}" for number, label in enumerate(labels)]
+    (root / "x" / "labels.csv").write_text("\n".join(["file,label,who", *names]))
+    return root / "x", schema
+
+
+def pictures(parts):
+    read = [records() for part in parts for records in part.unread()]
+    return sorted(
+        (code, pixels.tobytes()) for one in read for pixels, code in zip(one.pixels, one.codes[:, 0], strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "contributions"),
+    [("folder", None), ("npz", None), ("parquet", None), ("parquet", 2), ("list", None), ("list", 2)],
+)
+def test_parts_of_images_are_all_images(kind, contributions, tmp_path, monkeypatch):
+    path, schema = image_places(kind, tmp_path)
+    units = UnitLimit(column="who", contributions=contributions) if contributions else None
+    monkeypatch.chdir(tmp_path)
+    source = ImageSource(path.relative_to(tmp_path), schema, units=units, batch_rows=2)
+    parts = pickle.loads(pickle.dumps(list(source.parts(200, 3))))
+    monkeypatch.chdir(tmp_path.parent)  # a worker is elsewhere
+    whole = ImageSource(path, schema, units=units)
+    assert pictures(parts) == pictures([whole])
+    assert len(pictures(parts)) == (14 if contributions else 30)
+    assert len(parts) > 3 if (kind, contributions) == ("parquet", None) else len(parts) == 3
+    sizes = [sum(len(read()) for read in part.unread()) for part in parts]
+    assert max(sizes) < 20
+    assert all(len(pickle.dumps(part)) < 10_000 for part in parts)
+
+
+@pytest.mark.parametrize("kind", ["folder", "list"])
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_folder_of_images_that_was_written_to_is_not_read_by_its_old_parts(kind, when, tmp_path):
+    path, schema = image_places(kind, tmp_path)
+    first, *_ = ImageSource(path, schema, batch_rows=2).parts(200, 3)
+
+    def write():
+        if kind == "folder":
+            (path / "1" / "new.png").write_bytes((path / "1" / "SECRET-001.png").read_bytes())
+        else:
+            (path / "labels.csv").write_text("file,label\n")
+
+    def read():
+        if when == "before":
+            write()
+        for number, _ in enumerate(first.unread()):
+            if number == 0 and when == "meanwhile":
+                write()
+
+    with pytest.raises(DataError, match="was written to"):
+        read()

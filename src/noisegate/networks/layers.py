@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
@@ -74,8 +75,13 @@ class ChosenLayers(nn.Module):
 
     def copied(self) -> ChosenLayers:
         """Returns another one like this, which may be moved to another device; the memory of weights is shared."""
+        make, given = self.__reduce__()
+        return make(*given)
+
+    def __reduce__(self) -> tuple[Callable[..., ChosenLayers], tuple[Any, ...]]:
+        """How another process makes it: anew, from the network without hooks."""
         mean, std = self.mean.flatten().tolist(), self.std.flatten().tolist()
-        return ChosenLayers(self._source[0], self.layers, self.shape, mean=mean, std=std, pool=self.pool)
+        return partial(ChosenLayers, mean=mean, std=std, pool=self.pool), (self._source[0], self.layers, self.shape)
 
     def each(self, rows: Float[Tensor, "rows pixels"], take: Take) -> None:
         """Runs the network on intensities, (rows, pixels) in `pixel_schema`'s order, as far as its last chosen layer.

@@ -2,6 +2,8 @@
 
 from types import SimpleNamespace
 
+import cloudpickle
+
 
 class GoneError(Exception):
     """What Ray raises of a worker that is lost."""
@@ -42,7 +44,7 @@ class Played:
 
     def call(self, instance, name, given):
         self.called.append(name)
-        return Call(instance, name, given)
+        return Call(instance, name, cloudpickle.loads(cloudpickle.dumps(given)))  # as on its way to another process
 
     def get(self, call):
         if id(call.instance) not in self.alive:

@@ -182,8 +182,6 @@ def test_what_cannot_be_read_in_parts_is_refused_before_anything_is_spent(joined
 
     with pytest.raises(OptionError, match="table in memory"):
         ask(frame[["which", "label"]])
-    with pytest.raises(OptionError, match="unit_column='who'"):
-        ask(tmp_path / "x.csv", unit_column="who", contributions=1)
     frame[["which", "label"]].to_csv(tmp_path / "x.csv", index=False)
     with pytest.raises(DataError, match="there are no records"):
         ask(tmp_path / "empty.csv")

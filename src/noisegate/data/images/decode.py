@@ -240,6 +240,10 @@ class ImageOrigin(ABC):
         """What messages call it: the file name."""
         return self.path.name
 
+    def kept_in(self) -> Iterator[Path]:
+        """Yield the files and folders that are written to where images are added, removed or changed."""
+        yield self.path
+
     @property
     def label_names(self) -> tuple[str, ...] | None:
         """What labels that are whole numbers stand for, by position, where the data says so."""

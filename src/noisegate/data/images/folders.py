@@ -118,6 +118,10 @@ class ImageFolder(_Folder):
             labels = pa.array([file.parent.name for file in files], pa.string()) if self.labelled else None
             yield Pictures(pictures=[PictureFile(file, self._root) for file in files], labels=labels)
 
+    def kept_in(self) -> Iterator[Path]:
+        """Yield the folder and those in it."""
+        yield from (self.path, *(self.path / name for name in list_folder(self.path).folders))
+
     def place(self, row: int) -> str:
         """Return the folder and the number of the image in the order of names; its name only where it may be shown."""
         for folder, names in self._files():
@@ -179,6 +183,10 @@ class ImageList(_Folder):
     @cached_property
     def _table(self) -> CsvFile:
         return CsvFile(self.path / self.name)
+
+    def kept_in(self) -> Iterator[Path]:
+        """Yield the table."""
+        yield self._table.path
 
     def check(self) -> None:
         """Check the columns of the table; its other columns are not read."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -20,6 +21,7 @@ from noisegate.data.images.memory import memory_images
 from noisegate.data.images.parquet import ImageParquet, image_columns
 from noisegate.data.images.torchvision import CIFAR, IDX, STL, SVHN, CifarBatch, IdxImages, StlImages, SvhnImages
 from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
+from noisegate.data.tables.parts import Part, parts_of, stamp
 from noisegate.data.tables.tables import Source, is_folder, told
 from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError, OptionError, SchemaError
@@ -98,7 +100,7 @@ class ImageSource(Source[ImageOrigin]):
         rows = batch_rows_of(form.shape) if batch_rows is None else batch_rows
         super().__init__(schema, show_values=show_values, batch_rows=rows, units=units)
         unit = None if units is None else units.column
-        options = ImageReadOptions(form=form, unit_column=unit, show_values=show_values)
+        options = self._options = ImageReadOptions(form=form, unit_column=unit, show_values=show_values)
         in_file = isinstance(source, str | Path)
         if origins is None:
             origins = find_images(Path(source), options) if in_file else memory_images(source, options)
@@ -106,12 +108,50 @@ class ImageSource(Source[ImageOrigin]):
             what = source if in_file else type(source).__name__
             raise DataError(f"{what}: there are no images; check the {'path' if in_file else 'data'}")
         self.name, self.skipped = (Path(source).name or str(source)) if in_file else origins[0].name, 0
+        self._path = Path(source) if in_file else None
         self._form, self._skip, self._origins, self._counting = form, on_error == "skip", origins, threading.Lock()
 
     def check(self) -> None:
         """Check names, types and shapes, as far as they are told without reading an image."""
         for origin in self._origins:
             origin.check()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickled without the lock."""
+        return {name: value for name, value in vars(self).items() if name != "_counting"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _counting=threading.Lock())
+
+    def check_parts(self) -> None:
+        """Refuse images in memory, and to skip some, which is counted here for the operator."""
+        if self._path is None:
+            raise OptionError(
+                f"{self.name}: only images in files are read in parts, and these are in memory; write them to Parquet "
+                "or to a folder and give the path, or leave the engine out"
+            )
+        if self._skip:
+            raise OptionError(
+                "on_error='skip': how many images are left out is counted on one machine; take out what cannot be "
+                "used, or leave the engine out"
+            )
+
+    def parts(self, size: int, shares: int = 1) -> Iterator[Part]:
+        """Yield row groups of Parquet, and shares of all else; a folder's files are opened by one part each."""
+        self.check_parts()
+        self.check()
+        assert self._path is not None
+        origins = find_images(self._path.absolute(), self._options) or []
+        if self._units is None and all(isinstance(origin, ImageParquet) for origin in origins):
+            for path in (origin.path for origin in origins):
+                for part, known in parts_of(ParquetFile(path), size):
+                    records = copy(self)
+                    records._origins, records._empty = [ImageParquet(path, self._options, part)], ""
+                    yield Part(records, {path: known})
+            return
+        whole = copy(self)
+        whole._origins = origins
+        yield from whole._shares(shares, {path: stamp(path) for origin in origins for path in origin.kept_in()})
 
     def unread(self) -> Iterator[Callable[[], Rows]]:
         """Yield functions that decode at most ``batch_rows`` images each, to be called in any thread."""

@@ -112,10 +112,10 @@ class ImageTable(ImageOrigin):
 
 
 class ImageParquet(ImageTable):
-    """A Parquet file of images."""
+    """A Parquet file of images, or some row groups of it."""
 
-    def __init__(self, path: Path, options: ImageReadOptions) -> None:
-        super().__init__(path, options, ParquetFile(path))
+    def __init__(self, path: Path, options: ImageReadOptions, table: TableInMemory | None = None) -> None:
+        super().__init__(path, options, table or ParquetFile(path))
 
     @property
     def schema(self) -> pa.Schema:

@@ -35,6 +35,10 @@ class IdxImages(OneFile):
         plain = self.path.with_name(self.name.replace("images-idx3", "labels-idx1").removesuffix(".gz"))
         return plain if plain.exists() else plain.with_name(f"{plain.name}.gz")
 
+    def kept_in(self) -> Iterator[Path]:
+        """Yield the file, and that of the labels."""
+        yield from (self.path, self._labels) if self.labelled else (self.path,)
+
     def _check(self) -> pa.DataType:
         images = _shape(self.path, 3)
         if self.labelled and _shape(self._labels, 1)[0] != images[0]:

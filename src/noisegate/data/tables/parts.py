@@ -1,11 +1,16 @@
-"""Parts of the files of a source: described in a few bytes, and opened wherever the files can be read."""
+"""Parts of the files of a source: described in a few bytes, and opened wherever the files can be read.
+
+A part is some of the bytes of a file; or, where that is not possible, every n-th batch of all records, through which
+each part walks in the same order. A limit on the records of a unit needs this order, and has it in every part.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from noisegate.data.tables.csv_file import CsvFile
@@ -29,39 +34,44 @@ class Unread(Protocol):
 
 
 class Part:
-    """A part of a source; it can be pickled. Parts of one file share no record as long as nobody writes to the file.
+    """A part of a source; it can be pickled. Parts share no record as long as nobody writes to their files.
 
-    So one that finds its file written to, or another file in its place, does not read it.
+    So one that finds a file or folder written to, or another one in its place, gives nothing.
     """
 
-    def __init__(self, records: Unread, origin: FilePart, stamp: Stamp) -> None:
-        self._records, self._origin, self._stamp = records, origin, stamp
+    def __init__(self, records: Unread, stamps: Mapping[Path, Stamp]) -> None:
+        self._records, self._stamps = records, stamps
 
     def unread(self) -> Iterator[Callable[[], Rows]]:
-        """Yield functions that encode some records each; `DataError` if the file is not the one that was cut."""
-        if stamp(self._origin) != self._stamp:
-            raise DataError(
-                f"{self._origin.name}: the file was written to after it was cut into parts, or is another one on a "
-                f"worker; every worker must see the same {self._origin.path}, and nothing may write to it during a run"
-            )
+        """Yield functions that encode some records each; `DataError` if a file is not the one that was cut."""
+        self._check()
         yield from self._records.unread()
+        self._check()
+
+    def _check(self) -> None:
+        for path, known in self._stamps.items():
+            if stamp(path) != known:
+                raise DataError(
+                    f"{path.name}: was written to after it was cut into parts, or is another one on a worker; every "
+                    f"worker must see the same {path}, and nothing may write to it during a run"
+                )
 
 
-def stamp(origin: FilePart) -> Stamp:
-    """Return what the file of an origin looks like from outside; `DataError` if it cannot be read."""
+def stamp(path: Path) -> Stamp:
+    """Return what a file or folder looks like from outside; `DataError` if it cannot be read."""
     try:
-        found = os.stat(origin.path)
+        found = os.stat(path)
     except OSError as error:
         reason = error.strerror
     else:
         return found.st_size, found.st_mtime_ns
-    raise DataError(f"{origin.path}: cannot be read: {reason}; check the path and its permissions")
+    raise DataError(f"{path}: cannot be read: {reason}; check the path and its permissions")
 
 
 def parts_of(origin: FilePart, size: int) -> Iterator[tuple[FilePart, Stamp]]:
     """Yield the parts of a file, of about ``size`` bytes, in the order of their records, and the file's stamp."""
     whole = replace(origin, path=origin.path.absolute())
-    found = stamp(whole)
+    found = stamp(whole.path)
     for part in _cut(whole, size, found):
         yield part, found
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -18,7 +20,7 @@ from noisegate.data.headers import check_alike, check_header
 from noisegate.data.tables.csv_file import CsvFile
 from noisegate.data.tables.memory import table_in_memory
 from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
-from noisegate.data.tables.parts import FilePart, Part, parts_of
+from noisegate.data.tables.parts import FilePart, Part, Stamp, parts_of, stamp
 from noisegate.data.units import UnitCounter, UnitLimit, check_unit_column
 from noisegate.errors import DataError, OptionError
 from noisegate.records import Rows
@@ -89,6 +91,7 @@ class Source(ABC, Generic[_Origin]):
         self.witness: Callable[[Rows], None] | None = None
         self.name: str
         self._origins: Sequence[_Origin]
+        self._share = (0, 1)  # which of how many parts this is, of which each has every n-th batch
 
     @abstractmethod
     def check(self) -> None:
@@ -101,6 +104,20 @@ class Source(ABC, Generic[_Origin]):
     @abstractmethod
     def _encoded(self, piece: Any, used: Mask | None, origin: _Origin, done: int) -> Rows:
         """Return the records of a piece that are used; ``done`` records of the origin stand before it."""
+
+    @abstractmethod
+    def parts(self, size: int, shares: int) -> Iterator[Part]:
+        """Yield parts that hold all records, each once: files cut at about ``size`` bytes, or ``shares`` of batches."""
+
+    @abstractmethod
+    def check_parts(self) -> None:
+        """Refuse records of which no parts can be read apart, by an `OptionError`."""
+
+    def _shares(self, shares: int, stamps: Mapping[Path, Stamp]) -> Iterator[Part]:
+        for number in range(shares):
+            records = copy(self)
+            records._share, records._empty = (number, shares), ""
+            yield Part(records, stamps)
 
     def batches(self) -> Iterator[Rows]:
         """Yield the records in order, ``batch_rows`` at a time, in constant memory."""
@@ -120,14 +137,16 @@ class Source(ABC, Generic[_Origin]):
         """Yield functions that encode at most ``batch_rows`` records each, to be called in any thread."""
         self.check()
         counter = None if self._units is None else UnitCounter(self._units, self.schema.missing_values)
-        seen = 0
+        seen, batches = 0, itertools.count()
+        share, shares = self._share
         for origin in self._origins:
             done = 0
             for piece, rows, units in self._pieces(origin):
                 # Units are counted here, one batch after the other.
                 count = None if counter is None else partial(counter.used, units)
                 used = None if count is None else told(count, origin, done, show_values=False)
-                yield partial(self._witnessed, partial(self._encoded, piece, used, origin, done))
+                if next(batches) % shares == share:
+                    yield partial(self._witnessed, partial(self._encoded, piece, used, origin, done))
                 done += rows
             seen += done
         if not seen and self._empty:
@@ -201,18 +220,11 @@ class TableSource(Source[Origin]):
         if len(headers) > 1:
             check_alike(headers, show_names=True)  # each is in the schema by now: described, ignored, or the unit
 
-    def files(self) -> Sequence[FilePart]:
-        """Return the files of the records, where parts of them can be read apart.
+    def check_parts(self) -> None:
+        """Refuse a table in memory."""
+        self._files()
 
-        Raises:
-            OptionError: if the records are in memory, or of units, whose limit holds over all parts together.
-        """
-        if self._units is not None:
-            raise OptionError(
-                f"unit_column={self._units.column!r}: how many records of a unit are used is counted in one pass over "
-                "all of them, and parts of the data are read apart here; leave the engine out, or, if each unit has "
-                "one record, the unit column"
-            )
+    def _files(self) -> Sequence[FilePart]:
         files = [origin for origin in self._origins if isinstance(origin, CsvFile | ParquetFile)]
         if len(files) < len(self._origins):
             raise OptionError(
@@ -221,18 +233,20 @@ class TableSource(Source[Origin]):
             )
         return files
 
-    def parts(self, size: int) -> Iterator[Part]:
-        """Yield parts of about ``size`` bytes of the files, which hold all records, in order, each record once.
-
-        All bytes of CSV files are read for that, in constant memory; see `files` and `check` for what is refused.
-        """
-        files = self.files()
+    def parts(self, size: int, shares: int = 1) -> Iterator[Part]:
+        """Yield parts of the files, in order, for which all bytes of CSV files are read; of units, shares."""
+        files = self._files()
         self.check()
+        if self._units is not None:
+            whole = copy(self)
+            whole._origins = [replace(file, path=file.path.absolute()) for file in files]
+            yield from whole._shares(shares, {file.path: stamp(file.path) for file in whole._files()})
+            return
         for file in files:
-            for part, stamp in parts_of(file, size):
+            for part, known in parts_of(file, size):
                 records = copy(self)
                 records._origins, records._empty = [part], ""  # a part without records is none of its own business
-                yield Part(records, part, stamp)
+                yield Part(records, {part.path: known})
 
     def _pieces(self, origin: Origin) -> Iterator[tuple[Mapping[str, pa.Array], int, pa.Array | None]]:
         unit = () if self._units is None else (self._units.column,)

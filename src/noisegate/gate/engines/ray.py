@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from noisegate.data.tables.tables import TableSource
+from noisegate.data.tables.tables import Source
 from noisegate.devices import usable_cores
 from noisegate.errors import OptionError, require
 from noisegate.gate.engines.ray_pool import Pool
@@ -33,7 +33,7 @@ _QUIET: Mapping[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 
 @dataclass(frozen=True, kw_only=True)
 class RayEngine(Engine):
-    """Sums parts of CSV and Parquet files in the processes of a Ray cluster; the bits are those of one machine.
+    """Sums parts of tables and images in files in the processes of a Ray cluster, to the bits of one machine.
 
     Every machine must see the files under the same path, and be like the one that runs this: the same processor, the
     same installation. Needs the extra ``ray``.
@@ -74,9 +74,7 @@ class RayEngine(Engine):
                 "engine='ray': this method asks for more than sums over the records, in an order that one machine "
                 "keeps; choose one that sums, such as pairwise or dp-merf, or leave the engine out"
             )
-        if not isinstance(source, TableSource):
-            raise OptionError(f"engine='ray': {source.name} holds images, and only tables are read in parts so far")
-        source.files()
+        source.check_parts()
         self._join()
 
     @contextmanager
@@ -88,7 +86,7 @@ class RayEngine(Engine):
         finally:
             pool.close()
 
-    def sum(self, source: TableSource, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+    def sum(self, source: Source[Any], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
         """Returns the exact totals over all records of `source`, by workers of this round alone."""
         with self.opened() as run:
             return run.sum(source, tasks, progress)
@@ -161,8 +159,8 @@ class _Rounds(Engine):
     pool: Pool
     part_bytes: int
 
-    def sum(self, source: TableSource, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
-        parts = list(source.parts(self.part_bytes))
+    def sum(self, source: Source[Any], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+        parts = list(source.parts(self.part_bytes, self.pool.workers))
         try:
             totals = Round(self.pool, parts, tasks, source.schema.layout, progress).totals()
         except BaseException:
