@@ -25,6 +25,7 @@ from noisegate.schema.linked import LinkedSchema, read_schema
 if TYPE_CHECKING:
     from noisegate.evaluation import ImageReport, LinkedReport, Report
     from noisegate.gate.sums import Engine
+    from noisegate.models.linked import LinkedModel
     from noisegate.models.synthesizer import Synthesizer
     from noisegate.runs import Model
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 def fit(
     data: Any = None,
     *,
-    schema: Schema | str | Path | None = None,
+    schema: Schema | LinkedSchema | str | Path | None = None,
     epsilon: float | None = None,
     delta: float = 1e-5,
     method: str | Method = AUTO,
@@ -61,6 +62,7 @@ def fit(
 
     Args:
         data: A path, or a table or images in memory (see `Gate`). What `sample(n)` gives is a table of the same kind.
+            Of linked tables a mapping from their names to paths or tables, or a folder with a file for each.
         schema: Public knowledge about the records, or the path of its TOML file.
         epsilon: ε of the guarantee.
         delta: δ of the guarantee.
@@ -248,4 +250,11 @@ def _in_kind(model: Model, data: Any) -> Model:
         return model
     from noisegate.data.frames import native_form
 
+    if isinstance(schema := model.release.stated_schema, LinkedSchema):
+        kinds = {
+            table.name: native_form(data[table.name], table.synthetic())
+            for table in schema.tables
+            if not isinstance(data[table.name], str | Path)
+        }
+        return replace(cast("LinkedModel", model), convert=kinds)
     return replace(cast("Synthesizer", model), convert=native_form(data, model.release.schema))

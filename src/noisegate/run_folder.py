@@ -38,6 +38,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.files import was_discovered
+from noisegate.schema.linked import LinkedSchema, read_schema
 from noisegate.schema_certificate import discovery_beside
 
 RUN_FILE, CHECKPOINT_FILE, ROOM_FILE = "training.json", "checkpoint.safetensors", "room"
@@ -53,7 +54,7 @@ class Run:
     """
 
     method: Method
-    schema: Schema
+    schema: Schema | LinkedSchema
     epsilon: float
     delta: float
     adjacency: str
@@ -71,7 +72,7 @@ class Run:
         cls,
         *,
         method: str | Method,
-        schema: Schema | str | Path,
+        schema: Schema | LinkedSchema | str | Path,
         adjacency: Adjacency | str,
         settings: Mapping[str, Any],
         discovery: Certificate | None = None,
@@ -84,8 +85,8 @@ class Run:
         if isinstance(schema, str | Path):
             if discovery is None and was_discovered(Path(schema)):
                 discovery = discovery_beside(Path(schema))
-            schema = Schema.from_toml(schema)
-        if not isinstance(schema, Schema):
+            schema = read_schema(schema)
+        if not isinstance(schema, Schema | LinkedSchema):
             raise OptionError(f"schema={schema!r} must be a noisegate.Schema, or the path of its TOML file.")
         bought = None if discovery is None else discovery.to_json()
         relation = Adjacency.parse(adjacency).value
@@ -98,6 +99,16 @@ class Run:
                 f"{told}: is given beside a method that is made; give it to {type(method).__name__}(...)."
             )
         return cls(method=method, schema=schema, adjacency=relation, discovery=bought, **options)
+
+    @property
+    def table(self) -> Schema:
+        """The schema of one table or of images; an OptionError where tables are linked."""
+        if isinstance(self.schema, LinkedSchema):
+            raise OptionError(
+                f"the schema describes linked tables ({', '.join(self.schema.names)}), and silos share the plan of one "
+                "table; fit linked tables where they lie."
+            )
+        return self.schema
 
     @property
     def budget(self) -> Budget:
@@ -180,7 +191,8 @@ class Run:
             if value != kept:
                 raise OptionError(f"{what}: the run began with {kept}. {cure}")
         if given.get("schema") is not None:
-            schema = given["schema"] if isinstance(given["schema"], Schema) else Schema.from_toml(given["schema"])
+            schema = given["schema"]
+            schema = read_schema(schema) if isinstance(schema, str | Path) else schema
             if schema.digest() != self.schema.digest():
                 what = observer.option("schema", given["schema"])
                 raise OptionError(f"{what} differs from the schema that the run began with. {cure}")

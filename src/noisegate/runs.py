@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from noisegate.atomic import check_outside
 from noisegate.errors import NoisegateError, OptionError
@@ -23,14 +23,16 @@ from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.plan import PricedPlan
 from noisegate.privacy.release import Release
 from noisegate.run_folder import CHECKPOINT_FILE, Run, RunFolder
+from noisegate.schema.linked import LinkedSchema
 from noisegate.training.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from noisegate.models.classifiers import Classifier
+    from noisegate.models.linked import LinkedModel
     from noisegate.models.synthesizer import Synthesizer
     from noisegate.training.checkpoint import FitState
 
-    Model: TypeAlias = Synthesizer | Classifier
+    Model: TypeAlias = Synthesizer | LinkedModel | Classifier
 
 Ask: TypeAlias = Callable[[Gate, Any], Release]
 """What a run asks at its gate, by a plan; returns what has left it."""
@@ -195,8 +197,9 @@ class _Work:
 
         run.method.check_fit(self.device)
         gate = run.gate(data, show_values=show_values, progress=count, engine=engine)
-        if self.folder.out is not None and isinstance(data, str | Path):
-            check_outside(self.folder.out, data, self.folder.observer.option("out"))
+        for place in data.values() if isinstance(data, Mapping) else [data]:
+            if self.folder.out is not None and isinstance(place, str | Path):
+                check_outside(self.folder.out, place, self.folder.observer.option("out"))
         plan = run.method.plan(gate.schema, gate.budget)
         with nullcontext() if resumed else self.folder.prepared(plan.coordinates):
             self.folder.observer.planned(run, gate, plan, data)
@@ -278,8 +281,10 @@ class _Work:
         """Adds the public page, which is no part of what is verified; a model without one is whole."""
         from noisegate.pages import add_public_page
 
+        if isinstance(model.release.stated_schema, LinkedSchema):  # whose page compares them with real ones
+            return
         try:
-            add_public_page(model, out)
+            add_public_page(cast("Synthesizer | Classifier", model), out)
         except (NoisegateError, OSError) as error:
             self.folder.observer.warn(f"{out} has no page: {error}. Make it with `noisegate report {out} -o DIR`.")
 

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from noisegate.data import spill as room
-from noisegate.data.linked import GRID, LinkedSource, Transitions
+from noisegate.data.linked import LinkedSource, Transitions
 from noisegate.errors import DataError
+from noisegate.records import WHOLE as GRID
 from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema, decode
 from noisegate.schema.linked import LinkedSchema, LinkedTable

@@ -27,6 +27,7 @@ from noisegate.cli.console import (
     warn_about_constraints,
 )
 from noisegate.cli.engine import Address, EngineOption, chosen_engine
+from noisegate.cli.linked import one_place, records_at
 from noisegate.cli.options import FitOptions, Json, one_by_one, required
 from noisegate.cli.plans import show_plan
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.observer import Observer
     from noisegate.privacy.plan import PricedPlan
+    from noisegate.privacy.release import Release
     from noisegate.run_folder import Run, RunFolder
     from noisegate.runs import Model
 
@@ -46,15 +48,20 @@ def fit_command(
     context: typer.Context,
     out: Annotated[Path, typer.Option("--out", "-o", help="Model folder to make.")],
     data: Annotated[
-        str | None,
+        list[str] | None,
         typer.Argument(
             help="Private records: a CSV or Parquet file, or a folder of them. Private images: a folder of class "
-            "folders or with labels.csv, Parquet with an image column, an .npz file, or a torchvision data set on disk."
+            "folders or with labels.csv, Parquet with an image column, an .npz file, or a torchvision data set on "
+            "disk. Linked tables: a file or a folder for each, called like it, or one folder that holds these."
         ),
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="ε of the guarantee, 0.01 to 1000.")] = None,
     *,
     options: FitOptions,
+    tables: Annotated[
+        list[str] | None,
+        typer.Option("--table", metavar="NAME=PATH", help="A linked table that is called otherwise than its file."),
+    ] = None,
     device: Annotated[
         str, typer.Option(help="Where to fit: auto, cpu, cuda or mps; pairwise computes on the CPU.")
     ] = "auto",
@@ -75,6 +82,8 @@ def fit_command(
 
     Example: `noisegate fit patients.csv --schema schema.toml --epsilon 1 --out model --dataset clinic-2026`
 
+    Linked tables: `noisegate fit patients.csv visits.csv --schema clinic.toml --epsilon 1 --out model`
+
     Images: `noisegate fit scans/ --size 28 --channels 1 --classes 10 --epsilon 1 --out model`, or with the same in a
     file: `noisegate fit scans/ --schema images.toml --epsilon 1 --out model`
     """
@@ -86,10 +95,13 @@ def fit_command(
     told: dict[str, Any] = {"device": device, "show_values": show_values}
     chosen = chosen_engine(engine, address)
     if resume:
-        model = resume_run(folder, data, given=options.typed(context), ledger=options.ledger, engine=chosen, **told)
+        model = resume_run(
+            folder, one_place(data), given=options.typed(context), ledger=options.ledger, engine=chosen, **told
+        )
     else:
-        records = required(data, DATA)  # before a schema is read
-        model = start_run(options.run(epsilon), records, folder, engine=chosen, **told)
+        required(data or tables, DATA)  # before a schema is read
+        run = options.run(epsilon)
+        model = start_run(run, records_at(run.schema, data, tables), folder, engine=chosen, **told)
     report_fit(model, out, time.monotonic() - started, as_json)
 
 
@@ -119,7 +131,9 @@ def console_observer(asked: str, as_json: bool) -> Observer:
             return f"noisegate fit --resume {records}--out {shlex.quote(str(folder.out))}"
 
         def planned(self, run: Run, gate: Gate, plan: PricedPlan, data: Any) -> None:
-            if gate.schema.images is None:
+            if isinstance(data, dict):
+                say(f"Linked tables: {', '.join(f'{name} ({path})' for name, path in data.items())}.")
+            elif gate.schema.images is None:
                 say_files(data)
             if not as_json:
                 if asked == AUTO and (why := run.method.why(gate.schema, gate.budget.epsilon)):
@@ -183,11 +197,18 @@ def report_fit(model: Model, out: Path, seconds: float, as_json: bool) -> None:
             f"size); the heaviest has {notes['largest_share']:.2%} of the weight."
         )
     show_verdict(None if summary is None else summary.verdict)
-    ending = "csv" if release.schema.images is None else "parquet"
-    following = f"explain {out}" if summary is None else f"sample {out} -n 10000 -o synthetic.{ending}"
+    following = f"explain {out}" if summary is None else f"sample {out} -n 10000 -o {_synthetic(release)}"
     OUT.print(f"Model and certificate: {out}, {out / 'certificate.md'}. Next: noisegate {following}")
     if (out / PUBLIC).exists():
         OUT.print(f"A page that may be published with it: {out / PUBLIC}")
+
+
+def _synthetic(release: Release) -> str:
+    """Returns what synthetic records may be written to."""
+    from noisegate.schema.linked import LinkedSchema
+
+    schema = release.stated_schema
+    return "synthetic" + ("" if isinstance(schema, LinkedSchema) else ".parquet" if schema.images else ".csv")
 
 
 def warn_about_delta(delta: float, records: float | None) -> None:

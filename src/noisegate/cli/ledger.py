@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from noisegate.cli.console import OUT, print_json, say, table, warn
 from noisegate.cli.options import Adjacency, Delta, Json, LedgerOption, Unit, Verbs
-from noisegate.errors import LedgerWarning
+from noisegate.errors import LedgerWarning, OptionError
 from noisegate.ledger.ledger import Entry, Ledger
-from noisegate.privacy.events import event_to_json
+from noisegate.privacy.events import RECORD, event_to_json, linked_unit
 
 app = typer.Typer(
     cls=Verbs, no_args_is_help=True, help="Keep the books of what was spent.", rich_markup_mode="markdown"
@@ -27,13 +28,19 @@ def register_command(
     delta: Delta = 1e-5,
     adjacency: Adjacency = "add-remove",
     unit: Unit = "record",
+    schema: Annotated[
+        Path | None, typer.Option(help="Schema file of linked tables: it says what the unit is, in place of --unit.")
+    ] = None,
     ledger: LedgerOption = None,
     as_json: Json = False,
 ) -> None:
     """Register a data set with a cap that no sequence of runs can exceed.
 
     Example: `noisegate ledger register clinic-2026 --epsilon 3`
+
+    Linked tables: `noisegate ledger register clinic-2026 --epsilon 3 --schema clinic.toml`
     """
+    unit = unit if schema is None else _unit_in(schema, unit)
     book = Ledger(ledger)
     with warnings.catch_warnings(record=True, category=LedgerWarning) as told:
         warnings.simplefilter("always", LedgerWarning)
@@ -45,6 +52,16 @@ def register_command(
         print_json({"dataset": dataset, **capped, "ledger": book.location})
         return
     say(f"Registered {dataset!r} with a cap of epsilon = {epsilon:g} at delta = {delta:g} in {book.location}.")
+
+
+def _unit_in(path: Path, unit: str) -> str:
+    """Returns the privacy unit of the linked tables that a schema file describes."""
+    from noisegate.schema.linked import LinkedSchema, read_schema
+
+    schema = read_schema(path)
+    if not isinstance(schema, LinkedSchema) or unit != RECORD:
+        raise OptionError(f"--schema {path} says the unit of linked tables; for one table give --unit alone.")
+    return linked_unit(schema.names)
 
 
 @app.command("show")

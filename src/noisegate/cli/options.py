@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from noisegate.methods.method import Method
     from noisegate.run_folder import Run
     from noisegate.schema import Schema
+    from noisegate.schema.linked import LinkedSchema
 
 SchemaOption = Annotated[
     Path | None, typer.Option(help="Schema file, TOML: what is publicly known about the columns, or images.")
@@ -171,9 +172,9 @@ class RunOptions(ImageOptions):
         share = {} if self.report_share is None else {"report_share": self.report_share}
         return {**method_settings(self.settings, self.public), **share}
 
-    def known(self) -> Schema:
-        """Returns the schema in a file, or the one that the options describe."""
-        from noisegate.schema import Schema
+    def known(self) -> Schema | LinkedSchema:
+        """Returns the schema in a file, of one table or of linked ones, or the one that the options describe."""
+        from noisegate.schema.linked import LinkedSchema, read_schema
         from noisegate.schema.pixels import fit_bytes, require_memory
 
         if self.given() and self.schema is not None:
@@ -181,8 +182,8 @@ class RunOptions(ImageOptions):
                 f"--schema {self.schema} and {self.written()} both describe the records; leave one of them out. "
                 "(`noisegate schema init --images` writes the options into a file.)"
             )
-        schema = self.described() if self.given() else Schema.from_toml(require_schema(self.schema))
-        if schema.images is not None:
+        schema = self.described() if self.given() else read_schema(require_schema(self.schema))
+        if not isinstance(schema, LinkedSchema) and schema.images is not None:
             require_memory(schema.images.shape, fit_bytes(schema.images.shape), "a fit to them")
         return schema
 

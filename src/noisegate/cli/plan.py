@@ -12,7 +12,7 @@ from noisegate.cli.fit import warn_about_delta
 from noisegate.cli.options import Epsilon, Json, RunOptions, one_by_one, warn_about_renamed
 from noisegate.cli.plans import show_plan
 from noisegate.errors import OptionError
-from noisegate.privacy.events import RECORD, Adjacency, unit_text
+from noisegate.privacy.events import RECORD, Adjacency, linked_unit, unit_text
 
 if TYPE_CHECKING:
     from noisegate.methods.method import Method
@@ -37,19 +37,21 @@ def plan_command(
     """
     from noisegate.methods.registry import AUTO, make_for
     from noisegate.privacy.plan import Budget
+    from noisegate.schema.linked import LinkedSchema
     from noisegate.training.verdicts import verdict_of_plan
 
     records, contributions = options.records, options.contributions
     if records is not None and records < 1:
         raise OptionError(f"--records {records} must be a positive whole number.")
+    schema: Any = options.known()
+    unit = unit_text(RECORD, options.unit_column, contributions)
     budget = Budget(
         epsilon=epsilon,
         delta=options.delta,
         adjacency=Adjacency.parse(options.adjacency),
-        unit=unit_text(RECORD, options.unit_column, contributions),
+        unit=linked_unit(schema.names) if isinstance(schema, LinkedSchema) else unit,
         contributions=contributions,
     )
-    schema = options.known()
     settings = options.chosen
     method = make_for(options.method, schema, settings)
     warn_about_renamed(method, settings)

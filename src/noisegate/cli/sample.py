@@ -14,6 +14,7 @@ import typer
 
 from noisegate.atomic import new_file, unwritable
 from noisegate.cli.console import print_json, say, steps, warn
+from noisegate.cli.linked import sample_linked
 from noisegate.cli.options import Json
 from noisegate.errors import OptionError
 from noisegate.seeds import MOST_SEED
@@ -27,14 +28,18 @@ _MANY_NUMBERS, _PROBE_NUMBERS = 50_000_000, 100_000
 
 def sample_command(
     model: Annotated[Path, typer.Argument(help="Folder that `noisegate fit --out` wrote.")],
-    n: Annotated[int, typer.Option("--records", "-n", help="Number of synthetic records.")],
+    n: Annotated[
+        int,
+        typer.Option("--records", "-n", help="Number of synthetic records; of linked tables, of those of the first."),
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             "-o",
             help="File to write: .csv or .parquet. Images: .parquet (an image column), .npz (arrays `images` and "
-            "`labels`), .csv (a column for each pixel), or no ending for PNG files in class folders.",
+            "`labels`), .csv (a column for each pixel), or no ending for PNG files in class folders. Linked tables: a "
+            "new folder, with a CSV file for each; Parquet files if its name ends in .parquet.",
         ),
     ] = None,
     package: Annotated[
@@ -73,9 +78,12 @@ def sample_command(
 
     Images: `noisegate sample model -n 20000 -o synthetic.parquet --grid grid.png`
 
+    Linked tables: `noisegate sample model -n 10000 -o synthetic`
+
     With descriptions for programs: `noisegate sample model -n 10000 --package handout --license CC-BY-4.0`
     """
-    from noisegate.models.synthesizer import MOST_ROWS, Synthesizer
+    from noisegate.models.folder import LINKED, kind_in
+    from noisegate.models.synthesizer import MOST_ROWS, Synthesizer, model_path
 
     if out is None and package is None:
         raise OptionError("--out is missing: the file to write, such as synthetic.csv; or give --package DIR.")
@@ -85,6 +93,10 @@ def sample_command(
         raise OptionError(f"-n {n:,}: at most {MOST_ROWS - 1:,} records are made at once; ask for fewer.")
     if n < 1:
         raise OptionError(f"-n {n}: the number of records must be at least 1.")
+    if kind_in(model_path(model)) == LINKED:
+        refused = {"--package": package, "--where": where, "--even": even, "--grid": grid}
+        sample_linked(model, n, out, seed=seed, as_json=as_json, refused=refused)
+        return
     asked: dict[str, Any] = {"where": read_conditions(where), "even": even}
     synthesizer = Synthesizer.load(model)
     if grid is not None and synthesizer.schema.images is None:

@@ -13,13 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.data.spill import Records
-from noisegate.records import Rows
+from noisegate.records import WHOLE, Rows
 from noisegate.schema.links import STEPS, Link
 from noisegate.schema.ordering import origin_ticks, ticks_at
 from noisegate.schema.positions import positions_of
-
-GRID = 1 << 20
-"""Weights of one unit in a link come to at most this, and to hardly less."""
 
 _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -109,7 +106,7 @@ def families(parents: Records, children: Records, order: int | None, *, drop: bo
     return Families(parents[sequence[~child]], children[sequence[used] - len(parents)], place[used])
 
 
-def transitions(found: Families, link: Link, grid: int = GRID) -> Transitions:
+def transitions(found: Families, link: Link, grid: int = WHOLE) -> Transitions:
     """Returns the rows of all parents: one for each child, or one; each counts grid / (share · rows), rounded down."""
     parents, children, counts = found.parents, found.children, found.counts
     sizes = np.maximum(counts, 1)

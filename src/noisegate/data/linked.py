@@ -14,18 +14,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pt
 
-from noisegate.data.families import GRID, Families, Transitions, Unmatched, families, transitions
+from noisegate.data.families import Families, Transitions, Unmatched, families, transitions
 from noisegate.data.headers import check_alike, check_header
+from noisegate.data.linked_files import linked_parts
 from noisegate.data.spill import HELD_BYTES, Records, Spill, parts_of
 from noisegate.data.tables.tables import Origin, open_origins, told
 from noisegate.data.units import check_unit_column, named
-from noisegate.errors import DataError, choices
+from noisegate.errors import DataError
+from noisegate.records import WHOLE
 from noisegate.schema.encode import Mask, encode
 from noisegate.schema.linked import LinkedSchema, LinkedTable
 from noisegate.schema.links import Link
 from noisegate.schema.problems import Problem
 
-__all__ = ["GRID", "LinkedSource", "Transitions"]
+__all__ = ["LinkedSource", "Transitions"]
 
 
 class LinkedSource:
@@ -35,7 +37,7 @@ class LinkedSource:
     is kept in temporary files without a name (`noisegate.data.spill`).
 
     Args:
-        data: by name of the table, a path or a table in memory.
+        data: by name of the table, a path or a table in memory; or a folder of them (`noisegate.data.linked_files`).
         schema: the schema that the records must fit.
         show_values: whether messages may quote private values.
         batch_rows: most rows of transitions in a batch.
@@ -63,7 +65,7 @@ class LinkedSource:
 
     def __init__(
         self,
-        data: Mapping[str, Any],
+        data: Any,
         schema: LinkedSchema,
         *,
         show_values: bool = False,
@@ -73,8 +75,8 @@ class LinkedSource:
     ) -> None:
         self.schema, self.batch_rows, self._show_values, self._held_bytes = schema, batch_rows, show_values, held_bytes
         self._key = secrets.token_bytes(32) if key is None else key
-        _check_names(data, schema)
-        self._origins = {table.name: _origins(data[table.name], table) for table in schema.tables}
+        parts = linked_parts(data, schema)
+        self._origins = {table.name: _origins(parts[table.name], table) for table in schema.tables}
         self.name = ", ".join(origins[0].name for origins in self._origins.values())
         self._parents: dict[str, Spill] = {}  # by their own keys, with shares
         self._children: dict[str, Spill] = {}  # by the keys of their parents
@@ -111,7 +113,7 @@ class LinkedSource:
                 told(partial(encode, empty, table.schema), origin, show_values=False)
             check_alike(headers, show_names=True)
 
-    def transitions(self, link: Link, grid: int = GRID) -> Iterator[Transitions]:
+    def transitions(self, link: Link, grid: int = WHOLE) -> Iterator[Transitions]:
         """Yield the rows of a link, with weights that come to at most ``grid`` for each unit; see `families`.
 
         Raises:
@@ -215,23 +217,6 @@ class LinkedSource:
                 says = f'the key of its parent is missing; fill it in, or set orphans = "drop" for {table.name!r}'
             raise Problem(int(np.argmax(absent)), f"column {column!r}: {says}")
         return (hashes[places] if len(hashes) else np.zeros((len(places), 2), dtype=np.uint64)), ~absent
-
-
-def _check_names(data: Mapping[str, Any], schema: LinkedSchema) -> None:
-    """Require that data is given for each table, and for no other."""
-    if not isinstance(data, Mapping):
-        raise DataError(
-            f"expected a mapping from the tables {', '.join(schema.names)} to paths or tables in memory, found "
-            f"{type(data).__name__}"
-        )
-    unknown = [name for name in data if name not in schema.names]
-    if unknown:
-        raise DataError(
-            f"table {unknown[0]!r} is not in the schema, whose tables are {choices(unknown[0], schema.names)}"
-        )
-    absent = [name for name in schema.names if name not in data]
-    if absent:
-        raise DataError(f"no data for table {absent[0]!r} of the schema; give its file or frame too")
 
 
 def _origins(source: Any, table: LinkedTable) -> list[Origin]:

@@ -34,16 +34,31 @@ def linked_paths(folder: str | Path, schema: LinkedSchema) -> dict[str, Path]:
     return found
 
 
+def linked_parts(data: Any, schema: LinkedSchema) -> dict[str, Any]:
+    """Return what holds each table: found in a folder, or as it is given by name.
+
+    Raises:
+        DataError: if a table of the schema is not there, or one is that the schema does not know.
+    """
+    parts = linked_paths(data, schema) if isinstance(data, str | Path) else data
+    if not isinstance(parts, Mapping):
+        raise DataError(
+            f"expected a folder, or a mapping from the tables {', '.join(schema.names)} to paths or tables in memory, "
+            f"found {type(data).__name__}"
+        )
+    unknown = next((name for name in parts if name not in schema.names), None)
+    if unknown is not None:
+        raise DataError(f"table {unknown!r} is not in the schema, whose tables are {choices(unknown, schema.names)}")
+    absent = next((name for name in schema.names if name not in parts), None)
+    if absent is not None:
+        raise DataError(f"no data for table {absent!r} of the schema; give its file or frame too")
+    return {name: parts[name] for name in schema.names}
+
+
 def read_linked(data: Any, schema: LinkedSchema) -> dict[str, pa.Table]:
     """Read all tables into memory, with the columns of the files: a folder, or paths and frames by table.
 
     Raises:
         DataError: if a table is lacking or cannot be read.
     """
-    parts = linked_paths(data, schema) if isinstance(data, str | Path) else data
-    if not isinstance(parts, Mapping):
-        raise DataError(f"expected a folder, or tables by name, found {type(data).__name__}; give a mapping of tables")
-    for name in schema.names:
-        if name not in parts:
-            raise DataError(f"there is no table {name!r}; the tables given are {choices(name, map(str, parts))}")
-    return {name: read_table(parts[name]) for name in schema.names}
+    return {name: read_table(part) for name, part in linked_parts(data, schema).items()}

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from noisegate.data.linked_files import linked_parts
 from noisegate.data.same_files import check_apart
 from noisegate.data.sources import open_records
 from noisegate.data.units import UnitLimit
@@ -47,7 +48,7 @@ class Gate:
             or PyArrow, a dict of columns, a NumPy array (structured, or with the columns of the schema in order), or a
             Hugging Face data set. With a schema of images, also the path of images or images in memory: see
             `noisegate.data.images.images.ImageSource`, `noisegate.data.images.memory.memory_images`.
-            Of linked tables, a mapping from their names to such paths or tables.
+            Of linked tables, a mapping from their names to such paths or tables, or a folder with a file for each.
         schema: Public knowledge about the table. Required: bounds and levels read off the data would leak. That of
             linked tables is a `noisegate.schema.linked.LinkedSchema`, and the unit a record of the first with all that
             belongs to it.
@@ -140,7 +141,7 @@ class Gate:
             units = UnitLimit(column=unit_column.strip(), contributions=contributions)
         self._source: Any = open_records(data, schema, show_values=show_values, units=units, on_error=on_error)
         # Linked tables are told from others by the one that holds the units.
-        self._data = data[linked.root.name] if linked else data
+        self._data = linked_parts(data, linked)[linked.root.name] if linked else data
         self._engine = engine or LocalEngine()
         self._progress = progress
         self._single_use_lock = threading.Lock()

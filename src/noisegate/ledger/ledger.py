@@ -25,7 +25,7 @@ from noisegate.ledger import accounts
 from noisegate.ledger.accounts import Account, Book, Cap, Entry, Kind, Stage, lookalike, mixed_scripts, text_option
 from noisegate.ledger.chain import next_row, verify_chain
 from noisegate.ledger.location import locate
-from noisegate.privacy.events import Adjacency, Event, event_to_json
+from noisegate.privacy.events import Adjacency, Event, event_to_json, linked
 
 if TYPE_CHECKING:
     from noisegate.ledger.tables import Store, Transaction
@@ -304,9 +304,12 @@ def _same_guarantee(dataset: str, cap: Cap, adjacency: Adjacency, unit: str) -> 
             f"registered; costs for different neighbours cannot be added up. Use --adjacency {cap.adjacency.value}."
         )
     if unit != cap.unit:
+        cure = f"Use --unit {cap.unit!r}."
+        if linked(unit):
+            cure = "Register a name for them: noisegate ledger register NAME --epsilon E --schema SCHEMA."
         raise OptionError(
             f"unit={unit!r} differs from {cap.unit!r}, with which data set {dataset!r} is registered; "
-            f"costs for different privacy units cannot be added up. Use --unit {cap.unit!r}."
+            f"costs for different privacy units cannot be added up. {cure}"
         )
 
 

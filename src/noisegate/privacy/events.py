@@ -66,7 +66,7 @@ def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
     It does not name `contributions`: what neighbours are, and so which costs may be added up, does not depend on it.
     """
     if column is None and contributions is None:
-        if isinstance(unit, str) and _begins(unit, _LINKED):
+        if isinstance(unit, str) and linked(unit):
             raise OptionError(
                 f"unit={unit!r} is what a run on linked tables says, and here every record is a unit of its own; give "
                 "their schema, with [tables.NAME], or say what one record stands for."
@@ -111,6 +111,11 @@ def check_unit(unit: str, contributions: int | None) -> None:
 def several(unit: str) -> bool:
     """Returns whether the words for a privacy unit say that several records belong together."""
     return _begins(unit, _SEVERAL)
+
+
+def linked(unit: str) -> bool:
+    """Returns whether the words for a privacy unit are those of linked tables."""
+    return _begins(unit, _LINKED)
 
 
 def _begins(unit: str, words: str) -> bool:

@@ -155,6 +155,11 @@ class LinkedSchema(Shown):
             link.records.usable()
         return self
 
+    @property
+    def hardly_satisfiable(self) -> str | None:
+        """Why sampling may come to nothing, or None; see `Schema.hardly_satisfiable`."""
+        return next((why for link in self.links if (why := link.records.hardly_satisfiable) is not None), None)
+
     def dumps(self) -> str:
         """Return the schema as TOML text."""
         blocks = [

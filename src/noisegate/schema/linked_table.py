@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from noisegate.errors import SchemaError
-from noisegate.schema.columns import column_name
+from noisegate.schema.columns import Integer, column_name
 from noisegate.schema.ordering import check_order
 from noisegate.schema.schema import Schema
 from noisegate.schema.values import real, store, whole
@@ -78,6 +78,11 @@ class LinkedTable:
     def keys(self) -> tuple[str, ...]:
         """The columns that are read and not encoded: those of the keys."""
         return tuple(dict.fromkeys(name for name in (self.parent_key, self.key) if name is not None))
+
+    def synthetic(self) -> Schema:
+        """Return the schema of synthetic records: with keys, whole numbers from 1 on, before the other columns."""
+        keys = [Integer(name=name, lower=1, upper=2**53) for name in dict.fromkeys((self.key, self.parent_key)) if name]
+        return replace(self.schema, columns=(*keys, *self.schema.columns), ignore=())
 
     def _check(self) -> None:
         if not isinstance(self.schema, Schema) or self.schema.images is not None:

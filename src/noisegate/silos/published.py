@@ -45,10 +45,10 @@ def settled(run: Run) -> Run:
             "the schema was bought from the records of one silo, and its cost is in no certificate of the others; give "
             "all silos a schema of public knowledge."
         )
-    schema = run.schema.usable()
+    schema = run.table.usable()
     run = replace(run, schema=schema, method=run.method.settled(schema, run.epsilon))
-    plan = plan_of(run.method, run.schema, run.budget)
-    run.method.next_round(run.schema, plan, {}, noise_of(plan))
+    plan = plan_of(run.method, run.table, run.budget)
+    run.method.next_round(run.table, plan, {}, noise_of(plan))
     return run
 
 
@@ -91,10 +91,10 @@ def merged_noise(method: Method, schema: Schema, silos: Silos, budget: Budget) -
 
 def write_plan(run: Run, out: Path) -> str:
     """Writes the plan of a run, which is `settled`, for all silos; returns its identifier."""
-    plan = plan_of(run.method, run.schema, run.budget)
+    plan = plan_of(run.method, run.table, run.budget)
     content = {
         "format": FORMAT,
-        "plan": plan_id(run.method, run.schema, plan),
+        "plan": plan_id(run.method, run.table, plan),
         "method": run.method.name,
         "settings": run.method.to_json(),
         "schema": run.schema.to_json(),

@@ -72,7 +72,7 @@ def round_of(run: Run, silo: str, after: Release | None = None) -> Round:
     if not isinstance(silo, str) or not silo.strip() or not silo.isprintable():
         raise OptionError(f"silo={silo!r} must be the name of this silo in one line, such as 'north'.")
     run = settled(run)
-    schema, plan = run.schema, run.method.plan(run.schema, run.budget)
+    schema, plan = run.table, run.method.plan(run.table, run.budget)
     assert isinstance(plan, CalibratedPlan)
     if after is not None:
         identity, certificate = plan_id(run.method, schema, plan), after.certificate
