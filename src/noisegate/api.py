@@ -228,7 +228,7 @@ def evaluate(
 
 def _evaluate_linked(synthetic: Any, test: Any, schema: LinkedSchema, train: Any, **options: Any) -> LinkedReport:
     """Returns how linked tables compare, folders or mappings; a model draws as many families as there are real ones."""
-    from noisegate.data.linked_files import read_linked
+    from noisegate.data.frames import read_linked
     from noisegate.evaluation import evaluate_linked
 
     real, used = read_linked(test, schema), None if train is None else read_linked(train, schema)

@@ -4,7 +4,8 @@ import pyarrow.parquet
 import pytest
 from tests.evaluation.linked_tables import SCHEMA, tables
 
-from noisegate.data.linked_files import linked_paths, read_linked
+from noisegate.data.frames import read_linked
+from noisegate.data.linked_files import linked_paths
 from noisegate.errors import DataError
 
 
@@ -40,7 +41,7 @@ def test_what_is_not_there_or_there_twice_is_named(folder):
         linked_paths(folder, SCHEMA)
     with pytest.raises(DataError, match="expected a folder with a file for each of the tables people, visits, finds"):
         linked_paths(folder / "visits.csv", SCHEMA)
-    with pytest.raises(DataError, match="there is no table 'visits'; the tables given are people"):
+    with pytest.raises(DataError, match="no data for table 'visits' of the schema"):
         read_linked({"people": tables()["people"]}, SCHEMA)
-    with pytest.raises(DataError, match="expected a folder, or tables by name, found int"):
+    with pytest.raises(DataError, match=r"a mapping from the tables people, visits, finds.*found int"):
         read_linked(3, SCHEMA)

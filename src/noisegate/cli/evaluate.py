@@ -182,7 +182,7 @@ def _tables(options: EvaluateOptions, schema: Schema, suite: Suite, networks: Ne
 
 def _linked(options: EvaluateOptions, schema: LinkedSchema, suite: Suite) -> Any:
     """Reads linked tables and measures them."""
-    from noisegate.data.linked_files import read_linked
+    from noisegate.data.frames import read_linked
     from noisegate.evaluation import evaluate_linked as measure
     from noisegate.reporting.measuring import compared_linked
     from noisegate.reporting.private import private_page

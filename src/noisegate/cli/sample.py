@@ -93,11 +93,11 @@ def sample_command(
         raise OptionError(f"-n {n:,}: at most {MOST_ROWS - 1:,} records are made at once; ask for fewer.")
     if n < 1:
         raise OptionError(f"-n {n}: the number of records must be at least 1.")
+    asked: dict[str, Any] = {"where": read_conditions(where), "even": even}
     if kind_in(model_path(model)) == LINKED:
         refused = {"--package": package, "--where": where, "--even": even, "--grid": grid}
         sample_linked(model, n, out, seed=seed, as_json=as_json, refused=refused)
         return
-    asked: dict[str, Any] = {"where": read_conditions(where), "even": even}
     synthesizer = Synthesizer.load(model)
     if grid is not None and synthesizer.schema.images is None:
         raise OptionError(f"--grid {grid} shows images, and {model} makes a table; leave it out.")

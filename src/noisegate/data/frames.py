@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from noisegate.data.headers import check_alike
+from noisegate.data.linked_files import linked_parts
 from noisegate.data.sources import open_source
 from noisegate.data.tables.arrays import plain_array
 from noisegate.data.tables.memory import TABLES, of_package, table_in_memory
@@ -19,6 +20,7 @@ from noisegate.data.tables.objects import MixedObjects, objects_to_arrow
 from noisegate.data.tables.tables import Origin, open_origins
 from noisegate.errors import DataError
 from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode
+from noisegate.schema.linked import LinkedSchema
 
 
 def read_table(path: Any, schema: Schema | None = None, *, show_values: bool = False) -> pa.Table:
@@ -45,6 +47,15 @@ def read_table(path: Any, schema: Schema | None = None, *, show_values: bool = F
     if any(table.schema != tables[0].schema for table in tables):
         raise DataError(f"{where}: the files have different columns or types; make them alike")
     return pa.concat_tables(tables)
+
+
+def read_linked(data: Any, schema: LinkedSchema) -> dict[str, pa.Table]:
+    """Read all tables into memory, with the columns of the files: a folder, or paths and frames by table.
+
+    Raises:
+        DataError: if a table is lacking or cannot be read.
+    """
+    return {name: read_table(part) for name, part in linked_parts(data, schema).items()}
 
 
 def _whole(origin: Origin, names: Sequence[str], rows: int) -> pa.Table:

@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
-from noisegate.data.frames import read_table
 from noisegate.errors import DataError, choices
 from noisegate.schema.linked import LinkedSchema
 
@@ -53,12 +50,3 @@ def linked_parts(data: Any, schema: LinkedSchema) -> dict[str, Any]:
     if absent is not None:
         raise DataError(f"no data for table {absent!r} of the schema; give its file or frame too")
     return {name: parts[name] for name in schema.names}
-
-
-def read_linked(data: Any, schema: LinkedSchema) -> dict[str, pa.Table]:
-    """Read all tables into memory, with the columns of the files: a folder, or paths and frames by table.
-
-    Raises:
-        DataError: if a table is lacking or cannot be read.
-    """
-    return {name: read_table(part) for name, part in linked_parts(data, schema).items()}
