@@ -34,14 +34,15 @@ def main() -> int:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    import noisegate
+    from noisegate import Gate
+    from noisegate.methods.linked import Linked
 
     folder, names = options.out / f"twenty-{options.patients}", options.tables.split(",")
     schema = schema_of("twenty")
     schema = replace(schema, tables=[table for table in schema.tables if table.name in names])
     started, worked = time.perf_counter(), time.process_time()
     data = {name: folder / f"{name}.parquet" for name in names}
-    model = noisegate.fit(data, schema=schema, epsilon=options.epsilon)
+    model = Linked().fit(Gate(data, schema=schema, epsilon=options.epsilon))
     fitted = time.perf_counter() - started
     drawn = model.sample(1000, seed=0)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)

@@ -24,7 +24,8 @@ from linked_scores import Judge
 from linked_sets import CLINIC, SETS, Tables, load, schema_of
 from sdv_runs import SDV, sdv
 
-import noisegate
+from noisegate import Gate
+from noisegate.methods.linked import Linked
 from noisegate.schema.linked import LinkedSchema
 
 LEAST_DRAWN, MOST_DRAWN = 5_000, 20_000
@@ -35,8 +36,8 @@ KEYS = ("set", "method", "epsilon", "seed")
 
 def linked(train: Tables, schema: LinkedSchema, epsilon: float, seed: int, parents: int) -> Tables:
     """Returns what the method for linked tables makes of all tables together."""
-    model = noisegate.fit(train, schema=schema, epsilon=epsilon, seed=seed)
-    return dict(model.sample(parents, seed=seed))
+    gate = Gate(train, schema=schema, epsilon=epsilon)
+    return dict(Linked(seed=seed).fit(gate).sample(parents, seed=seed))
 
 
 OURS: dict[str, Callable[..., Tables]] = {"linked": linked, "independent": independent, "flattened": flattened}
