@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 from noisegate.atomic import check_named, new_file, unwritable
 from noisegate.errors import OptionError
+from noisegate.linked_pages import LinkedFound
 from noisegate.methods.registry import method_of
 from noisegate.models.folder import MODEL_FILE
+from noisegate.models.linked import LinkedModel
 from noisegate.models.saved import load
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from noisegate.reporting.released import Released
     from noisegate.training.released import Table
 
-    Model: TypeAlias = Synthesizer | Classifier
+    Model: TypeAlias = Synthesizer | LinkedModel | Classifier
     Tables: TypeAlias = tuple[Sequence[NumericBins], list[Table]]
 
 PUBLIC, PRIVATE = "public.html", "private.html"
@@ -72,7 +75,8 @@ def report(
     Args:
         model: Folder of a saved model, or a model.
         out: Folder of the pages, which is made if it is not there; pages in it are replaced.
-        test: Real records that the model was not made from, as `Gate` takes them; None for the public page alone.
+        test: Real records that the model was not made from, as `Gate` takes them, of linked tables also their folder;
+            None for the public page alone.
         train: Real records that it was made from: adds what they reach themselves, and looks for copies of them.
         classifiers: Which models are trained, as `noisegate evaluate` names them; None for its default.
         show_values: Whether errors may quote private values.
@@ -104,13 +108,14 @@ def report(
             f"out={str(out)!r} is a model folder, which is made to be handed on, and the page with test is private; "
             "choose another folder."
         )
-    found = _Found.of(_checked(load(model) if isinstance(model, str | Path) else model))
+    found = _found(_checked(load(model) if isinstance(model, str | Path) else model))
     texts, measured = {PUBLIC: found.page()}, None
     if test is not None:
         from noisegate.reporting.private import private_page
 
-        how = {"classifiers": classifiers, "progress": progress}
-        measured = _measured(found, test, train, show_values=show_values, **how)
+        how: Any = {"classifiers": classifiers, "progress": progress}
+        measure = partial(_measured, found) if isinstance(found, _Found) else found.measured
+        measured = measure(test, train, show_values=show_values, **how)
         texts[PRIVATE] = private_page(measured)
     try:
         folder.mkdir(exist_ok=True)
@@ -125,7 +130,12 @@ def report(
 
 def add_public_page(model: Model, folder: Path) -> None:
     """Writes the public page of a model into its folder."""
-    _write(folder / PUBLIC, _Found.of(model).page())
+    _write(folder / PUBLIC, _found(model).page())
+
+
+def _found(model: Any) -> _Found | LinkedFound:
+    """Returns a model with what its release says."""
+    return LinkedFound(model=model) if isinstance(model, LinkedModel) else _Found.of(model)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,9 +22,12 @@ from noisegate.training.fit import MixtureSettings
 from noisegate.training.link_design import Answers, LinkDesign
 
 if TYPE_CHECKING:
+    from noisegate.features.binning import NumericBins
     from noisegate.gate.gate import Gate
     from noisegate.models.linked import LinkedModel
+    from noisegate.schema.links import Link
     from noisegate.training.linked_fit import LinkedFit
+    from noisegate.training.released import Table
 
 DESIGN = 1
 """Version of the rules by which cells and tables follow from settings and released histograms."""
@@ -91,6 +94,13 @@ class Linked(Method):
                 answers = design.answers(Answers(values=found, noise_std=stds))
                 session.ask(design.final(answers), link=design.link.name)
         return session.release()
+
+    def released_link(self, release: Release, link: Link) -> tuple[tuple[NumericBins, ...], list[Table]]:
+        """Returns the cells of numeric columns of a link's transitions, and all tables of its last round."""
+        schema: Any = release.stated_schema
+        designs = self.designs(schema, release.certificate.epsilon)
+        design = next(one for one in designs if one.link.name == link.name)
+        return design.tables.read(design.answers(release))
 
     def check_fit(self, device: str) -> None:
         """Finds what would stop the fit, before any budget is spent; needs no torch for "auto" and "cpu"."""

@@ -30,6 +30,7 @@ from noisegate.reporting.released import (
 )
 from noisegate.schema import EncodedTable, NumericColumn, Schema
 from noisegate.schema.columns import column_form
+from noisegate.schema.linked import LinkedSchema
 from noisegate.verdict import Verdict
 
 _MOST_NAMED = 300  # columns that a heat map has room for
@@ -70,8 +71,8 @@ class Subject:
 
 def public_page(subject: Subject) -> str:
     """Returns the page, HTML."""
-    release, certificate = subject.release, subject.release.certificate
-    schema, curve = release.schema, tradeoff(certificate)
+    release = subject.release
+    schema = release.schema
     found = [] if subject.drawn is None else noisy_marginals(subject.released, subject.drawn.records)
     places = {name: place for place, name in enumerate(schema.names)} if schema.images is None else {}
     found.sort(key=lambda one: places.get(one.name, 0))
@@ -80,29 +81,43 @@ def public_page(subject: Subject) -> str:
     return render_page(
         "public.html",
         subject=subject,
-        certificate=certificate,
-        digest=certificate.digest(),
+        **promised(release),
         schema=schema,
         what=_what(schema, subject),
-        somebody=certificate.unit if certificate.contributions else f"one {certificate.unit}",
-        replaced=certificate.adjacency is Adjacency.REPLACE_ONE,
-        right=right_of_hundred(curve),
-        tradeoff=tradeoff_chart(curve),
-        caught=math.ceil(1000 * curve.catches(0.05) - 1e-9) / 10,
-        records=_records(subject.released),
-        questions=questions(certificate, release.noise_std),
-        cards_=[_card(place, one) for place, one in enumerate(found)],
+        records=told_records(subject.released),
+        relations=[],
+        cards_=[measured_card(place, one) for place, one in enumerate(found)],
         marginals=[(one.name, f"{len(one.cells):,}", percent(one.error)) for one in found],
-        unfitted=[_card(place, one, "unfitted") for place, one in enumerate(unfitted)],
+        unfitted=[measured_card(place, one, "unfitted") for place, one in enumerate(unfitted)],
         unfitted_cells=(sum(one.explained for one in unfitted), sum(len(one.cells) for one in unfitted)),
         unfitted_error=typical_error(unfitted) if unfitted else 0.0,
-        columns=None if schema.images is not None else [_described(column) for column in schema.columns],
-        errors=_errors(found, errors),
+        columns=None if schema.images is not None else [described(column) for column in schema.columns],
+        errors=errors_chart(found, errors),
         worst=sorted(errors, key=lambda error: -error.error)[:10],
         picture=None if subject.drawn is None or subject.drawn.png is None else picture(subject.drawn.png),
-        bought=schema_cost(certificate),
-        settings=_settings(certificate),
     )
+
+
+def promised(release: Release) -> dict[str, Any]:
+    """Returns what the page of any release says of the promise, by the names of the template."""
+    certificate = release.certificate
+    curve = tradeoff(certificate)
+    # A unit that has several records is called "all records of ..." or "one record of ... with all that belongs to it".
+    whole = bool(certificate.contributions) or isinstance(release.stated_schema, LinkedSchema)
+    return {
+        "certificate": certificate,
+        "digest": certificate.digest(),
+        "somebody": certificate.unit if whole else f"one {certificate.unit}",
+        "neighbours": certificate.adjacency.sentence(certificate.unit) if whole else certificate.adjacency.sentence(),
+        "whole": whole,
+        "replaced": certificate.adjacency is Adjacency.REPLACE_ONE,
+        "right": right_of_hundred(curve),
+        "tradeoff": tradeoff_chart(curve),
+        "caught": math.ceil(1000 * curve.catches(0.05) - 1e-9) / 10,
+        "questions": questions(certificate, release.noise_std),
+        "bought": schema_cost(certificate),
+        "settings": _settings(certificate),
+    }
 
 
 def _what(schema: Schema, subject: Subject) -> str:
@@ -114,7 +129,7 @@ def _what(schema: Schema, subject: Subject) -> str:
     return f"A synthetic copy of a table of {columns} column{'s' * (columns != 1)}"
 
 
-def _records(released: Released) -> tuple[str, str]:
+def told_records(released: Released) -> tuple[str, str]:
     """Returns how many records there are, and how well that is known."""
     if released.total is None:
         return "–", "records: their number was not asked"
@@ -124,7 +139,8 @@ def _records(released: Released) -> tuple[str, str]:
     return f"about {number(max(round(records), 0))}", f"records, ± {number(round(error))} by the noise"
 
 
-def _card(place: int, shown: Marginal, key: str = "column") -> Card:
+def measured_card(place: int, shown: Marginal, key: str = "column") -> Card:
+    """Returns the card of one table of the release beside the synthetic records."""
     told = f"{shown.explained} of {len(shown.cells)} cells agree within noise and draw."
     compared = Compared(
         column=shown.name,
@@ -137,7 +153,8 @@ def _card(place: int, shown: Marginal, key: str = "column") -> Card:
     return card(f"{key}-{place}", compared, told, ("measured, with noise", "synthetic"))
 
 
-def _errors(found: Sequence[Marginal], errors: Sequence[PairError]) -> Chart | None:
+def errors_chart(found: Sequence[Marginal], errors: Sequence[PairError], key: str = "pair-errors") -> Chart | None:
+    """Returns a map of the expected errors of pairs of columns; None where there are none, or too many columns."""
     names = list(dict.fromkeys([one.name for one in found] + [name for error in errors for name in error.columns]))
     if not 1 < len(names) <= _MOST_NAMED or not errors:
         return None
@@ -145,12 +162,13 @@ def _errors(found: Sequence[Marginal], errors: Sequence[PairError]) -> Chart | N
     most = max(float(np.nanmax(matrix)), 1e-9)
     worst = max(errors, key=lambda error: error.error)
     told = f"The largest is {percent(worst.error)}, of {' and '.join(worst.columns)}."
-    drawn = heat_map("pair-errors", "Expected error of each pair of columns", told, names, matrix, most=most)
+    drawn = heat_map(key, "Expected error of each pair of columns", told, names, matrix, most=most)
     rows = [(" × ".join(error.columns), f"{error.cells:,}", percent(error.error)) for error in errors]
     return Chart(drawing=drawn, headings=("pair", "cells", "expected error"), rows=rows, wide=True)
 
 
-def _described(column: Any) -> tuple[str, str, str]:
+def described(column: Any) -> tuple[str, str, str]:
+    """Returns the name, the kind and the values of a column."""
     form = column_form(column)
     kind = form.pop("kind")
     if isinstance(column, NumericColumn):
