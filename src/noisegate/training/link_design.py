@@ -26,14 +26,15 @@ from noisegate.training.pairwise import Answered, Design
 
 NUMBER = "number"
 SHARES = {
-    NUMBER: 0.08,
+    NUMBER: 0.14,
     HISTOGRAMS: 0.05,
     COARSE: 0.05,
     rounds.COUNTS: 0.01,
     rounds.SINGLES: 0.11,
-    rounds.PAIRS: 0.7,
+    rounds.PAIRS: 0.64,
 }
 """Parts of a link's budget."""
+_CLEAR = 6.0
 
 Floats = npt.NDArray[np.float64]
 
@@ -80,6 +81,7 @@ class LinkDesign:
             pairs=tuple(dict.fromkeys(self._pairs())),
             alike=alike,
             stressed=own,
+            clear=_CLEAR,
         )
 
     def _pairs(self) -> list[tuple[int, int]]:

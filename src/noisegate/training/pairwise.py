@@ -33,6 +33,8 @@ Columns = tuple[int, ...]
 
 # A label with more values than this is one more column: each class's share of the signal would drown.
 MOST_CLASSES = 6
+# A numeric column is cut into so many cells at least, however large the noise is.
+_FEWEST = 4
 # The weight of a stressed pair.
 STRESS = 2.0
 # Up to this many columns a numeric one gets the full number of cells.
@@ -73,6 +75,8 @@ class Design:
         yielding: Whether single columns are measured once more in place of pairs that the noise would drown.
         alike: Numeric columns that have the cells of another, of the same kind: (column, the other).
         stressed: Pairs that get `STRESS` times the weight of others.
+        clear: How many standard deviations of its noise a cell of a pair holds in the mean, where fewer cells than
+            `cells` are cut for it; None to cut so many whatever the noise is.
     """
 
     layout: Layout
@@ -85,6 +89,7 @@ class Design:
     yielding: bool = False
     alike: tuple[tuple[int, int], ...] = ()
     stressed: frozenset[Columns] = frozenset()
+    clear: float | None = None
     _denoised: tuple[Any, dict[int, Histogram]] = field(default=(None, {}), init=False, compare=False, repr=False)
     _picked: tuple[Any, tuple[Columns, ...]] = field(default=(None, ()), init=False, compare=False, repr=False)
 
@@ -192,12 +197,20 @@ class Design:
         """Returns the cells of each numeric column, cut from what the first round released."""
         found = self.first_histograms(values, stds)
         cut = [
-            merge(bins, found[place], cells=cells or self.cells) if place in found else bins
+            merge(bins, found[place], cells=cells or self._aimed(values, stds)) if place in found else bins
             for place, bins in enumerate(self.fine)
         ]
         for copy, other in self.alike:
             cut[copy] = cut[other]
         return tuple(cut)
+
+    def _aimed(self, values: Values, stds: Mapping[str, float]) -> int:
+        """Returns how many cells to aim at in a numeric column, now that it is known about how many records there are."""
+        if self.clear is None or not self.pairs:
+            return self.cells
+        noise = self.clear * stds[PAIRS] * math.sqrt(len(self.pairs))
+        most = math.sqrt(records_of(self._first_round(values, stds)) / noise)
+        return min(max(round(most), _FEWEST), self.cells)
 
     def first_histograms(self, values: Values, stds: Mapping[str, float]) -> dict[int, Histogram]:
         """Returns the denoised histogram of each bought column by the first round; of one release computed once."""
