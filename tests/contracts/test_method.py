@@ -20,7 +20,9 @@ SAMPLED = {"dp-merf", "dp-hp", "pairwise", "dp-gan", "psg", "privbayes", "tab-pe
 
 # MST and AIM compile for a minute.
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ("aim", "mst"))) for name in METHODS]
+    "name",
+    # A contract is about one table; tests/methods/test_linked.py is about several.
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in ("aim", "mst"))) for name in METHODS if name != "linked"],
 )
 def test_a_method_keeps_its_contract(name, tmp_path):
     if name in ("aim", "mst"):

@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 METHOD_NAMES = (
     *("aim", "auto", "datalens", "dp-cgan", "dp-dre", "dp-feta", "dp-gan", "dp-gan-ft", "dp-gan-mi", "dp-hp", "dp-llm"),
     *("dp-mepf", "dp-mepf-trained", "dp-merf", "dp-mge", "dp-ntk", "dp-sgd", "dp-sinkhorn", "dpdm", "g-pate"),
-    *("gs-wgan", "joint", "mst", "pairwise", "pate-gan", "pe", "privbayes", "psg", "tab-pe"),
+    *("gs-wgan", "joint", "linked", "mst", "pairwise", "pate-gan", "pe", "privbayes", "psg", "tab-pe"),
 )
 
 

@@ -138,7 +138,8 @@ class RunOptions(ImageOptions):
             help="How to make synthetic records: auto (says what it chose), or one by name: aim, datalens, dp-cgan, "
             "dp-dre, dp-gan, dp-hp, dp-merf, dp-ntk, dp-sinkhorn, g-pate, gs-wgan, mst, pairwise, pate-gan, privbayes, "
             "psg, tab-pe; joint, dp-mepf, dp-mepf-trained, dp-mge, dp-gan-ft, dp-gan-mi, dpdm, dp-feta and pe for "
-            "images. dp-llm trains a classifier that explains itself, dp-sgd a network that predicts the label.",
+            "images; linked for linked tables. dp-llm trains a classifier that explains itself, dp-sgd a network that "
+            "predicts the label.",
             autocompletion=method_names,
         ),
     ] = "auto"

@@ -205,7 +205,7 @@ class Design:
         return tuple(cut)
 
     def _aimed(self, values: Values, stds: Mapping[str, float]) -> int:
-        """Returns how many cells to aim at in a numeric column, now that it is known about how many records there are."""
+        """Returns how many cells to aim at in a numeric column, by about how many records there are."""
         if self.clear is None or not self.pairs:
             return self.cells
         noise = self.clear * stds[PAIRS] * math.sqrt(len(self.pairs))
