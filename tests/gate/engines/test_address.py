@@ -14,15 +14,18 @@ pytestmark = pytest.mark.slow
 PROGRAM = "import sys; from noisegate.cli.main import run; sys.argv[0] = 'noisegate'; run()"
 
 
+ENVIRONMENT = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}
+
+
 @pytest.fixture
 def head(tmp_path):
-    """The address of a cluster of two cores, which ends with the test."""
+    """The address of a cluster of two cores that asks for a token, which ends with the test."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [Path(sys.executable).with_name("ray"), "start", "--head", f"--port={port}", "--num-cpus=2", "--block"]
     command += ["--include-dashboard=false", f"--object-store-memory={2**27}", "--disable-usage-stats"]
     with (tmp_path / "head.log").open("wb") as log:
-        ray = subprocess.Popen(command, stdout=log, stderr=log)
+        ray = subprocess.Popen(command, stdout=log, stderr=log, env=ENVIRONMENT)
     try:
         end = time.monotonic() + 90
         while ray.poll() is None and "Ray runtime started" not in (tmp_path / "head.log").read_text():
@@ -39,15 +42,16 @@ def head(tmp_path):
 def test_a_fit_joins_a_cluster_and_leaves_it_as_it_was(head, people, mixed_schema, tmp_path):
     people(400).to_csv(tmp_path / "x.csv", index=False)
     mixed_schema.to_toml(tmp_path / "schema.toml")
-    told = []
-    for name, options in (("here", []), ("there", ["--engine", "ray", "--address", head])):
-        fit = ["fit", tmp_path / "x.csv", "--schema", tmp_path / "schema.toml", "--epsilon", "1000", "--json"]
-        fit += ["--method", "pairwise", "--out", tmp_path / name, *options]
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, *map(str, fit)], capture_output=True, text=True, check=False, env=os.environ
-        )
-        assert done.returncode == 0, done.stderr
-        told.append(json.loads(done.stdout))
-    here, there = told
+
+    def fit(name, *options, environment=ENVIRONMENT):
+        command = ["fit", tmp_path / "x.csv", "--schema", tmp_path / "schema.toml", "--epsilon", "1000", "--json"]
+        command = [sys.executable, "-c", PROGRAM, *command, "--method", "pairwise", "--out", tmp_path / name, *options]
+        return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, env=environment)
+
+    stranger = fit("x", "--engine", "ray", "--address", head, environment={**ENVIRONMENT, "RAY_AUTH_TOKEN": "1" * 64})
+    assert stranger.returncode == 2 and "RAY_AUTH_MODE=token" in stranger.stderr
+    here, there = (fit("here"), fit("there", "--engine", "ray", "--address", head))
+    assert here.returncode == there.returncode == 0, here.stderr + there.stderr
+    here, there = json.loads(here.stdout), json.loads(there.stdout)
     assert here["certificate"]["events"] == there["certificate"]["events"]
     assert here["noisy_records"] == pytest.approx(there["noisy_records"], abs=2)

@@ -1,5 +1,6 @@
 """A worker counts each part once, and a round counts each part once whichever workers are lost; Ray is played here."""
 
+import json
 import sys
 
 import numpy as np
@@ -129,6 +130,19 @@ def test_a_lost_worker_changes_no_total(which, name, when, monkeypatch, tasks, l
         return when if called == name and calls.count(name) == which + 1 else None
 
     same(played(monkeypatch, parts, tasks, layout, dies), parts, tasks)
+
+
+def test_each_part_has_a_line_of_the_log_without_numbers_of_records(monkeypatch, tasks, layout, parts, caplog):
+    caplog.set_level("INFO", "noisegate")
+    lost = iter(["before"])
+    played(monkeypatch, parts, tasks, layout, lambda called, *_: next(lost, None) if called == "add" else None)
+    lines = [json.loads(record.getMessage()) for record in caplog.records]
+    first, summed = lines[0], [line for line in lines if line["event"] == "part summed"]
+    assert first.keys() == {"event", "part", "parts"} and first["event"] == "worker lost"
+    assert len(lines) == 1 + len(summed) == 7
+    assert all(line.keys() == {"event", "part", "parts", "done", "seconds", "seconds_left"} for line in summed)
+    assert [line["done"] for line in summed] == [1, 2, 3, 4, 5, 6] and summed[-1]["seconds_left"] == 0
+    assert {line["part"] for line in summed} == {1, 2, 3, 4, 5, 6}
 
 
 def test_a_part_that_ends_every_worker_is_given_up(monkeypatch, tasks, layout, parts):

@@ -148,7 +148,8 @@ class RayEngine(Engine):
     def _unreachable(self, reason: str) -> OptionError:
         return OptionError(
             f"address={self.address!r}: no Ray cluster could be joined ({reason}); run on a machine of the cluster, "
-            "with HOST:PORT of the one where `ray start --head` runs, or 'auto', or leave it out for this machine alone"
+            "with HOST:PORT of the one where `ray start --head` runs, or 'auto', and with RAY_AUTH_MODE=token where it "
+            "asks for a token; or leave the address out for this machine alone"
         )
 
 

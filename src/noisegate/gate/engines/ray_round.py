@@ -6,6 +6,8 @@ part is in exactly one of the totals that are merged, however often it was read 
 
 from __future__ import annotations
 
+import json
+import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,6 +19,7 @@ from noisegate.errors import DataError, OptionError
 from noisegate.gate.engines.ray_pool import Pool
 from noisegate.gate.engines.worker import fingerprint
 from noisegate.gate.sums import Progress, SumTask, Totals
+from noisegate.progress import LOG
 from noisegate.schema import Layout
 
 LOSSES = 3
@@ -58,7 +61,8 @@ class Round:
         self._running: dict[Any, tuple[_Shift, int | None]] = {}  # None for a worker that begins
         self._errors: dict[int, Exception] = {}
         self._losses = Counter[int | None]()
-        self._patience = time.monotonic() + pool.wait_seconds
+        self._started = time.monotonic()
+        self._given_out: dict[int, float] = {}  # when each part was, for the log
 
     def totals(self) -> Totals:
         """Returns the exact totals over all parts."""
@@ -84,13 +88,16 @@ class Round:
             for shift in self._shifts:
                 if self._left and id(shift) not in busy:
                     number = self._left.pop(0)
+                    self._given_out[number] = time.monotonic()
                     self._running[shift.actor.add.remote(number, self._parts[number])] = shift, number
             ready, _ = ray.wait(list(self._running), num_returns=1, timeout=BEAT_SECONDS)
             for call in ready:
                 self._take(call)
             if self._progress:
                 self._progress(sum(sum(shift.parts.values()) for shift in self._shifts))
-            if time.monotonic() > self._patience and not any(shift.begun for shift in self._shifts):
+            if time.monotonic() > self._started + self._pool.wait_seconds and not any(
+                shift.begun for shift in self._shifts
+            ):
                 raise self._busy()
         if self._errors:
             raise self._errors[self._end]
@@ -117,10 +124,19 @@ class Round:
             self._left = [one for one in self._left if one < self._end]
         else:
             shift.parts[number] = found
+            self._log_part(number)
+
+    def _log_part(self, number: int) -> None:
+        """Logs how far the round is: numbers of parts and seconds, never of records, which are private."""
+        now, done = time.monotonic(), sum(len(shift.parts) for shift in self._shifts)
+        left = (now - self._started) / done * (len(self._parts) - done)
+        seconds = {"seconds": round(now - self._given_out[number], 3), "seconds_left": round(left)}
+        _log(logging.INFO, "part summed", part=number + 1, parts=len(self._parts), done=done, **seconds)
 
     def _lost(self, shift: _Shift, number: int | None) -> None:
         """Hires another worker, and gives the parts of a lost one to whoever is free."""
         self._losses[number] += 1
+        _log(logging.WARNING, "worker lost", part=None if number is None else number + 1, parts=len(self._parts))
         self._shifts.remove(shift)
         self._running = {call: one for call, one in self._running.items() if one[0] is not shift}
         self._pool.dismiss(shift.actor)
@@ -165,3 +181,8 @@ class Round:
         if seen != set(range(len(self._parts))):
             raise RuntimeError("a part of the records is in no sum")
         return totals
+
+
+def _log(level: int, event: str, **values: float | None) -> None:
+    """Logs a line of JSON."""
+    LOG.log(level, "%s", json.dumps({"event": event, **values}))
