@@ -49,6 +49,7 @@ CORE = {
     "privacy.accounting": "from noisegate.privacy import composition\n",
     "privacy.composition": "",
     "ledger.tables": "import sqlalchemy\n",
+    "privacy.masks": "import cryptography\n",
     "privacy.plan": "from noisegate.privacy import noise\n",
     "privacy.gradient_plan": "from noisegate.privacy import noise\n",
 }
@@ -116,6 +117,7 @@ def test_the_house_as_designed_keeps_every_contract(house):
         ("privacy.plan", "from noisegate.privacy.composition import x", "One file turns events"),
         ("privacy.composition", "from dp_accounting.pld import x", "dp_accounting is the oracle"),
         ("methods.__init__", "import sqlalchemy.orm", "One file speaks"),
+        ("gate.gate", "from cryptography.hazmat.primitives import hashes", "One file makes keys and masks"),
         ("data.tables.__init__", "from noisegate.gate import gate", "No import cycles"),
     ],
 )

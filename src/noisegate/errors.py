@@ -127,6 +127,7 @@ EXTRAS = {
     "captum": "attributions",
     "datasets": "datasets",
     "ray": "ray",
+    "cryptography": "silos",
 }
 """Optional packages, and the extra of noisegate that installs each."""
 

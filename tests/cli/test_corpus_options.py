@@ -29,12 +29,24 @@ NEEDED = {
     "ledger show": ["--ledger", "ledger.db"],
     "ledger history": ["clinic", "--ledger", "ledger.db"],
     "ledger check": ["--ledger", "ledger.db"],
+    "key": ["north", "--out", "north.key"],
     "release": ["data.csv", "--schema", "schema.toml", "--epsilon", "1", "--silo", "north", "--out", "new"],
     "merge": ["north", "south", "--out", "new"],
     "pretrain encoder": ["scans", "--out", "encoder.safetensors"],
     "pretrain decoder": ["scans", "--out", "decoder.safetensors"],
 }  # fmt: skip
-WHOLE = {"--records", "--seed", "--contributions", "--jobs", "--repeats", "--epochs", "--most", "--channels", "--runs"}
+WHOLE = {
+    "--records",
+    "--seed",
+    "--contributions",
+    "--jobs",
+    "--repeats",
+    "--epochs",
+    "--most",
+    "--channels",
+    "--runs",
+    "--colluding",
+}
 REAL = {"--epsilon", "--delta", "--report-share", "--cap"}
 
 

@@ -73,6 +73,7 @@ def test_an_output_is_of_its_schema(desk, fitted, cli, verb):
         "report": ["report", fitted.out, "-o", "pages"],
         "explain": ["explain", CLASSIFIER],
         "verify": ["verify", fitted.out],
+        "key": ["key", "north", "--out", "north.key"],
         "schema init": ["schema", "init", desk.data, "-o", "drafted.toml"],
         "schema discover": ["schema", "discover", desk.data, "--epsilon", 9, "--kinds", kinds, "-o", "found.toml"],
         "schema check": ["schema", "check", desk.schema],

@@ -5,6 +5,8 @@ import subprocess
 
 import pytest
 
+from noisegate.errors import installed
+
 from .conftest import PROGRAM, SCHEMA, environment, refused, rows
 
 SILOS = ("north", "south", "west")
@@ -87,6 +89,27 @@ def test_folders_that_cannot_be_merged(parts, cli):
     refused(parts, cli, "1 given", arguments=["merge", "north", "--out", "model"])
     refused(parts, cli, "does not exist", arguments=["merge", "north", "east", "--out", "model"])
     refused(parts, cli, "exists", arguments=["merge", "north", "south", "--out", "south"])
+
+
+@pytest.mark.skipif(not installed("cryptography"), reason="masks need the extra silos")
+def test_a_secure_sum(parts, cli):
+    (parts.folder / "keys").mkdir()
+    assert cli("plan", "--schema", "schema.toml", "--epsilon", 1, "--save", "plan.json", *ONE_ROUND).code == 0
+    for name in SILOS:
+        told = cli("key", name, "--out", f"{name}.key", "--json").json
+        (parts.folder / told["public"]).rename(parts.folder / "keys" / f"{name}.pub")
+    for name in SILOS:
+        secure = ["--secure-sum", "keys", "--key", f"{name}.key"]
+        assert cli("release", f"{name}.csv", "--plan", "plan.json", "--silo", name, "--out", name, *secure).code == 0
+    refused(parts, cli, "the share of west is missing", arguments=["merge", *SILOS[:2], "--out", "model"])
+    told = cli("merge", *SILOS, "--out", "model", "--json").json["certificate"]["silos"]
+    assert told["colluding"] == 1
+    assert cli("verify", "north").code == cli("verify", "model").code == 0
+    again = ["release", "north.csv", "--plan", "plan.json", "--silo", "north", "--out", "again"]
+    refused(parts, cli, "has answered this sum before", arguments=[*again, *secure[:3], "north.key"])
+    refused(parts, cli, "go together", arguments=[*again, "--key", "north.key"])
+    refused(parts, cli, "the key is of the silo 'west'", arguments=[*again, *secure])
+    refused(parts, cli, "exists", arguments=["key", "north", "--out", "north.key"])
 
 
 @pytest.mark.slow

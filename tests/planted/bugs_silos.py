@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from tests.planted.patches import Plant, bug
 
 from noisegate.privacy import accounting
@@ -35,3 +36,69 @@ def each_silo_goes_on_by_its_own_noise(plant: Plant) -> None:
     @plant.wrap("silo_rounds.merged_noise")
     def _(right: Any, method: Any, schema: Any, silos: Any, budget: Any) -> Any:
         return {name: std * budget.epsilon**-3 for name, std in right(method, schema, silos, budget).items()}
+
+
+@bug("test_masks_cancel", "test_signed_values_of_any_size_come_out_of_the_masks")
+def masks_that_both_add(plant: Plant) -> None:
+    """Of two silos both add their mask, so that it stays in the sum."""
+    plant.rewrite("masks.Masking.mask", "total - stream", "total + stream")
+
+
+@bug("test_a_share_tells_nothing")
+def no_mask(plant: Plant) -> None:
+    """A share leaves without a mask: whoever merges sees the sum of the silo, with less noise than it paid for."""
+
+    @plant.wrap("masks.Masking.mask")
+    def _(right: Any, masking: Any, query: str, size: int) -> Any:
+        return right(masking, query, size) * np.uint64(0)
+
+
+@bug("test_masks_of_two_queries_rounds_plans_and_rosters_have_nothing_in_common")
+def masks_of_an_earlier_round(plant: Plant) -> None:
+    """All rounds of a plan are masked alike, so that their difference shows."""
+    plant.rewrite(
+        "masks.SecureSum",
+        '{**vars(self), "keys": dict(self.keys)}',
+        '{**vars(self), "keys": dict(self.keys), "after": 0}',
+    )
+
+
+@bug("test_masks_of_two_queries_rounds_plans_and_rosters_have_nothing_in_common")
+def one_mask_for_all_queries(plant: Plant) -> None:
+    """All queries of a round are masked alike."""
+
+    @plant.wrap("masks.Masking._stream")
+    def _(right: Any, masking: Any, other: str, query: str, size: int) -> Any:
+        return right(masking, other, "any", size)
+
+
+@bug("test_masks_are_used_once", "test_a_second_answer_under_the_same_masks_is_refused_and_costs_nothing")
+def masks_used_again(plant: Plant) -> None:
+    """A silo may answer twice under the same masks."""
+
+    @plant.wrap("masks.Masking.begin")
+    def _(right: Any, masking: Any) -> None:
+        return None
+
+
+@bug("test_the_sum_has_one_noise_and_more_for_those_who_collude")
+def a_share_of_the_noise_left_out(plant: Plant) -> None:
+    """The first silo adds no noise, as if the others' were enough."""
+
+    @plant.wrap("session.Session._noisy")
+    def _(right: Any, session: Any, sums: Any, event: Any) -> Any:
+        noisy = right(session, sums, event)
+        masking = getattr(session, "_masking", None)
+        return sums if masking is not None and masking.silo == "north" else noisy
+
+
+@bug("test_shares_of_those_who_do_not_collude_suffice", "test_the_sum_has_one_noise_and_more_for_those_who_collude")
+def noise_for_all_shares(plant: Plant) -> None:
+    """The shares of all silos make up the noise, those of silos that collude and know theirs among them."""
+    plant.rewrite("masks.SecureSum", "len(self.keys) - self.colluding", "len(self.keys)")
+
+
+@bug("test_a_unit_in_all_silos_moves_the_sum_once_for_each")
+def a_unit_in_all_silos_moves_once(plant: Plant) -> None:
+    """A unit with records in all silos pays as if it had them in one."""
+    plant.rewrite("silos._moved", "times * event.sensitivity", "event.sensitivity")

@@ -339,3 +339,38 @@ def test_disjoint_shards_compose_in_parallel(steps, shards, uses, adjacency):
 def test_shards_are_not_sampled_too():
     with pytest.raises(EventError, match="nothing is proved"):
         batch(shards=2)
+
+
+def test_noise_in_shares_costs_what_one_discrete_gaussian_does_and_a_larger_slack():
+    alone, shared = (gaussian_event(4.7, sampler=one) for one in (Sampler.DISCRETE_GAUSSIAN, Sampler.SUMMED_GAUSSIAN))
+    slack, larger = (accounting.sampler_slack([event], 1.0)[0] for event in (alone, shared))
+    assert larger == pytest.approx(accounting.MOST_SHARES * slack)
+    assert larger < 1e-20
+    assert accounting.epsilon([alone], 1e-5) <= accounting.epsilon([shared], 1e-5) < 1.0000001
+
+
+def test_the_sum_of_discrete_gaussians_is_as_near_a_normal_density_as_the_proof_says():
+    # G-32 at widths where the distance can be seen: t is the width of the product of two densities.
+    widths, reach = (0.8, 1.1, 0.9), 60
+    grid = np.arange(-reach, reach + 1)
+
+    def eta(width):
+        q = math.exp(-2 * math.pi**2 * width**2)
+        return 2 * q / (1 - q)
+
+    def masses(width):
+        weights = np.exp(-(grid**2) / (2 * width**2))
+        return weights / weights.sum()
+
+    total, so_far = masses(widths[0]), widths[0]
+    above = 1 / (1 - eta(widths[0]))
+    for width in widths[1:]:
+        total = np.convolve(total, masses(width))
+        above *= (1 + eta(so_far * width / math.hypot(so_far, width))) / (1 - eta(width))
+        so_far = math.hypot(so_far, width)
+    where = np.arange(len(total)) - len(total) // 2
+    near = np.abs(where) < 8
+    density = np.exp(-(where**2) / (2 * so_far**2)) / (so_far * math.sqrt(2 * math.pi))
+    ratio = (total / np.maximum(density, 1e-300))[near]
+    assert 1 + 1e-6 < ratio.max() <= above
+    assert ratio.min() >= 2 - above - (above - 1) ** 2 * 4

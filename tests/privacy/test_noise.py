@@ -203,3 +203,8 @@ def test_the_module_takes_no_seed(monkeypatch):
 def test_noise_outside_what_is_proved_is_never_drawn(std, sampler):
     with pytest.raises(CalibrationError, match="outside"):
         add_noise(np.zeros(3, dtype=np.int64), noise_std=std, sampler=sampler)
+
+
+def test_noise_in_shares_is_never_drawn_in_one_piece():
+    with pytest.raises(CalibrationError, match="drawn in shares"):
+        draw(Sampler.SUMMED_GAUSSIAN, 100.0)

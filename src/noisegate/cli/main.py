@@ -51,6 +51,7 @@ VERBS: dict[str, typer.Typer | Callable[..., None]] = {
     "verify": verify.verify_command,
     "audit": audit.audit_command,
     "ledger": ledger.app,
+    "key": silos.key_command,
     "release": silos.release_command,
     "merge": silos.merge_command,
     "pretrain": pretrain.app,

@@ -20,12 +20,30 @@ if TYPE_CHECKING:
 
 _BESIDE_A_PLAN = {
     *("data", "out", "silo", "plan", "after", "epsilon", "delta", "dataset", "ledger", "on_error", "engine"),
-    *("address", "show_values", "as_json", "settings"),
+    *("address", "show_values", "as_json", "settings", "secure_sum", "key", "colluding"),
 }
 After = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="What `noisegate merge` made of the round before, where a method asks in rounds."),
 ]
+
+
+def key_command(
+    silo: Annotated[str, typer.Argument(help="Name of this silo.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File of the private key; NAME.pub is made beside it.")],
+    as_json: Json = False,
+) -> None:
+    """Make the keys of a silo for `release --secure-sum`: hand out the public one, and keep the private one.
+
+    Example: `noisegate key north --out north.key`
+    """
+    from noisegate.silos.keys import write_key
+
+    public = write_key(silo, out)
+    if as_json:
+        print_json({"silo": silo.strip(), "private": str(out), "public": str(public)})
+        return
+    OUT.print(f"Keep {out}: whoever has it can take the masks of {silo} off. Hand {public} to all silos.")
 
 
 @one_by_one
@@ -44,6 +62,23 @@ def release_command(
         float | None, typer.Option(help="ε of the guarantee, of all rounds together; with --plan, if it is another.")
     ] = None,
     after: After = None,
+    secure_sum: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder with the public key (NAME.pub) of every silo: release a masked share of sums of which nobody "
+            "sees this silo's part.",
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --secure-sum: private key of this silo.")
+    ] = None,
+    colluding: Annotated[
+        int,
+        typer.Option(
+            help="With --secure-sum: how many silos may tell what they know to whoever merges. Each is one itself."
+        ),
+    ] = 1,
     *,
     options: FitOptions,
     engine: EngineOption = "local",
@@ -56,11 +91,13 @@ def release_command(
     Example: `noisegate release north.csv --plan plan.json --silo north --out north`
     """
     from noisegate.run_folder import RunFolder
+    from noisegate.silos.keys import silo_key
     from noisegate.silos.rounds import read_release, release_in, round_of
 
     chosen = chosen_engine(engine, address)
     run = options.run(required(epsilon, "--epsilon or --plan")) if plan is None else _planned(context, options, plan)
-    asked = round_of(run, silo, None if after is None else read_release(after))
+    secure = silo_key(secure_sum, key, colluding)
+    asked = round_of(run, silo, None if after is None else read_release(after), secure)
     folder = RunFolder(out, observer=console_observer(options.method, as_json))
     made = release_in(folder, asked, data, show_values=show_values, engine=chosen)
     certificate = made.certificate

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 def verify_command(
     model: Annotated[
-        Path, typer.Argument(help="Folder that `noisegate fit --out` wrote, or SCHEMA.certificate.json of a discovery.")
+        Path,
+        typer.Argument(help="Folder of `fit`, `release` or `merge`, or SCHEMA.certificate.json of a discovery."),
     ],
     as_json: Json = False,
 ) -> None:
@@ -50,6 +51,8 @@ def verify_command(
     bought = schema_cost(certificate)
     if bought is not None:
         OUT.print(bought, soft_wrap=True)
+    if certificate.silos is not None:
+        OUT.print(certificate.silos.sentence, soft_wrap=True)
     OUT.print(f"Hashes are right: {', '.join(found.files)}.")
     if PUBLIC in found.others:
         OUT.print(f"{PUBLIC} is not part of this; `noisegate report {escape(str(model))} -o DIR` makes it anew.")

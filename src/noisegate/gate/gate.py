@@ -23,6 +23,7 @@ from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
 from noisegate.gate.queries.batches import BatchSession, SampleVector
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.gate.queries.shards import ShardSession, Teacher
+from noisegate.gate.queries.shares import ShareSession
 from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.session import Access, Reservation, check_public_records, ledger_of
 from noisegate.gate.sums import Engine, LocalEngine, Progress
@@ -32,6 +33,7 @@ from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import RECORD, Adjacency, linked_unit, unit_text
 from noisegate.privacy.gradient_plan import BatchPlan, CalibratedStepPlan, GradientPlan, StepPlan
 from noisegate.privacy.marginal_plan import MarginalPlan
+from noisegate.privacy.masks import Masking
 from noisegate.privacy.plan import Budget, CalibratedPlan
 from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import ShardPlan
@@ -165,8 +167,12 @@ class Gate:
         """
         check_apart(self._data, public)
 
-    def open(self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any]) -> SumSession:
+    def open(
+        self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any], masking: Masking | None = None
+    ) -> SumSession:
         """Returns a session that answers `plan` in rounds; nothing is read or spent before its first question.
+
+        With `masking` its answers are masked shares of sums that several silos take together.
 
         Raises:
             OptionError: if the plan is not calibrated for this gate's budget.
@@ -174,7 +180,8 @@ class Gate:
         access = self._access(plan, CalibratedPlan, method, public)
         # Which questions are chosen after earlier answers: of those the certificate states the largest size.
         adaptive = [release.query.name for release in plan.releases if release.query.adaptive]
-        return SumSession(replace(access, public={**access.public, "adaptive": adaptive}) if adaptive else access)
+        access = replace(access, public={**access.public, "adaptive": adaptive}) if adaptive else access
+        return SumSession(access) if masking is None else ShareSession(access, masking)
 
     def sum(
         self,

@@ -217,6 +217,8 @@ def _check_events(release: Release, folder: Path) -> None:
     summed = [event for event in certificate.events if not isinstance(event, ZeroConcentratedEvent)]
     events = {event.name: event for event in summed}
     sizes = {name: values.size for name, values in release.values.items() if not name.startswith(adaptive)}
+    if "secure_sum" in certificate.public and certificate.silos is None:
+        sizes = {name: size // 2 for name, size in sizes.items()}  # each number in two halves: `masks.as_numbers`
     later = certificate.public.get("adaptive")
     for name, size in sizes.items():
         # Its size was chosen in the course of the run; the event states the largest, which is what was paid for.

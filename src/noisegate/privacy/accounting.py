@@ -16,7 +16,8 @@ Guarantee G-03 (accounting). `epsilon(events, delta)` is an upper bound: the com
   e^κ on probabilities with κ = coordinates·ln((1+η)/(1−η)), η = 2·exp(−8π²)/(1−exp(−8π²)) (G-04);
   a *rounded* float64 Gaussian is charged a total-variation distance of 2⁻⁴² a coordinate, which adds
   (1 + e^ε)·coordinates·2⁻⁴² to δ (G-05);
-  a *convolved* Gaussian is charged like a discrete one, with a larger κ and a distance of 2⁻²⁷⁷ a coordinate (G-18).
+  a *convolved* Gaussian is charged like a discrete one, with a larger κ and a distance of 2⁻²⁷⁷ a coordinate (G-18);
+  a *summed* one, of shares that several silos drew, like a discrete one with a larger κ (G-32).
 * A threshold on counts of unlisted keys composes like the Gaussian noise on them; the chance q that it lets through a
   key of one record alone adds q to δ and −ln(1 − q) to ε (G-15).
 
@@ -62,6 +63,8 @@ _KAPPA = 2 * _ETA / (1 - _ETA)  # at least ln((1+η)/(1−η))
 ROUNDED_DISTANCE = 2.0**-42
 # A convolved draw: up to six table draws of 2⁻²⁸⁰ each, and two factors of (1 + η) for each, beside the smoothing's.
 _CONVOLVED_DISTANCE, _CONVOLVED_KAPPAS = 2.0**-277, 8
+MOST_SHARES = 1000
+"""How many shares of one noise there are at most: each is charged as a sum of so many discrete Gaussians (G-32)."""
 # Grid units: below, the proofs of both samplers say nothing; above, 64-bit sums could overflow.
 MINIMUM_STD, MAXIMUM_STD = 16.0, 2.0**50
 _MOST_STEPS = 10**9
@@ -84,7 +87,7 @@ def effective_multiplier(event: _Gaussian) -> float:
             f"event {event.name!r}: noise_std={event.noise_std:g} grid units is outside [{MINIMUM_STD:g}, "
             f"{MAXIMUM_STD:g}]; no guarantee is proved there."
         )
-    if event.sampler in (Sampler.DISCRETE_GAUSSIAN, Sampler.CONVOLVED_GAUSSIAN):
+    if event.sampler is not Sampler.ROUNDED_GAUSSIAN:
         return math.sqrt(event.noise_std**2 - SMOOTHING_VARIANCE) / event.sensitivity
     return event.noise_multiplier
 
@@ -98,6 +101,8 @@ def sampler_slack(events: Sequence[Event], epsilon: float) -> tuple[float, float
         draws = event.coordinates * (event.steps if isinstance(event, SampledGaussianEvent) else 1)
         if event.sampler is Sampler.DISCRETE_GAUSSIAN:
             kappa += draws * _KAPPA
+        elif event.sampler is Sampler.SUMMED_GAUSSIAN:
+            kappa += draws * MOST_SHARES * _KAPPA
         elif event.sampler is Sampler.CONVOLVED_GAUSSIAN:
             kappa += draws * _CONVOLVED_KAPPAS * _KAPPA
             distance += draws * _CONVOLVED_DISTANCE

@@ -34,6 +34,10 @@ FORMAT = 1
 # There is no way to seed private noise in this library, so this is a constant.
 NOISE_SOURCE = "operating system, unseeded"
 _LONGEST_TEXT = 1000
+_MASKED = (
+    "The numbers beside this page are the masked share of one silo, and tell nothing by themselves. What is claimed is "
+    "claimed of the sum of all shares.\n"
+)
 _HEADINGS = (
     *("question", "numbers released", "sensitivity (grid)", "noise (grid)", "noise / sensitivity", "noise drawn by"),
 )
@@ -41,6 +45,7 @@ _SAMPLERS = {
     Sampler.DISCRETE_GAUSSIAN: "exact discrete Gaussian (OpenDP)",
     Sampler.ROUNDED_GAUSSIAN: "float64 Gaussian from ChaCha20, rounded to a grid",
     Sampler.CONVOLVED_GAUSSIAN: "discrete Gaussian from ChaCha20 and a table",
+    Sampler.SUMMED_GAUSSIAN: "exact discrete Gaussians (OpenDP), a share by each silo",
 }
 
 
@@ -359,7 +364,9 @@ def _public(certificate: Certificate) -> list[str]:
     listed = described if isinstance(described, list) else []
     columns = ", ".join(str(column.get("name")) for column in listed if isinstance(column, dict))
     records = certificate.public.get("records")
+    masked = [] if certificate.silos is not None or "secure_sum" not in certificate.public else [_MASKED]
     lines = [
+        *masked,
         "## What was taken as public knowledge",
         "",
         f"* The schema: names, kinds, bounds and levels of the columns{f' ({columns})' if columns else ''}.",

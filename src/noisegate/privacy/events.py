@@ -133,12 +133,13 @@ class Sampler(Enum):
     Examples:
         >>> from noisegate.privacy.events import Sampler
         >>> [sampler.value for sampler in Sampler]
-        ['discrete-gaussian', 'rounded-gaussian', 'convolved-gaussian']
+        ['discrete-gaussian', 'rounded-gaussian', 'convolved-gaussian', 'summed-gaussian']
     """
 
     DISCRETE_GAUSSIAN = "discrete-gaussian"
     ROUNDED_GAUSSIAN = "rounded-gaussian"
     CONVOLVED_GAUSSIAN = "convolved-gaussian"
+    SUMMED_GAUSSIAN = "summed-gaussian"
 
 
 class EventError(UserError):

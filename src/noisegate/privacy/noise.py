@@ -177,6 +177,8 @@ def add_noise(sums: Int64[Integers, "*shape"], *, noise_std: float, sampler: Sam
         return sums + _discrete_gaussian(sums.size, noise_std).reshape(sums.shape)
     if sampler is Sampler.CONVOLVED_GAUSSIAN:
         return sums + _convolved_gaussian(sums.size, noise_std).reshape(sums.shape)
+    if sampler is not Sampler.ROUNDED_GAUSSIAN:
+        raise CalibrationError(f"noise of sampler {sampler.value!r} is drawn in shares, each by itself (G-32).")
     return _rounded_gaussian(sums, noise_std)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Container
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -284,6 +285,18 @@ class CalibratedPlan(PricedPlan):
         queries = (release.query for release in self.releases)
         return {query.name: query.feature_map for query in queries if query.feature_map is not None}
 
+    def only(self, names: Container[str]) -> CalibratedPlan:
+        """Returns the plan of some of the queries, with the noise that they have in this one."""
+        return replace(self, releases=tuple(one for one in self.releases if one.query.name in names))
+
+    def summed(self) -> CalibratedPlan:
+        """Returns the plan with noise that several silos draw in shares (G-32), of the same price."""
+        shared = (
+            replace(one, sampler=Sampler.SUMMED_GAUSSIAN, noise_std=_smoothed(one.noise_std, one.sampler))
+            for one in self.releases
+        )
+        return replace(self, releases=tuple(shared))
+
     def describe(self, records: int | None) -> dict[str, Any]:
         """Returns the plan as a JSON object; `records` is a public guess of their number."""
         queries = [release.query for release in self.releases]
@@ -343,6 +356,13 @@ class Plan:
             for query, sampler in zip(self.queries, samplers, strict=True)
         )
         return CalibratedPlan(budget=budget, releases=releases, design=self.design)
+
+
+def _smoothed(noise_std: float, sampler: Sampler) -> float:
+    """Returns the noise of a whole number that is charged as noise of a sampler is: the others are smoothed already."""
+    if sampler is not Sampler.ROUNDED_GAUSSIAN:
+        return noise_std
+    return math.sqrt(noise_std**2 + accounting.SMOOTHING_VARIANCE) * (1 + 1e-12)
 
 
 def _calibrated(query: Query, sampler: Sampler, mu: float, budget: Budget) -> PlannedRelease:

@@ -8,12 +8,12 @@ https://doi.org/10.1145/1559845.1559850). Where units may have records in all si
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from noisegate.errors import ModelError
 from noisegate.privacy import accounting
-from noisegate.privacy.events import Adjacency, Event, event_to_json, events_from_json
+from noisegate.privacy.events import Adjacency, Event, GaussianEvent, event_to_json, events_from_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,18 +40,23 @@ class Silos:
     """The silos whose releases were added up, and whether units may have records in several of them.
 
     That they have not is an assumption about the world, which nobody can read off the releases: `stated_by` says who
-    made it; None where `overlapping`, which assumes nothing.
+    made it; None where `overlapping`, which assumes nothing. Where the sums were taken under masks (G-32) the events of
+    each silo are those of the sum, and hold against whoever added up together with `colluding` silos.
     """
 
     members: tuple[Silo, ...]
     overlapping: bool = False
     stated_by: str | None = None
+    colluding: int | None = None
 
     @property
     def sentence(self) -> str:
         """Whose releases were added up, and what was assumed about them."""
         names = ", ".join(silo.name for silo in self.members)
         added = f"The releases of {len(self.members)} silos were added up: {names}."
+        if self.colluding is not None:
+            added += " They came under masks, with one noise for all; what is claimed holds against whoever added them "
+            added += f"up, together with {self.colluding} of the silos."
         if self.overlapping:
             return f"{added} A unit may have records in all of them: their costs are composed."
         return f"{added} {self.stated_by} states that no unit has records in two: the largest cost of one silo counts."
@@ -59,6 +64,8 @@ class Silos:
     @property
     def groups(self) -> tuple[tuple[Event, ...], ...]:
         """The events that one unit can be in, for each way in which it can be in any."""
+        if self.overlapping and self.colluding is not None:
+            return (tuple(_moved(event, len(self.members)) for event in self.members[0].events),)
         if self.overlapping:
             return (tuple(event for silo in self.members for event in silo.events),)
         return tuple(silo.events for silo in self.members)
@@ -69,7 +76,8 @@ class Silos:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the silos as a JSON object."""
-        told = {"overlapping": self.overlapping, "stated_by": self.stated_by}
+        told: dict[str, Any] = {"overlapping": self.overlapping, "stated_by": self.stated_by}
+        told |= {} if self.colluding is None else {"colluding": self.colluding}
         return told | {"silos": [silo.to_json() for silo in self.members]}
 
     @classmethod
@@ -95,7 +103,20 @@ class Silos:
         overlapping, stated_by = data["overlapping"], data["stated_by"]
         if not isinstance(overlapping, bool) or (stated_by is None) is not overlapping:
             raise ModelError("the certificate does not say who states that no unit has records in two silos.")
-        return cls(members=members, overlapping=overlapping, stated_by=None if overlapping else _text(stated_by))
+        masked = data.get("colluding")
+        if masked is not None and (type(masked) is not int or not 0 <= masked < len(members)):
+            raise ModelError(f"the certificate states colluding={masked!r} of {len(members)} silos.")
+        if masked is not None and len({silo.events for silo in members}) > 1:
+            raise ModelError("the certificate states a secure sum, and other events for some of its silos.")
+        stated = None if overlapping else _text(stated_by)
+        return cls(members=members, overlapping=overlapping, stated_by=stated, colluding=masked)
+
+
+def _moved(event: Event, times: int) -> Event:
+    """Returns the event of a sum that one unit moves so many times as far."""
+    if not isinstance(event, GaussianEvent):
+        raise ModelError(f"event {event.name!r} of a secure sum is no sum with Gaussian noise.")
+    return replace(event, sensitivity=times * event.sensitivity)
 
 
 def _text(value: Any) -> str:

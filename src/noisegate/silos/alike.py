@@ -8,13 +8,15 @@ from typing import Any
 from noisegate.errors import ModelError, OptionError
 from noisegate.methods.registry import method_of
 from noisegate.privacy.certificate import Certificate, canonical_json
+from noisegate.privacy.masks import SecureSum
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
+from noisegate.silos.keys import check_shares
 from noisegate.silos.published import plan_id, plan_of
 
 
-def check_alike(releases: Sequence[Release], after: Release | None) -> None:
-    """Checks that releases are of different silos, and of the same round of one plan.
+def check_alike(releases: Sequence[Release], after: Release | None) -> SecureSum | None:
+    """Checks that releases are of different silos, and of one round; returns the secure sum that they are shares of.
 
     Raises:
         OptionError: if they cannot be added up; says which, and why.
@@ -26,10 +28,12 @@ def check_alike(releases: Sequence[Release], after: Release | None) -> None:
         _check_same_plan(first, release.certificate)
     _check_plan(first, releases[0])
     _check_round(releases, after)
+    shared = check_shares(releases)
     shapes = [{name: values.shape for name, values in release.values.items()} for release in releases]
     for release, shape in zip(releases, shapes, strict=True):
         if shape != shapes[0]:
             raise ModelError(f"silo {silo_of(release)!r} answered other questions than {silo_of(releases[0])!r}.")
+    return shared
 
 
 def silo_of(release: Release) -> str:

@@ -19,20 +19,23 @@ from noisegate.methods.registry import method_of
 from noisegate.observer import Observer
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.grid import Grid
 from noisegate.privacy.release import Release, array_hashes, release_arrays
 from noisegate.privacy.silos import Silo, Silos
 from noisegate.run_folder import RunFolder
 from noisegate.runs import fit_run
 from noisegate.silos.alike import budget_of, check_alike, silo_of
+from noisegate.silos.keys import unmasked
 from noisegate.silos.published import merged_noise, plan_of
 from noisegate.silos.rounds import read_release
 
 if TYPE_CHECKING:
     from noisegate.runs import Model
+    from noisegate.schema import Schema
 
 NOBODY = "Whoever merged them"
 """Who states that silos are disjoint, if nobody is named."""
-_OWN = ("silo", "after", "records", "adaptive")
+_OWN = ("silo", "after", "records", "adaptive", "secure_sum")
 
 
 def merge(
@@ -86,12 +89,19 @@ def add_up(
     stated_by: str | None = None,
 ) -> Release:
     """Returns the sum of releases of one round, with that of the rounds before."""
-    check_alike(releases, after)
+    shared = check_alike(releases, after)
     values, noise_std = ({}, {}) if after is None else (dict(after.values), dict(after.noise_std))
+    first = releases[0].certificate
+    grids = {} if shared is None else _grids(first, releases[0].schema)
     for name in releases[0].values:
-        values[name] = reduce(add, (release.values[name] for release in releases))
+        if shared is None:
+            values[name] = reduce(add, (release.values[name] for release in releases))
+        else:
+            values[name] = grids[name].restore(unmasked(releases, name))
         noise_std[name] = sum(release.noise_std[name] ** 2 for release in releases) ** 0.5
-    first, silos = releases[0].certificate, _silos(releases, after, overlapping, stated_by)
+    silos = _silos(releases, after, overlapping, stated_by)
+    if shared is not None:
+        silos = replace(silos, colluding=shared.colluding)
     rounds = (first,) if after is None else (after.certificate, first)
     public = {name: fact for name, fact in first.public.items() if name not in _OWN} | {"records": None}
     if adaptive := [name for one in rounds for name in one.public.get("adaptive", ())]:
@@ -107,6 +117,12 @@ def add_up(
         silos=silos,
     )
     return Release(values=values, noise_std=noise_std, certificate=certificate)
+
+
+def _grids(certificate: Certificate, schema: Schema) -> dict[str, Grid]:
+    """Returns the grid of each query of a certificate's plan."""
+    plan = plan_of(method_of(certificate), schema, budget_of(certificate))
+    return {release.query.name: release.query.grid for release in plan.releases}
 
 
 def _guarantee(silos: Silos, first: Certificate) -> dict[str, Any]:

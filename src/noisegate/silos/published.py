@@ -85,6 +85,9 @@ def noise_of(plan: CalibratedPlan) -> dict[str, float]:
 def merged_noise(method: Method, schema: Schema, silos: Silos, budget: Budget) -> dict[str, float]:
     """Returns the noise of all silos together on each query, asked or still to be asked: variances add up."""
     plans = [plan_of(method, schema, replace(budget, epsilon=silo.epsilon, delta=silo.delta)) for silo in silos.members]
+    if silos.colluding is not None:  # each has a share, of which some suffice
+        inflated = (len(plans) / (len(plans) - silos.colluding)) ** 0.5
+        return {name: std * inflated for name, std in noise_of(plans[0].summed()).items()}
     noise = [noise_of(plan) for plan in plans]
     return {name: sum(one[name] ** 2 for one in noise) ** 0.5 for name in noise[0]}
 

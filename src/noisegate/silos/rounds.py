@@ -7,7 +7,7 @@ says what all of them ask next. So they always ask the same.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from noisegate.privacy.plan import CalibratedPlan
 from noisegate.privacy.release import Release
 from noisegate.run_folder import Run, RunFolder
 from noisegate.runs import release_run
+from noisegate.silos.keys import SiloKey, facts_of, silo_key
 from noisegate.silos.published import merged_noise, noise_of, plan_id, read_plan, settled
 
 if TYPE_CHECKING:
@@ -36,14 +37,19 @@ class Round:
 
     run: Run
     silo: str
-    after: Release | None
+    after: Release | None = None
+    secure: SiloKey | None = None
 
     def __call__(self, gate: Gate, plan: Any, /) -> Release:
         """Returns the answers of this round, with a certificate that names plan, silo and round."""
         method, schema = self.run.method, gate.schema
         maps = self.maps(schema, plan)
-        part = replace(plan, releases=tuple(one for one in plan.releases if one.query.name in maps))
-        with gate.open(part, method=method.name, public=self.facts(schema, plan)) as session:
+        part, facts, masking = plan.only(maps), self.facts(schema, plan), None
+        if self.secure is not None:
+            part = part.summed()
+            masking = self.secure.masking(part, plan=facts["plan"], after=facts.get("after"))
+            facts |= {"secure_sum": facts_of(masking.sum)}
+        with gate.open(part, method=method.name, public=facts, masking=masking) as session:
             session.ask(maps)
         return session.release()
 
@@ -63,38 +69,51 @@ class Round:
         return facts if self.after is None else facts | {"after": self.after.certificate.digest()}
 
 
-def round_of(run: Run, silo: str, after: Release | None = None) -> Round:
+def round_of(run: Run, silo: str, after: Release | None = None, secure: SiloKey | None = None) -> Round:
     """Returns the round that a silo is to answer, after the merged release of those before it.
+
+    With `secure` its answer is a masked share.
 
     Raises:
         OptionError: if the silo has no name, or `after` is of another plan, without this silo or the last round.
     """
     if not isinstance(silo, str) or not silo.strip() or not silo.isprintable():
         raise OptionError(f"silo={silo!r} must be the name of this silo in one line, such as 'north'.")
-    run = settled(run)
+    run, silo = settled(run), silo.strip()
     schema, plan = run.table, run.method.plan(run.table, run.budget)
     assert isinstance(plan, CalibratedPlan)
     if after is not None:
-        identity, certificate = plan_id(run.method, schema, plan), after.certificate
-        stated = certificate.public.get("plan")
-        if certificate.silos is None or stated != identity:
-            raise OptionError(
-                f"after: its plan is {str(stated)[:16]}, and this silo asks by the plan {identity[:16]}; give what "
-                "`noisegate merge` made of the first round of this plan."
-            )
-        own = [one for one in certificate.silos.members if one.name == silo]
-        if not own:
-            names = ", ".join(one.name for one in certificate.silos.members)
-            raise OptionError(f"silo={silo!r} has no part in the round before, which is of {names}; give its name.")
-        if (own[0].epsilon, own[0].delta) != (run.budget.epsilon, run.budget.delta):
-            raise OptionError(
-                f"epsilon={run.epsilon:g} at delta={run.delta:g}: {silo!r} began with {own[0].epsilon:g} at "
-                f"{own[0].delta:g} for all rounds together; go on with these."
-            )
-    found = Round(run, silo.strip(), after)
+        _check_after(run, silo, after, plan_id(run.method, schema, plan), secure)
+    if secure is not None and secure.silo != silo:
+        raise OptionError(f"silo={silo!r}: the key is of the silo {secure.silo!r}; give its own.")
+    found = Round(run, silo, after, secure)
     if not found.maps(schema, plan):
         raise OptionError("after: every round of this plan is answered in it; there is nothing more to release.")
     return found
+
+
+def _check_after(run: Run, silo: str, after: Release, identity: str, secure: SiloKey | None) -> None:
+    """Checks that a silo can go on from a merged release."""
+    silos, stated = after.certificate.silos, after.certificate.public.get("plan")
+    if silos is None or stated != identity:
+        raise OptionError(
+            f"after: its plan is {str(stated)[:16]}, and this silo asks by the plan {identity[:16]}; give what "
+            "`noisegate merge` made of the first round of this plan."
+        )
+    own = [one for one in silos.members if one.name == silo]
+    if not own:
+        names = ", ".join(one.name for one in silos.members)
+        raise OptionError(f"silo={silo!r} has no part in the round before, which is of {names}; give its name.")
+    if (own[0].epsilon, own[0].delta) != (run.budget.epsilon, run.budget.delta):
+        raise OptionError(
+            f"epsilon={run.epsilon:g} at delta={run.delta:g}: {silo!r} began with {own[0].epsilon:g} at "
+            f"{own[0].delta:g} for all rounds together; go on with these."
+        )
+    if silos.colluding != (None if secure is None else secure.colluding):
+        before = "no secure sum" if silos.colluding is None else f"a secure sum with colluding={silos.colluding}"
+        raise OptionError(
+            f"after: the round before was {before}; go on as it began, or noise would not be what it says."
+        )
 
 
 def release(
@@ -113,6 +132,9 @@ def release(
     contributions: int | None = None,
     ledger: Ledger | str | Path | None = None,
     dataset: str | None = None,
+    secure_sum: str | Path | None = None,
+    key: str | Path | None = None,
+    colluding: int = 1,
     observer: Observer | None = None,
     **settings: Any,
 ) -> Release:
@@ -133,6 +155,10 @@ def release(
         contributions: As for `fit`.
         ledger: As for `fit`.
         dataset: As for `fit`.
+        secure_sum: Folder with the public key of every silo, for a masked share of sums of which nobody sees this
+            silo's part; as `noisegate key` makes them.
+        key: Private key of this silo.
+        colluding: With `secure_sum`, how many silos may tell what they know to whoever merges.
         observer: As for `fit`.
         settings: As for `fit`.
 
@@ -172,7 +198,8 @@ def release(
         run = Run.of(method=method, schema=schema, **units, **told)
     earlier = after if after is None or isinstance(after, Release) else read_release(Path(after))
     place = None if out is None else Path(out)
-    return release_in(RunFolder(place, observer=observer), round_of(run, silo, earlier), data)
+    secure = silo_key(secure_sum, key, colluding)
+    return release_in(RunFolder(place, observer=observer), round_of(run, silo, earlier, secure), data)
 
 
 def release_in(folder: RunFolder, asked: Round, data: Any, **options: Any) -> Release:
