@@ -49,7 +49,7 @@ class LinkedFound:
         self, test: Any, train: Any, *, classifiers: str | None, progress: Progress | None, show_values: bool
     ) -> Measured:
         """Reads real tables, and returns what compares them with as many synthetic families, or 20,000."""
-        from noisegate.data.linked_files import read_linked
+        from noisegate.data.frames import read_linked
         from noisegate.evaluation import evaluate_linked
         from noisegate.reporting.measuring import compared_linked
 
