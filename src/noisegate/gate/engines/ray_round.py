@@ -95,9 +95,8 @@ class Round:
                 self._take(call)
             if self._progress:
                 self._progress(sum(sum(shift.parts.values()) for shift in self._shifts))
-            if time.monotonic() > self._started + self._pool.wait_seconds and not any(
-                shift.begun for shift in self._shifts
-            ):
+            waited = time.monotonic() - self._started
+            if waited > self._pool.wait_seconds and not any(shift.begun for shift in self._shifts):
                 raise self._busy()
         if self._errors:
             raise self._errors[self._end]
