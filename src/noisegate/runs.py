@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from noisegate.atomic import check_outside
 from noisegate.errors import NoisegateError, OptionError
@@ -23,7 +23,6 @@ from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.plan import PricedPlan
 from noisegate.privacy.release import Release
 from noisegate.run_folder import CHECKPOINT_FILE, Run, RunFolder
-from noisegate.schema.linked import LinkedSchema
 from noisegate.training.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
@@ -281,10 +280,8 @@ class _Work:
         """Adds the public page, which is no part of what is verified; a model without one is whole."""
         from noisegate.pages import add_public_page
 
-        if isinstance(model.release.stated_schema, LinkedSchema):  # whose page compares them with real ones
-            return
         try:
-            add_public_page(cast("Synthesizer | Classifier", model), out)
+            add_public_page(model, out)
         except (NoisegateError, OSError) as error:
             self.folder.observer.warn(f"{out} has no page: {error}. Make it with `noisegate report {out} -o DIR`.")
 
