@@ -103,7 +103,7 @@ def test_following_the_gradient_moves_records_to_those_of_their_label():
     made = torch.randn(10, 2, generator=random) + 1.5
     for _ in range(600):
         options = {"first": 10, "label_cost": 10.0, "regularisation": 0.05, "iterations": 30}
-        made -= 0.3 * transport_gradient((made, labels), real, **options)
+        made -= 0.15 * transport_gradient((made, labels), real, **options)
     assert made[labels == 0].mean() == pytest.approx(0, abs=0.4)
     assert made[labels == 1].mean() == pytest.approx(3, abs=0.4)
 
@@ -124,3 +124,12 @@ def test_an_empty_sample_does_not_pull():
     made, real = (torch.ones(6, 2), torch.zeros(6).long()), (torch.ones(0, 2), torch.zeros(0).long())
     options = {"first": 4, "label_cost": 1.0, "regularisation": 0.1, "iterations": 3}
     assert not transport_gradient(made, real, **options).any()
+
+
+def test_the_pull_on_an_input_does_not_fade_with_the_number_of_inputs():
+    random = torch.Generator().manual_seed(0)
+    made, real, labels = torch.randn(14, 2, generator=random), torch.randn(6, 2, generator=random), torch.arange(14) % 2
+    options = {"first": 10, "label_cost": 1.0, "regularisation": 0.5, "iterations": 30}
+    narrow = transport_gradient((made, labels), (real, labels[:6]), **options)
+    wide = transport_gradient((made.repeat(1, 50), labels), (real.repeat(1, 50), labels[:6]), **options)
+    torch.testing.assert_close(wide, narrow.repeat(1, 50))

@@ -5,7 +5,7 @@ the loss between what the generator makes, X, and a sample of real records, Y, i
 gradient, clipped as a whole and noised at the gate (`Gate.batch`, G-24), is all that the generator learns from.
 
 The loss is the semi-debiased one, 2·W(X₁, Y) − W(X₁, X₂), where W is entropic transport, Cuturi (NeurIPS 2013),
-https://arxiv.org/abs/1306.0895, and X₂ shares all but a part of its records with X₁. A record's cost is the mean over
+https://arxiv.org/abs/1306.0895, and X₂ shares all but a part of its records with X₁. A record's cost is the sum over
 inputs of |x − y|² + |x − y|, and more where labels differ.
 
 What differs from the published program: samples are true Poisson samples, an empty one too; nothing is stopped or
@@ -69,11 +69,11 @@ class DPSinkhorn(GenerativeMethod):
     fresh: Unit = 0.4
     """Part of X₂ that is not in X₁: 0 for a loss with all of its bias, 1 for none, and a larger variance."""
     regularisation: Positive = 0.05
-    """Of the transport (λ), in the units of the cost."""
+    """Of the transport (λ), in units of the cost's mean over inputs."""
     iterations: Count = 50
     """Of Sinkhorn's algorithm, each of both potentials."""
     label_cost: Positive = 1.0
-    """Cost between records of different labels, beside that of their inputs."""
+    """Cost between records of different labels, beside the mean over inputs."""
     learning_rate: Positive = by_records(table=3e-3, images=2e-3)
     """Of the generator, by Adam."""
     label_shares: LabelShares | None = None

@@ -95,6 +95,9 @@ def transport_gradient(
 ) -> Float[Tensor, "records inputs"]:
     """Returns the gradient of the semi-debiased loss 2·W(X₁, Y) − W(X₁, X₂) at generated records, (records, inputs).
 
+    The plan is made with costs as means over inputs, for one regularisation to suit records of any width; the loss has
+    them as sums, as in the paper, for a clip norm to suit any.
+
     Args:
         generated: X₁ and X₂: the first records and the last ones, `first` of each.
         real: Y, of any number of records; none have no pull at all.
@@ -112,7 +115,7 @@ def transport_gradient(
         cost = (apart.square() + apart.abs()).mean(dim=2) + label_cost * (labels[:first, None] != other[1])
         losses.append((transport_plan(cost.detach(), regularisation, iterations) * cost).sum())
     (gradient,) = torch.autograd.grad(2 * losses[0] - losses[1], records)
-    return gradient
+    return gradient * records.shape[1]
 
 
 def transport_plan(
