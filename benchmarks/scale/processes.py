@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_EVERY = 0.1  # seconds
+_EVERY = 0.5  # seconds
 
 
 class Watched:

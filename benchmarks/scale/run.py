@@ -1,6 +1,6 @@
 """How fast the gate counts, on one core, on threads and on Ray workers, in how much memory, and whether the bits agree.
 
-    python benchmarks/scale/run.py [--rows 10000000] [--workers 1 2] [--out DIR] [--json]
+    python benchmarks/scale/run.py [--rows 10000000] [--workers 1,2,4] [--silos DATA] [--out DIR] [--json]
 
 Each measure is a process of its own, and is kept in DIR/results.json: a run that was stopped goes on from there, and
 `--again` measures anew. The exit code is 1 where bits differ or a goal is missed.
@@ -31,6 +31,9 @@ def main() -> int:
         options.out = options.out or Path(folder)
         options.out.mkdir(parents=True, exist_ok=True)
         results = _all(options)
+        if options.silos:
+            command = [sys.executable, Path(__file__).with_name("silos.py"), "--data", options.silos]
+            subprocess.run([*command, "--json", options.out / "silos.json"], check=True, stdout=sys.stderr)
     missed = _missed(results)
     if options.json:
         print(json.dumps({"rows": options.rows, "results": results, "missed": missed}, indent=2))
@@ -42,13 +45,18 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Rows per second, memory and bits of sums at scale.")
     parser.add_argument("--rows", type=int, default=10_000_000, help="a multiple of a million, or less")
-    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2], help="Ray workers; none leaves Ray out")
+    parser.add_argument("--workers", type=_numbers, default=[1, 2, 4], help='of Ray, such as 1,2,4; "" leaves Ray out')
     parser.add_argument("--repeats", type=int, default=5, help="of the race on one core")
     parser.add_argument("--out", type=Path, default=None, help="keep the table and the results there")
+    parser.add_argument("--silos", type=Path, default=None, help="run silos.py too, on the table Adult in this folder")
     parser.add_argument("--again", action="store_true", help="measure what is in the results already")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--measure", default=None, help=argparse.SUPPRESS)
     return parser.parse_args()
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",") if number]
 
 
 def _jobs(options: argparse.Namespace) -> list[str]:
@@ -70,8 +78,10 @@ def _all(options: argparse.Namespace) -> Results:
         with console.status(f"{options.rows:,} rows: {job}"):
             command = [sys.executable, __file__, "--measure", job, "--out", str(options.out)]
             command += ["--rows", str(options.rows), "--repeats", str(options.repeats)]
-            answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-        results[job] = json.loads(answer.splitlines()[-1])
+            done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            raise SystemExit(f"{job}: failed, as told above. What was measured is kept; run the command again.")
+        results[job] = json.loads(done.stdout.splitlines()[-1])
         path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     return results
 
@@ -120,7 +130,7 @@ def _print(results: Results, rows: int, missed: list[str]) -> None:
         page.add_row(kind, *speeds, f"{race['ratio']:.2f}")
     console.print(page)
     page = Table(title=f"{rows:,} rows x 20 columns in Parquet, counts of 190 pairs", title_justify="left")
-    headings = ("", "seconds", "rows/s", "processor seconds", "driver MB", "worker MB", "bits")
+    headings = ("", "seconds", "rows/s", "rows/s a busy core", "driver MB", "worker MB", "bits")
     for heading in headings:
         page.add_column(heading, justify="right" if heading else "left")
     for job, one in results.items():
@@ -132,7 +142,10 @@ def _print(results: Results, rows: int, missed: list[str]) -> None:
 
 def _row(job: str, one: Mapping[str, Any], rows: int, expected: str) -> list[str]:
     spent = one.get("worker_processor_seconds") or one.get("driver_processor_seconds")
-    figures = [f"{one['seconds']:.1f}", f"{rows / one['seconds']:,.0f}", "" if spent is None else f"{spent:.1f}"]
+    figures = [
+        f"{one['seconds']:.1f}",
+        *("" if each is None else f"{rows / each:,.0f}" for each in (one["seconds"], spent)),
+    ]
     peaks = [one.get(f"{who}_megabytes") for who in ("driver", "worker")]
     bits = "" if "sums" not in one else "equal" if one["sums"] == expected else "DIFFERENT"
     return [job, *figures, *("" if peak is None else f"{peak:,.0f}" for peak in peaks), bits]
