@@ -308,3 +308,21 @@ def test_rows_come_in_batches_as_often_as_they_are_asked_for():
         first, again = ([part.rows.numeric for part in source.transitions(schema.links[0])] for _ in range(2))
     assert max(map(len, first)) == 8
     np.testing.assert_array_equal(np.concatenate(first), np.concatenate(again))
+
+
+def test_whoever_waits_is_told_how_many_records_were_read_and_may_stop():
+    data, told_ = records(), []
+
+    def stop(done):
+        told_.append(done)
+        if len(told_) == 3:
+            raise KeyboardInterrupt
+
+    schema = clinic()
+    with LinkedSource(data, schema, batch_rows=4, progress=stop) as source:
+        with pytest.raises(KeyboardInterrupt):
+            next(source.transitions(schema.links[0]))
+        assert told_ == [4, 6, 10]
+        # What was read before is forgotten; the next reading begins anew.
+        assert sum(len(part) for part in source.transitions(schema.links[0])) == 20
+    assert told_[3:] == [4, 6, 10, 14, 18, 22, 25, *told_[10:]]

@@ -10,6 +10,7 @@ from tests.planted import (  # noqa: F401 - each registers its bugs
     bugs_gradients,
     bugs_handed_out,
     bugs_ledger,
+    bugs_linked,
     bugs_methods,
     bugs_plans,
     bugs_privacy,

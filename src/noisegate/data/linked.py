@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -43,6 +43,7 @@ class LinkedSource:
         batch_rows: most rows of transitions in a batch.
         held_bytes: records of a table that are held in memory before they are written out.
         key: secret that keys are hashed under; None for a fresh one.
+        progress: called with the number of records read so far, of all tables; for the operator only.
 
     Raises:
         DataError: if a table of the schema is not given, or is no kind of table that can be read.
@@ -72,8 +73,10 @@ class LinkedSource:
         batch_rows: int = 32768,
         held_bytes: int = HELD_BYTES,
         key: bytes | None = None,
+        progress: Callable[[int], None] | None = None,
     ) -> None:
         self.schema, self.batch_rows, self._show_values, self._held_bytes = schema, batch_rows, show_values, held_bytes
+        self._progress, self._seen = progress, 0
         self._key = secrets.token_bytes(32) if key is None else key
         parts = linked_parts(data, schema)
         self._origins = {table.name: _origins(parts[table.name], table) for table in schema.tables}
@@ -128,12 +131,11 @@ class LinkedSource:
     def _read(self) -> None:
         """Reads all tables, and splits what a unit counts among the records on its branches."""
         self.check()
-        root, seen = self.schema.root, 0
+        root, self._seen = self.schema.root, 0
         self._parents[root.name] = self._spill(root, "key")
         for records in self._records(root):
             self._parents[root.name].add(records)
-            seen += len(records)
-        if not seen:
+        if not self._seen:
             raise DataError(f"{self._origins[root.name][0].name}: there are no records; expected at least one")
         for link in self.schema.links:
             spill = self._children[link.name] = self._spill(link.child, "parent")
@@ -203,6 +205,9 @@ class LinkedSource:
                     read = partial(self._hashes, table, table.parent_key, arrays, may_miss=may)
                     records["parent"], used = told(read, origin, done, show_values=False)
                 done += len(rows)
+                self._seen += len(rows)
+                if self._progress is not None:
+                    self._progress(self._seen)
                 yield records if used.all() else records[used]
 
     def _hashes(

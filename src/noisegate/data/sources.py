@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,24 @@ from noisegate.schema import Schema
 from noisegate.schema.linked import LinkedSchema
 
 
-def open_records(data: Any, schema: Schema | LinkedSchema, *, show_values: bool = False, **options: Any) -> Any:
-    """Return private records as a gate holds them: a `Source`, see `open_source`, or `LinkedRecords`."""
+def open_records(
+    data: Any,
+    schema: Schema | LinkedSchema,
+    *,
+    show_values: bool = False,
+    progress: Callable[[int], None] | None = None,
+    **options: Any,
+) -> Any:
+    """Return private records as a gate holds them: a `Source`, see `open_source`, or `LinkedRecords`.
+
+    Linked tables, which are read before any of them is summed, tell ``progress`` how many records were read so far.
+    """
     if isinstance(schema, Schema):
         return open_source(data, schema, show_values=show_values, **options)
     from noisegate.data.link_rows import LinkedRecords
     from noisegate.data.linked import LinkedSource
 
-    return LinkedRecords(tables=LinkedSource(data, schema, show_values=show_values))
+    return LinkedRecords(tables=LinkedSource(data, schema, show_values=show_values, progress=progress))
 
 
 def open_source(

@@ -141,7 +141,9 @@ class Gate:
         units = None
         if unit_column and contributions:
             units = UnitLimit(column=unit_column.strip(), contributions=contributions)
-        self._source: Any = open_records(data, schema, show_values=show_values, units=units, on_error=on_error)
+        self._source: Any = open_records(
+            data, schema, show_values=show_values, progress=progress, units=units, on_error=on_error
+        )
         # Linked tables are told from others by the one that holds the units.
         self._data = linked_parts(data, linked)[linked.root.name] if linked else data
         self._engine = engine or LocalEngine()
