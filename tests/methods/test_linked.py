@@ -187,6 +187,18 @@ def test_what_is_asked_does_not_grow_with_the_largest_number_of_children():
     assert few.budget.contributions is None and math.isclose(few.epsilon, 1.0, rel_tol=1e-6)
 
 
+def test_the_plan_says_beforehand_what_drowns():
+    words = {}
+    for records in (100, 5_000, 1_000_000):
+        verdict = Linked().verdict(SCHEMA, Budget(epsilon=1.0), records)
+        words[records] = verdict.word
+    assert words == {100: "noise", 5_000: "usable", 1_000_000: "good"}
+
+
+def test_a_fit_says_what_it_came_to(model):
+    assert model.verdict.word is not None and abs(model.verdict.figures["records"] - len(DATA["patients"])) < 1
+
+
 def test_auto_takes_it_for_linked_tables_and_other_methods_refuse_these():
     assert make_for("auto", SCHEMA, {}) == Linked()
     with pytest.raises(OptionError, match=r"'pairwise'.*linked tables"):

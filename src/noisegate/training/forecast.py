@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from noisegate.privacy.plan import CalibratedPlan
-from noisegate.privacy.release import Release
 from noisegate.training.expected_error import TableError, expected_error, table_errors
-from noisegate.training.pairwise import PAIRS, SINGLES, Design
+from noisegate.training.pairwise import PAIRS, SINGLES, Answered, Design
 from noisegate.verdict import MISPLACED, Word, word_of_misplaced
 
 # The noise at which half the records are out of place, and the power.
@@ -78,7 +77,7 @@ def forecast(plan: CalibratedPlan, records: float) -> Forecast:
     return _forecast(expected_error(plan, 1), plan.design, records)
 
 
-def forecast_of(design: Design, release: Release, records: float) -> Forecast:
+def forecast_of(design: Design, release: Answered, records: float) -> Forecast:
     """Returns what to expect of a release of a design, for a number of records that the release says or is public."""
     noise = {name: (std, None) for name, std in release.noise_std.items()}
     return _forecast(table_errors(design, noise, 1), design, records)

@@ -31,19 +31,19 @@ _SEEN = 3.0
 class Forecasting(Protocol):
     """What a verdict asks a method; see `noisegate.methods.method.Method`."""
 
-    def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast | None:
+    def forecast(self, schema: Any, budget: Budget, records: float) -> Forecast | None:
         """Returns how far records are expected to be from so many real ones; None where nobody knows."""
 
     def forecast_of(self, release: Release, fitting: Any, records: float) -> Forecast | None:
         """Returns the same of what has left the gate, and of its fit."""
 
 
-def verdict_of_plan(method: Forecasting, schema: Schema, budget: Budget, records: int | None) -> Verdict | None:
+def verdict_of_plan(method: Forecasting, schema: Any, budget: Budget, records: int | None) -> Verdict | None:
     """Returns what to expect before anything is spent; None where the method has no forecast.
 
     Args:
         method: With its settings.
-        schema: Public knowledge about the records.
+        schema: Public knowledge about the records, a `Schema` or a `LinkedSchema`.
         budget: That is asked for.
         records: Their number, as far as the public knows; None for how many each word takes.
     """
@@ -55,17 +55,24 @@ def verdict_of_plan(method: Forecasting, schema: Schema, budget: Budget, records
         takes = ", ".join(f"{word} from {least:,}" for word, least in needed.items())
         reason = f"at epsilon={budget.epsilon:g} it depends on the number of records: {takes}; noise with fewer"
         return Verdict(word=None, source="plan", reasons=(reason,), figures={"records_for": needed})
-    verdict = _expected(expected, budget.epsilon, "plan", _cures(method, schema, budget, expected))
+    # What fewer columns or cells would do is not looked for in several tables.
+    cures = _cures(method, schema, budget, expected) if isinstance(schema, Schema) else _more_records(expected)
+    verdict = _expected(expected, budget.epsilon, "plan", cures)
     return replace(verdict, figures={**verdict.figures, "records_for": needed})
 
 
-def verdict_of_fit(method: Forecasting, release: Release, fitting: Fit) -> Verdict | None:
-    """Returns what a fit came to, from its release alone and how near it is to it; None where these say nothing."""
+def verdict_of_fit(
+    method: Forecasting, release: Release, fitting: Fit, *, records: float | None = None
+) -> Verdict | None:
+    """Returns what a fit came to, from its release alone and how near it is to it; None where these say nothing.
+
+    About how many `records` there are may be known from elsewhere in the release.
+    """
     from noisegate.training.mixture_fit import FAR
 
     parts: list[Verdict] = []
     counts = release.values.get(COUNTS)
-    records = release.certificate.public.get("records") or (None if counts is None else float(counts.sum()))
+    records = release.certificate.public.get("records") or records or (None if counts is None else float(counts.sum()))
     expected = None if records is None else method.forecast_of(release, fitting, max(float(records), 1.0))
     if expected is not None:
         parts.append(_expected(expected, release.certificate.epsilon, "fit", _more_records(expected)))
