@@ -95,7 +95,9 @@ class LinkedFit:
     @property
     def warning(self) -> str | None:
         """What is wrong with the fit once it has run, in words; None where nothing is."""
-        return next((link.warning for link in self.links if link.warning), None)
+        told = ((link.design.link.name, link.warning) for link in self.links)
+        again = "noisegate.Pairwise", "noisegate.methods.linked.Linked"
+        return next((f"{name}: {warning.replace(*again)}" for name, warning in told if warning), None)
 
     def run(self, report: Callable[[FitState], None] | None = None) -> None:
         """Runs the remaining steps."""
