@@ -64,13 +64,16 @@ def show_verdict(verdict: Verdict | None) -> None:
 
 def say_files(data: str | Path) -> None:
     """Says which files a folder of tables stands for: one that does not belong there would be read with the others."""
+    from noisegate.data.stores import in_store, place_of
     from noisegate.data.tables.tables import find_files
 
     path = Path(data)
     names = [origin.name for origin in find_files(path)]
-    if path.is_dir():
+    if path.is_dir() or (in_store(path) and len(names) > 1):
         more = [f"and {len(names) - _MOST_FILES:,} more"] if len(names) > _MOST_FILES else []
-        say(f"{path} is read as one table of {len(names):,} files: {', '.join([*names[:_MOST_FILES], *more])}")
+        say(
+            f"{place_of(path)} is read as one table of {len(names):,} files: {', '.join([*names[:_MOST_FILES], *more])}"
+        )
 
 
 def table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -> Table:

@@ -20,6 +20,7 @@ from noisegate.data.images.folders import ImageFolder, ImageList, find_list, lis
 from noisegate.data.images.memory import memory_images
 from noisegate.data.images.parquet import ImageParquet, image_columns
 from noisegate.data.images.torchvision import CIFAR, IDX, STL, SVHN, CifarBatch, IdxImages, StlImages, SvhnImages
+from noisegate.data.stores import in_store, place_of
 from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
 from noisegate.data.tables.parts import Part, parts_of, stamp
 from noisegate.data.tables.tables import Source, is_folder, told
@@ -213,6 +214,8 @@ def find_images(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | No
     A folder of torchvision stands for its training set, as in torchvision; another part is chosen by giving its file.
     """
     try:
+        if in_store(path):
+            raise DataError(f"{place_of(path)}: images are read from a disk, and tables alone from a store; mount it")
         return _folder(path, options) if is_folder(path) else _file(path, options)
     except FileNotFoundError:
         return None  # a table, then, whose reader says so

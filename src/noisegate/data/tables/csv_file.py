@@ -36,6 +36,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
+from noisegate.data.stores import opened
 from noisegate.errors import DataError
 from noisegate.schema.columns import TEXT_PADDING
 
@@ -117,7 +118,7 @@ class CsvFile:
     def _records(self, *, strict: bool = False) -> Iterator[tuple[int, int, list[str]]]:
         """Yield the line on which each record begins, the one behind it, and its fields, as Python reads them."""
         first = line = self._line(self.start)
-        with open(self.path, "rb") as stream:
+        with opened(self.path) as stream:
             stream.seek(self.start)
             text = io.TextIOWrapper(stream, "utf-8" if self.start else "utf-8-sig", newline="")
             reader = csv.reader(text, strict=strict)
@@ -129,7 +130,7 @@ class CsvFile:
     def _pieces(self, size: int | None = None) -> Iterator[tuple[int, bytes]]:
         """Yield the part in pieces of whole records, and where each stands; a file's first one has the header."""
         try:
-            with open(self.path, "rb") as stream:
+            with opened(self.path) as stream:
                 stream.seek(self.start)
                 yield from whole_records(stream, size or _PIECE_BYTES, self.stop)
             return
@@ -166,7 +167,7 @@ class CsvFile:
     def _line(self, offset: int) -> int:
         """Return the number of the line of the byte at ``offset``."""
         number, last = 1, b""
-        with open(self.path, "rb") as stream:
+        with opened(self.path) as stream:
             while offset > 0 and (piece := stream.read(min(_PIECE_BYTES, offset))):
                 number += piece.count(b"\n") + piece.count(b"\r") - piece.count(b"\r\n")
                 number -= last == b"\r" and piece.startswith(b"\n")
@@ -192,7 +193,7 @@ class CsvFile:
         )
 
     def _not_utf8(self) -> DataError:
-        with open(self.path, "rb") as stream:
+        with opened(self.path) as stream:
             line = next((number for number, content in enumerate(stream, start=1) if not _is_utf8(content)), 1)
         return DataError(f"{self.name}, line {line}: the text is not UTF-8; save the file as CSV in UTF-8")
 

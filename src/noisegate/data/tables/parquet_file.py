@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from noisegate.data.stores import for_arrow
 from noisegate.errors import DataError
 from noisegate.schema.columns import TEXT_PADDING
 
@@ -39,7 +40,7 @@ class ParquetFile:
     def columns(self) -> list[tuple[str, pa.DataType]]:
         """Return name and type of each column from the file's metadata."""
         try:
-            return [(field.name.strip(TEXT_PADDING), field.type) for field in pq.read_schema(self.path)]
+            return [(field.name.strip(TEXT_PADDING), field.type) for field in pq.read_schema(for_arrow(self.path))]
         except (pa.ArrowException, OSError):
             pass
         raise self._broken()
@@ -47,7 +48,7 @@ class ParquetFile:
     def parts(self, size: int) -> Iterator[ParquetFile]:
         """Yield parts of whole row groups, of about ``size`` bytes in memory; reads the file's metadata alone."""
         try:
-            found = pq.read_metadata(self.path)
+            found = pq.read_metadata(for_arrow(self.path))
             groups = [found.row_group(place) for place in range(found.num_row_groups)]
         except (pa.ArrowException, OSError):
             groups = None
@@ -65,7 +66,7 @@ class ParquetFile:
         """Yield the columns called ``names``, ``rows`` records at a time."""
         try:
             # Arrow keeps what it buffered ahead until the file is closed, so memory would grow with the file.
-            with pq.ParquetFile(self.path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
+            with pq.ParquetFile(for_arrow(self.path), pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
                 raw = [name for name in file.schema_arrow.names if name.strip(TEXT_PADDING) in names]
                 groups = None if self.groups is None else range(*self.groups)
                 for batch in file.iter_batches(batch_size=rows, row_groups=groups, columns=raw):

@@ -6,13 +6,13 @@ each part walks in the same order. A limit on the records of a unit needs this o
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from noisegate.data.stores import absolute, status, unreadable
 from noisegate.data.tables.csv_file import CsvFile
 from noisegate.data.tables.parquet_file import ParquetFile
 from noisegate.errors import DataError
@@ -60,17 +60,15 @@ class Part:
 def stamp(path: Path) -> Stamp:
     """Return what a file or folder looks like from outside; `DataError` if it cannot be read."""
     try:
-        found = os.stat(path)
+        found = status(path)
     except OSError as error:
-        reason = error.strerror
-    else:
-        return found.st_size, found.st_mtime_ns
-    raise DataError(f"{path}: cannot be read: {reason}; check the path and its permissions")
+        raise unreadable(path, error) from None
+    return found.size, found.written
 
 
 def parts_of(origin: FilePart, size: int) -> Iterator[tuple[FilePart, Stamp]]:
     """Yield the parts of a file, of about ``size`` bytes, in the order of their records, and the file's stamp."""
-    whole = replace(origin, path=origin.path.absolute())
+    whole = replace(origin, path=absolute(origin.path))
     found = stamp(whole.path)
     for part in _cut(whole, size, found):
         yield part, found

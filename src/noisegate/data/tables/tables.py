@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -17,6 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from noisegate.data.headers import check_alike, check_header
+from noisegate.data.stores import absolute, children, opened, place_of, status, unreadable
 from noisegate.data.tables.csv_file import CsvFile
 from noisegate.data.tables.memory import table_in_memory
 from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
@@ -239,7 +238,7 @@ class TableSource(Source[Origin]):
         self.check()
         if self._units is not None:
             whole = copy(self)
-            whole._origins = [replace(file, path=file.path.absolute()) for file in files]
+            whole._origins = [replace(file, path=absolute(file.path)) for file in files]
             yield from whole._shares(shares, {file.path: stamp(file.path) for file in whole._files()})
             return
         for file in files:
@@ -271,7 +270,7 @@ def find_files(path: Path) -> list[Origin]:
     try:
         return _folder(path) if is_folder(path) else [_file(path)]
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}; check the path and its permissions") from None
+        raise unreadable(path, error) from None
 
 
 def is_folder(path: Path) -> bool:
@@ -282,34 +281,36 @@ def is_folder(path: Path) -> bool:
             "the file or folder that holds the records"
         )
     try:
-        mode = os.stat(path).st_mode
+        found = status(path)
     except ValueError:  # a NUL in it
-        mode = 0
-    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        found = None
+    if found is None or not (found.folder or found.plain):
         raise DataError(
             f"{str(path)!r}: is no plain file and no folder; records are read several times, so a pipe, a device or a "
             "socket cannot be read: write the records to a file first"
         )
-    return stat.S_ISDIR(mode)
+    return found.folder
 
 
 def _folder(path: Path) -> list[Origin]:
-    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith((".", "_")))
-    nested = next((entry for entry in entries if entry.is_dir()), None)
+    entries = [entry for entry in children(path) if not entry.name.startswith((".", "_"))]
+    nested = next((entry for entry in entries if status(entry).folder), None)
     if nested is not None:
         raise DataError(
-            f"{path}: holds the folder {nested.name!r}, which would not be read; put all files in one folder"
+            f"{place_of(path)}: holds the folder {nested.name!r}, which would not be read; put all files in one folder"
         )
     csv, parquet = ([entry for entry in entries if entry.suffix.lower() in endings] for endings in ((".csv",), PARQUET))
     if csv and parquet:
-        raise DataError(f"{path}: holds both CSV and Parquet files, which may be the same records; keep one kind")
+        raise DataError(
+            f"{place_of(path)}: holds both CSV and Parquet files, which may be the same records; keep one kind"
+        )
     if not csv and not parquet:
-        raise DataError(f"{path}: the folder holds no file named *.csv or *.parquet; check the path")
+        raise DataError(f"{place_of(path)}: the folder holds no file named *.csv or *.parquet; check the path")
     return [_file(entry) for entry in csv or parquet if not is_folder(entry)]  # none is, but one may be a pipe
 
 
 def _file(path: Path) -> Origin:
-    with path.open("rb") as stream:
+    with opened(path) as stream:
         start = stream.read(4)
     if start == b"PAR1" or path.suffix.lower() in PARQUET:
         return ParquetFile(path)

@@ -1,0 +1,116 @@
+"""Files on a disk, or in an object store that speaks S3, where a path begins with ``s3://``.
+
+Nothing is asked of a network unless such a path is given. Who may read, and where the store is, stands where AWS keeps
+it: in the environment (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL`` …) or below ``~/.aws``, and never in a path.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+from urllib.parse import urlsplit
+
+from noisegate.errors import DataError, OptionError
+
+_SCHEME = "s3:"
+_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a file or folder is, its size in bytes, and when it was last written, in nanoseconds."""
+
+    folder: bool
+    plain: bool
+    size: int
+    written: int
+
+
+def in_store(path: Path) -> bool:
+    """Return whether a path leads into an object store; `OptionError` if it names who may read."""
+    found = path.parts[:1] == (_SCHEME,)
+    if found and any("@" in part for part in path.parts[1:2]):
+        raise OptionError(
+            "the address of the records names a user: keys do not belong in a path, which others may read; put them "
+            "into the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or below ~/.aws"
+        )
+    return found
+
+
+def place_of(path: Path) -> str:
+    """Return a path as it was given."""
+    return f"s3://{_key(path)}" if in_store(path) else str(path)
+
+
+def absolute(path: Path) -> Path:
+    """Return a path that means the same in another process."""
+    return path if in_store(path) else path.absolute()
+
+
+def opened(path: Path) -> BinaryIO:
+    """Return the bytes of a file, at any place of which one may read; `OSError` if there is none."""
+    if not in_store(path):
+        return path.open("rb")
+    return cast("BinaryIO", _store().open_input_file(_key(path)))
+
+
+def for_arrow(path: Path) -> Any:
+    """Return what Arrow reads a file from: the path, which it opens by itself, or the opened file of a store."""
+    return opened(path) if in_store(path) else path
+
+
+def status(path: Path) -> Status:
+    """Return what is at a path; `OSError` if there is nothing."""
+    if not in_store(path):
+        found = os.stat(path)
+        return Status(stat.S_ISDIR(found.st_mode), stat.S_ISREG(found.st_mode), found.st_size, found.st_mtime_ns)
+    from pyarrow.fs import FileType
+
+    there = _store().get_file_info(_key(path))
+    if there.type == FileType.NotFound:
+        raise FileNotFoundError(2, "there is no such object")
+    return Status(there.type == FileType.Directory, there.is_file, there.size or 0, there.mtime_ns or 0)
+
+
+def unreadable(path: Path, error: OSError) -> DataError:
+    """Return the error of what cannot be read; what a store answers is not quoted, as it may name who asked."""
+    if in_store(path) and not isinstance(error, FileNotFoundError):
+        return DataError(
+            f"{place_of(path)}: cannot be read: the store does not answer, or not to you; check its address "
+            "(AWS_ENDPOINT_URL), the region (AWS_DEFAULT_REGION) and who reads (AWS_ACCESS_KEY_ID, or ~/.aws)"
+        )
+    return DataError(f"{place_of(path)}: cannot be read: {error.strerror}; check the path and its permissions")
+
+
+def children(path: Path) -> list[Path]:
+    """Return what is directly in a folder, sorted by name."""
+    if not in_store(path):
+        return sorted(path.iterdir())
+    from pyarrow.fs import FileSelector
+
+    found = _store().get_file_info(FileSelector(_key(path)))
+    return sorted(Path(f"{_SCHEME}/{one.path}") for one in found)
+
+
+def _key(path: Path) -> str:
+    return "/".join(path.parts[1:])
+
+
+@cache
+def _store() -> Any:
+    """Return the store, once a process: its address and keys are looked for where AWS keeps them."""
+    from pyarrow.fs import S3FileSystem
+
+    # Arrow does not look for the address of another store than Amazon's.
+    address = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    url = urlsplit(address or "https://")
+    return S3FileSystem(
+        endpoint_override=url.netloc or None,
+        scheme=url.scheme,
+        connect_timeout=_SECONDS,
+        request_timeout=6 * _SECONDS,
+    )
