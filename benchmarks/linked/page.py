@@ -46,11 +46,11 @@ def mean(results: Rows, place: tuple[str, str, float | None], link: str, figure:
 
 
 def places(results: Rows) -> Iterator[tuple[str, str, float]]:
-    """Yields each set, link and ε that private methods were run at."""
+    """Yields each set, link and ε that our method was run at."""
     found = {
         (row["set"], link, row["epsilon"]): None
         for row in results
-        if row["method"] in PRIVATE and "links" in row
+        if row["method"] == PRIVATE[0] and "links" in row
         for link in row["links"]
     }
     yield from found
@@ -87,7 +87,7 @@ def _targets(results: Rows, expected: Rows) -> Iterator[str]:
 def _all(results: Rows) -> Iterator[str]:
     yield "| set, link | method | ε | seeds | " + " | ".join(FIGURES.values()) + " | flaws | ROC-AUC | seconds |"
     yield "| --- | --- | ---: | ---: |" + " ---: |" * (len(FIGURES) + 3)
-    for name, link in dict.fromkeys((name, link) for name, link, _ in places(results)):
+    for name, link in dict.fromkeys((row["set"], link) for row in results for link in row.get("links", ())):
         for method, epsilon in dict.fromkeys((row["method"], row["epsilon"]) for row in results if row["set"] == name):
             rows = [row for row in results if (row["set"], row["method"], row["epsilon"]) == (name, method, epsilon)]
             yield from _line(results, rows, (name, method, epsilon), link)

@@ -125,6 +125,11 @@ def row(method, seed, transitions, **more):
     return {"set": "clinic", "method": method, "epsilon": 1.0, "seed": seed, "links": links, "roc_auc": 0.7} | more
 
 
+def test_the_page_says_what_its_results_say():
+    page = loaded("page")
+    assert page.PAGE.read_text("utf-8") == page.written()
+
+
 def test_the_page_names_who_wins_and_which_target_is_missed():
     page = loaded("page")
     results = [row("linked", 0, 0.1), row("linked", 1, 0.2), row("independent", 0, 0.25), row("flattened", 0, 0.05)]
