@@ -4,10 +4,12 @@ import pytest
 
 from noisegate import Budget, Gate
 from noisegate.errors import ModelError, OptionError, UserError
-from noisegate.methods.joint import ORIENTATIONS, PERCEPTUAL, PIXELS, JointEmbedding
+from noisegate.methods.joint import ORIENTATIONS, PERCEPTUAL, PIXELS, STROKES, JointEmbedding
 from noisegate.methods.registry import make_method
 from noisegate.models.synthesizer import Synthesizer
+from noisegate.networks.drawing import load_drawing
 from noisegate.networks.encoder import SHIPPED_SHA256
+from noisegate.networks.strokes import SHIPPED_SHA256 as STROKES_SHA256
 from noisegate.schema import pixel_schema
 
 SIDE = 8
@@ -152,6 +154,9 @@ def test_saving_and_settings_come_back(tmp_path):
         ({"seed": -1}, "seed=-1"),
         ({"fit_options": 3}, "fit_options=3"),
         ({"generator": "convolutional", "channels": (8,)}, "two numbers"),
+        ({"generator": "drawing"}, "generator='drawing' makes images of 28 x 28 x 1"),
+        ({"strokes": -1}, "strokes=-1"),
+        ({"strokes_share": 0}, "strokes_share=0"),
     ],
 )
 def test_bad_settings_are_refused_by_name(options, named):
@@ -162,3 +167,66 @@ def test_bad_settings_are_refused_by_name(options, named):
 def test_another_table_than_images_is_refused_before_anything_is_read():
     with pytest.raises(OptionError, match="8 x 8 x 1"):
         JointEmbedding(**QUICK).plan(pixel_schema(4, 4, labels=["a", "b"]), Budget(epsilon=1.0))
+
+
+DRAWINGS = pixel_schema(28, 28, labels=["left", "down"])
+FEW = {"pixels": 20, "orientations": 20, "strokes": 20, "hidden": (8,)}
+
+
+def drawings(rows: int) -> pa.Table:
+    random = np.random.default_rng(1)
+    images = random.integers(0, 256, (28 * 28, rows))
+    table = pa.table(dict(zip(DRAWINGS.names[:-1], images, strict=True)))
+    return table.append_column("label", pa.array(random.choice(["left", "down"], rows)))
+
+
+@pytest.mark.parametrize(
+    ("image", "strokes", "generator", "hidden"),
+    [
+        ((28, 28, 1), 750, "drawing", (256,)),
+        ((32, 32, 1), 750, "sub-pixel", ()),
+        ((8, 8, 1), 0, "sub-pixel", ()),
+        ((28, 28, 3), 0, "sub-pixel", ()),
+    ],
+)
+def test_what_is_known_of_drawings_is_used_where_images_may_be_some(image, strokes, generator, hidden):
+    """From the shape alone, which is public; and whoever asks for something else gets it."""
+    method = JointEmbedding(image=image)
+    assert (method.strokes, method.generator, method.hidden) == (strokes, generator, hidden)
+    other = JointEmbedding(image=image, strokes=0, generator="sub-pixel")
+    assert (other.strokes, other.generator, other.hidden) == (0, "sub-pixel", ())
+
+
+def test_a_fit_of_drawings_begins_with_the_decoder_of_the_package_and_changes_it_slowly(tmp_path):
+    gate, known = Gate(drawings(40), schema=DRAWINGS, epsilon=1.0), load_drawing()
+    method = JointEmbedding(image=(28, 28, 1), **FEW, fit_options={"steps": 3, "batch": 16, "ema_decay": 0.0})
+    made = method.fit(gate, device="cpu")
+    assert sorted(made.release.values) == ["counts", "orientations", "pixels", "strokes"]
+    tensors = made.model.tensors()
+    moved = {
+        name: np.abs(tensors[f"generator/logits.decoder.{name}"] - start.numpy()).max() for name, start in known.items()
+    }
+    # Adam moves a weight by about its learning rate a step; the decoder's is a tenth of 1e-2.
+    assert 0 < max(moved.values()) < 5 * 3 * 1e-3
+    fresh = JointEmbedding(image=(28, 28, 1), **FEW).initial_generator(made.release, 2)
+    mapping = "logits.mapping.0.weight"
+    assert np.abs(tensors[f"generator/{mapping}"] - fresh.state_dict()[mapping].numpy()).max() > 5e-3
+    made.save(tmp_path / "model")
+    assert Synthesizer.load(tmp_path / "model").sample(7, seed=3) == made.sample(7, seed=3)
+
+
+def test_the_certificate_names_the_encoder_of_strokes_and_another_is_refused():
+    made = JointEmbedding(image=(28, 28, 1), **FEW, fit_options={"steps": 1, "batch": 16}).fit(
+        Gate(drawings(30), schema=DRAWINGS, epsilon=1.0), device="cpu"
+    )
+    settings = made.certificate.public["settings"]
+    assert settings["strokes_sha256"] == STROKES_SHA256
+    assert JointEmbedding.from_json(settings).maps(DRAWINGS)[STROKES].dim == made.release.values[STROKES].shape[0]
+    with pytest.raises(ModelError, match="the strokes of this version is another one"):
+        JointEmbedding.from_json(settings | {"strokes_sha256": "00"}).maps(DRAWINGS)
+
+
+def test_settings_that_were_written_before_there_were_strokes_ask_for_none():
+    before = {"image": [28, 28, 1], "generator": "sub-pixel", "hidden": []}
+    method = JointEmbedding.from_json(before)
+    assert (method.strokes, method.generator, method.hidden) == (0, "sub-pixel", ())

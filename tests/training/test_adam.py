@@ -64,3 +64,14 @@ def test_a_step_may_be_a_part_of_the_learning_rate():
         Adam({"w": value}, learning_rate=0.1).step({"w": torch.ones(1)}, scale=scale)
         moved.append(float(value))
     assert moved == pytest.approx([-0.1, -0.025])
+
+
+def test_what_is_slower_moves_by_that_part_and_the_rest_as_ever():
+    """Adam's step is the learning rate times what does not depend on it."""
+    start, parts = {"w": torch.ones(3), "b": torch.zeros(())}, {"w": torch.ones(3), "b": torch.zeros(())}
+    whole, some = Adam(start, learning_rate=0.1), Adam(parts, learning_rate=0.1, slower={"w": 0.25})
+    for gradient in gradients(4):
+        whole.step(gradient)
+        some.step(gradient)
+    assert torch.equal(parts["b"], start["b"])
+    assert torch.allclose(parts["w"] - 1, 0.25 * (start["w"] - 1))

@@ -41,7 +41,7 @@ class PublicNetwork(Method):
     """Base of methods with a frozen public network."""
 
     network: str = "encoder"
-    """"encoder", the one of the package, "torchvision:NAME" or "timm:NAME"."""
+    """"encoder", the one of the package, "strokes", the package's of drawings, "torchvision:NAME" or "timm:NAME"."""
     weights: str | None = None
     """File of its weights; never downloaded. See `noisegate.networks.named.load_network`."""
     sha256: str | None = None

@@ -1,9 +1,10 @@
 """The joint embedding of images: what pixels say and what edges say, in one release; the default method for images.
 
 One pass over the records releases class-wise sums in one plan: random Fourier features of the pixels, as DP-MERF's,
-random Fourier features of gradient orientations (`features.orientation`), and counts. A convolutional generator is
-then fitted so that its mean embedding matches. Pixels alone leave strokes blurred, orientations alone leave the
-background and the polarity open; each fixes the other's gap. Where a public network knows such images, its activations
+random Fourier features of gradient orientations (`features.orientation`), of grey images those of what an encoder of
+drawn signs gives (`networks.strokes`), and counts. A convolutional generator is then fitted so that its mean embedding
+matches. Pixels alone leave strokes blurred, orientations alone leave the background and the polarity open, signs alone
+how thick and where a stroke is; each fixes the others' gap. Where a public network knows such images, its activations
 (`features.perceptual`, as DP-MEPF's) can stand beside them.
 
 Nothing here looks at private records: length scales are public numbers, in proportion to the side of an image.
@@ -13,8 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import astuple, field
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field
 
@@ -24,21 +25,34 @@ from noisegate.features.orientation import Orientations, OrientedFourier
 from noisegate.methods.embedding import Embedding, NetworkMethod
 from noisegate.methods.matched import IMAGE_FIT, MatchedMethod
 from noisegate.methods.registry import register
-from noisegate.models.image_network import ImageKind, check_image_schema, sub_pixel_channels
+from noisegate.models.image_network import DRAWING_SHAPE, ImageKind, check_image_schema, sub_pixel_channels
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Count, Share, Widths, settings
+from noisegate.settings import Count, Share, Widths, derived, settings
 
 if TYPE_CHECKING:
+    from noisegate.features.encoded import EncodedFourier
     from noisegate.networks.named import FrozenNetwork
 
-PIXELS, ORIENTATIONS, PERCEPTUAL = "pixels", "orientations", "perceptual"
+PIXELS, ORIENTATIONS, STROKES, PERCEPTUAL = "pixels", "orientations", "strokes", "perceptual"
 Frequencies = Annotated[int, Field(ge=0, lt=2**62), "a whole number, 0 or more"]
 ShareOrNone = Annotated[float, Field(ge=0, le=1000), "a number, 0 or more, at most 1000"]
 
 REFERENCE = ImageShape(height=28, width=28)
 """The images that the length scales below were chosen for: simulated digits (benchmarks/images says how)."""
 PIXEL_SCALE, ORIENTATION_SCALE = 5.0, 0.5
+LEAST_SIDE = 16
+"""Images of fewer pixels a side have no strokes that an encoder could know."""
+
+
+def _generator(given: Mapping[str, Any]) -> ImageKind:
+    return "drawing" if tuple(given["image"] or ()) == astuple(DRAWING_SHAPE) else "sub-pixel"
+
+
+def _strokes(given: Mapping[str, Any]) -> int:
+    """Grey images of some size may be drawings."""
+    *sides, channels = given["image"] or (0, 0)
+    return 750 if channels == 1 and min(sides) >= LEAST_SIDE else 0
 
 
 @register("joint")
@@ -60,11 +74,18 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     """Random frequencies of the pixels; 0 to leave them out."""
     orientations: Frequencies = 750
     """Random frequencies of the gradient orientations; 0 to leave them out."""
+    strokes: Frequencies = derived(_strokes)
+    """Random frequencies of what the encoder of drawn signs gives; 0 to leave them out. By default 750 for grey images
+    of at least 16 pixels a side, and 0 for others."""
     pixel_scale: Share | None = None
     """Length scale of the pixels, as Euclidean distance of images with intensities in [0, 1]; None for 5 at 28 x 28 x 1
     and in proportion to the root of the number of intensities."""
     orientation_scale: Share | None = None
     """Length scale of the orientations; None for 0.5 at 28 x 28, in the same proportion to cells."""
+    strokes_scale: Share = 0.5
+    """Length scale of the encoder's vectors, whose length is 1."""
+    strokes_sha256: str | None = None
+    """What the file of that encoder hashes to; None for that of this version."""
     cell: Count = 4
     """Side of an orientation's cell in pixels."""
     directions: Count = 8
@@ -73,15 +94,19 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     """Budget share of the pixels."""
     orientations_share: Share = 1.0
     """Budget share of the orientations."""
+    strokes_share: Share = 1.0
+    """Budget share of the signs."""
     perceptual_share: ShareOrNone = 0.0
     """Budget share of the activations of a public network; 0 to leave them out."""
     pool: bool = True
     """Take the mean over the picture of each channel only."""
     counts_share: Share = 0.01
     """Budget share of the counts."""
-    generator: ImageKind = "sub-pixel"
-    """"sub-pixel", "convolutional", "fully-connected" or "residual"."""
-    hidden: Widths = ()
+    generator: ImageKind = derived(_generator)
+    """"drawing", whose decoder knows strokes before it has seen any release, "sub-pixel", "convolutional",
+    "fully-connected" or "residual"; by default "drawing" for 28 x 28 grey pixels, which is all that it makes, and
+    "sub-pixel" for others."""
+    hidden: Widths = derived(lambda given: (256,) if (given["generator"] or _generator(given)) == "drawing" else ())
     """Widths of fully connected layers before the picture."""
     channels: Widths = ()
     """Of the generator's convolutions; empty for (32, 16), with a further doubling in front for every doubling of the
@@ -89,15 +114,27 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     components: int = field(default=1, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not (self.pixels or self.orientations or self.perceptual_share):
+        if not (self.pixels or self.orientations or self.strokes or self.perceptual_share):
             raise OptionError(
-                "pixels=0, orientations=0 and perceptual_share=0: there is nothing to ask; give one of them."
+                "pixels=0, orientations=0, strokes=0 and perceptual_share=0: there is nothing to ask; give one of them."
             )
         default = sub_pixel_channels(self.shape) if self.generator == "sub-pixel" else (16, 8)
         object.__setattr__(self, "channels", self.channels or default)
         if self.orientations:
             self._orientations()
         super().__post_init__()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Returns the settings in a JSON object; where it is silent on strokes, it was written before there were."""
+        return super().from_json({"strokes": 0, **data})
+
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns the settings, with the digest of each network that was used."""
+        facts = super().public_facts(schema)
+        if self.strokes:
+            facts["settings"] |= {"strokes_sha256": self._stroke_network().sha256}
+        return facts
 
     @classmethod
     def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,7 +155,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         return {"steps": 6000, "batch": 200, "learning_rate": 1e-2, "independent_halves": True, **IMAGE_FIT}
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
-        """Returns the sums of pixels, of orientations and of activations, as far as they are asked for."""
+        """Returns the sums of pixels, orientations, strokes and activations, as far as they are asked for."""
         shape = self.shape
         check_image_schema(schema, shape, labelled=False)
         embeddings: dict[str, Embedding] = {}
@@ -135,6 +172,8 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
             embeddings[ORIENTATIONS] = Embedding(
                 OrientedFourier(orientations=of, fourier=fourier), self.orientations_share
             )
+        if self.strokes:
+            embeddings[STROKES] = Embedding(self._encoded_strokes(), self.strokes_share)
         if self.perceptual_share:
             from noisegate.features.perceptual import Perceptual
 
@@ -148,3 +187,18 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
 
     def _orientations(self) -> Orientations:
         return Orientations(image=self.shape, cell=self.cell, directions=self.directions)
+
+    def _stroke_network(self) -> FrozenNetwork:
+        from noisegate.networks.named import load_network
+
+        return load_network("strokes", None, self.strokes_sha256)
+
+    def _encoded_strokes(self) -> EncodedFourier:
+        from noisegate.features.encoded import EncodedFourier
+        from noisegate.features.perceptual import Perceptual
+        from noisegate.methods.encoders import chosen_activations
+
+        activations = chosen_activations(self._stroke_network(), (), self.shape, pool=False)
+        scale, seed = self.strokes_scale, self.seed + 2 * 2**62
+        fourier = draw_points(activations.dim, count=self.strokes, length_scale=scale, seed=seed)
+        return EncodedFourier(encoding=Perceptual(activations=activations), fourier=fourier)

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from noisegate.models.generator import Generator as Network
     from noisegate.models.record_model import RecordModel
 
-Generator: TypeAlias = Literal["mixture", "table", "convolutional", "fully-connected", "sub-pixel", "residual"]
+Generator: TypeAlias = Literal[
+    "mixture", "table", "convolutional", "fully-connected", "sub-pixel", "residual", "drawing"
+]
 TABLES: tuple[Generator, ...] = ("mixture", "table")
 """The generators that make tables; the others make images."""
 IMAGE_FIT: Mapping[str, Any] = {"ema_decay": 0.998, "stop_at_noise": False, "check_every": 500}
@@ -60,7 +62,7 @@ class MatchedMethod(MeanEmbeddingMethod):
 
     generator: Generator = "table"
     """For tables "table" (a network) or "mixture" (of products); for images "convolutional", "fully-connected",
-    "sub-pixel" or "residual"."""
+    "sub-pixel", "residual" or "drawing"."""
     components: Count = 100
     """Of a mixture, for each label value."""
     latent: Count = 32
@@ -103,12 +105,12 @@ class MatchedMethod(MeanEmbeddingMethod):
 
     def initial_generator(self, release: Release, classes: int) -> Network:
         """Returns the generator with its initial weights."""
-        from noisegate.models.image import build_image_generator
+        from noisegate.models.image import build_image_generator, with_prior
         from noisegate.models.table import build_component_generator, build_table_generator
 
         layout, design = release.schema.layout, self.generator_network()
         if design:
-            return build_image_generator(design, classes, seed=self.seed)
+            return with_prior(build_image_generator(design, classes, seed=self.seed))
         if self.generator == "mixture":
             return build_component_generator(layout, components=self.components, seed=self.seed)
         return build_table_generator(layout, latent=self.latent, hidden=self.hidden, seed=self.seed)

@@ -28,6 +28,8 @@ class Generator(nn.Module):
 
     components: int | None = None
     """How many rows give the exact mean of a class; None where more rows give a better one."""
+    pretrained: str | None = None
+    """What the names of parameters begin with that were learnt from public records before; None if there are none."""
 
     @abstractmethod
     def noise(self, rows: int, random: torch.Generator) -> Shaped[Tensor, "rows latent"]:

@@ -22,6 +22,7 @@ from noisegate.devices import seeded
 from noisegate.models.generator import PREFIX, Generator
 from noisegate.models.image_network import ImageKind, ImageNetwork
 from noisegate.models.record_model import Array
+from noisegate.networks.drawing import DrawingDecoder, load_drawing
 from noisegate.schema import EncodedTable, Layout, Schema
 from noisegate.schema.pixels import ImageShape
 
@@ -93,11 +94,39 @@ class Doubled(nn.Module):
         return 2 * values
 
 
+class Drawing(nn.Module):
+    """A decoder of drawings, behind a network that moves its noise to where the images of a label lie."""
+
+    def __init__(self, widths: Sequence[int], latent: int) -> None:
+        super().__init__()
+        self.latent, classes = latent, widths[0] - latent
+        self.mapping = nn.Sequential(*_dense(widths), nn.Linear(widths[-1], latent))
+        self.shift, self.scale = (nn.Linear(classes, latent, bias=False) for _ in range(2))
+        nn.init.normal_(self.shift.weight)
+        nn.init.zeros_(self.scale.weight)
+        self.decoder = DrawingDecoder()
+
+    def forward(self, inputs: Float[Tensor, "rows inputs"]) -> Float[Tensor, "rows 1 28 28"]:
+        """Returns logits of noise and one-hot label, (rows, latent + classes)."""
+        noise, one_hot = inputs[:, : self.latent], inputs[:, self.latent :]
+        code = noise * self.scale(one_hot).exp() + self.shift(one_hot) + self.mapping(inputs)
+        logits: Tensor = self.decoder(code)
+        return logits
+
+
 def build_image_generator(network: ImageNetwork, classes: int, *, seed: int) -> ImageGenerator:
     """Returns an untrained generator of images with `classes` labels; the same seed gives the same weights."""
     build = _BUILDERS[network.kind]
     with seeded(seed):
         return ImageGenerator(network, classes, build(network, [network.latent + classes, *network.hidden]))
+
+
+def with_prior(generator: ImageGenerator) -> ImageGenerator:
+    """Returns the generator; the decoder of one of drawings then has the weights that were learnt from public ones."""
+    if isinstance(generator.logits, Drawing):
+        generator.logits.decoder.load_state_dict(load_drawing())
+        generator.pretrained = "logits.decoder."
+    return generator
 
 
 def _convolutional(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
@@ -165,6 +194,10 @@ def _residual(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
     return nn.Sequential(*dense, *(layer.to(memory_format=torch.channels_last) for layer in layers))
 
 
+def _drawing(network: ImageNetwork, widths: Sequence[int]) -> nn.Module:
+    return Drawing(widths, network.latent)
+
+
 def _dense(widths: Sequence[int]) -> list[nn.Module]:
     layers: list[nn.Module] = []
     for wide, narrow in pairwise(widths):
@@ -172,11 +205,12 @@ def _dense(widths: Sequence[int]) -> list[nn.Module]:
     return layers
 
 
-_BUILDERS: Mapping[ImageKind, Callable[[ImageNetwork, Sequence[int]], nn.Sequential]] = {
+_BUILDERS: Mapping[ImageKind, Callable[[ImageNetwork, Sequence[int]], nn.Module]] = {
     "convolutional": _convolutional,
     "fully-connected": _fully_connected,
     "sub-pixel": _sub_pixel,
     "residual": _residual,
+    "drawing": _drawing,
 }
 
 

@@ -10,9 +10,12 @@ from noisegate.errors import OptionError, SchemaError
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 
-ImageKind: TypeAlias = Literal["convolutional", "fully-connected", "sub-pixel", "residual"]
+ImageKind: TypeAlias = Literal["convolutional", "fully-connected", "sub-pixel", "residual", "drawing"]
 
 IMAGE_KINDS: tuple[ImageKind, ...] = get_args(ImageKind)
+
+DRAWING_SHAPE, DRAWING_LATENT = ImageShape(height=28, width=28), 32
+"""What the decoder of drawings in the package makes, and of how much noise (`noisegate.networks.drawing`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,12 +24,12 @@ class ImageNetwork:
 
     Attributes:
         shape: Of the images.
-        kind: "convolutional", "fully-connected", "sub-pixel" or "residual".
+        kind: "convolutional", "fully-connected", "sub-pixel", "residual" or "drawing".
         latent: Length of the noise vector.
         hidden: Widths of the fully connected layers before the image.
         channels: Of "convolutional", at a quarter and at half of the image's size. Of "sub-pixel", at every size before
             the image's, each half of the next; as many as there are doublings. Of "residual", at
-            every size, the image's too. Unused by the other.
+            every size, the image's too. Unused by the others.
 
     Raises:
         OptionError: if such a network cannot make such images.
@@ -41,7 +44,9 @@ class ImageNetwork:
     def __post_init__(self) -> None:
         if self.kind not in IMAGE_KINDS:
             raise OptionError(f"generator={self.kind!r} makes no images; choose one of {', '.join(IMAGE_KINDS)}.")
-        if self.kind == "fully-connected":
+        if self.kind == "drawing":
+            self._check_drawing()
+        if self.kind in ("fully-connected", "drawing"):
             return
         if self.kind == "convolutional" and len(self.channels) != 2:
             raise OptionError(
@@ -53,6 +58,13 @@ class ImageNetwork:
             raise OptionError(
                 f"image={self.shape}: for generator={self.kind!r} height and width must be multiples of {self.scale}; "
                 "pad the images, or use generator='fully-connected'."
+            )
+
+    def _check_drawing(self) -> None:
+        if self.shape != DRAWING_SHAPE or self.latent != DRAWING_LATENT:
+            raise OptionError(
+                f"generator='drawing' makes images of {DRAWING_SHAPE} from latent={DRAWING_LATENT} numbers, asked for "
+                f"are images of {self.shape} from latent={self.latent}; correct these, or use generator='sub-pixel'."
             )
 
     @property

@@ -1,4 +1,4 @@
-"""Frozen networks by name: the encoder of the package, or one of torchvision or timm with weights that lie on disk.
+"""Frozen networks by name: the encoders of the package, or one of torchvision or timm with weights that lie on disk.
 
 Nothing is ever downloaded: who can see the network traffic of a private run would learn of it, and weights that change
 between two runs would change what was released.
@@ -19,10 +19,11 @@ from torch import nn
 
 from noisegate.devices import seeded
 from noisegate.errors import ModelError, OptionError, require
+from noisegate.networks import strokes
 from noisegate.networks.encoder import LAYERS, SHIPPED_SHA256, load_encoder
 from noisegate.networks.weights import check_digest, file_digest
 
-ENCODER = "encoder"
+ENCODER, STROKES = "encoder", "strokes"
 
 Channels = tuple[float, float, float]
 IMAGENET: tuple[Channels, Channels] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -56,8 +57,9 @@ def load_network(name: str, weights: str | None = None, sha256: str | None = Non
     """Returns the network called `name`; the same object for the same arguments.
 
     Args:
-        name: "encoder", "torchvision:NAME" or "timm:NAME"; "clip:FOLDER", the image encoder of a pipeline of diffusers;
-            "ic-gan:resnet50"; or "inception:v3", the last pooling layer of the network of Fréchet distances.
+        name: "encoder", or "strokes", of drawings; "torchvision:NAME" or "timm:NAME"; "clip:FOLDER", the image encoder
+            of a pipeline of diffusers; "ic-gan:resnet50"; or "inception:v3", the last pooling layer of the network of
+            Fréchet distances.
         weights: File of its weights, for torchvision and timm a state dict as .pth or .safetensors. Without one: the
             encoder's from the package; torchvision's default weights, if they lie where torch keeps downloads.
         sha256: What the file must hash to. Required with `weights`, and for a folder.
@@ -68,11 +70,11 @@ def load_network(name: str, weights: str | None = None, sha256: str | None = Non
         MissingExtraError: if torchvision or timm is not installed.
     """
     source, _, model = name.partition(":")
-    if name == ENCODER:
-        return _encoder(weights, sha256)
+    if name in _PACKAGED:
+        return _PACKAGED[name](None if weights is None else Path(weights), sha256)
     if not model or source not in {*_SOURCES, *_ELSEWHERE}:
         raise OptionError(
-            f"network={name!r} is not known; give 'encoder', 'torchvision:NAME' or 'timm:NAME', as in "
+            f"network={name!r} is not known; give 'encoder', 'strokes', 'torchvision:NAME' or 'timm:NAME', as in "
             "'torchvision:vgg19'."
         )
     if source in _SOURCES:
@@ -82,23 +84,34 @@ def load_network(name: str, weights: str | None = None, sha256: str | None = Non
     return network
 
 
-def _encoder(weights: str | None, sha256: str | None) -> FrozenNetwork:
-    path = None if weights is None else Path(weights)
+def _encoder(path: Path | None, sha256: str | None) -> FrozenNetwork:
+    digest = _known(ENCODER, path, sha256, SHIPPED_SHA256)
+    return _plain(load_encoder(path, sha256=sha256), LAYERS, frozenset(LAYERS), digest)
+
+
+def _strokes(path: Path | None, sha256: str | None) -> FrozenNetwork:
+    digest = _known(STROKES, path, sha256, strokes.SHIPPED_SHA256)
+    return _plain(strokes.load_strokes(path, sha256=sha256), (strokes.LAYER,), frozenset(), digest)
+
+
+def _known(network: str, path: Path | None, sha256: str | None, shipped: str) -> str:
+    """Returns the digest of the file of a network of ours: of `path`, or of the one in the package."""
     if path is not None:
-        _check_digest(path, sha256)
-    elif sha256 not in (None, SHIPPED_SHA256):
+        return _check_digest(path, sha256)
+    if sha256 not in (None, shipped):
         raise ModelError(
-            f"network='encoder' with sha256={sha256!r}: the encoder of this version is another one "
-            f"({SHIPPED_SHA256}); install the version that was used, or give the file with weights=."
+            f"network={network!r} with sha256={sha256!r}: the {network} of this version is another one "
+            f"({shipped}); install the version that was used, or give the file with weights=."
         )
-    return FrozenNetwork(
-        module=load_encoder(path, sha256=sha256),
-        layers=LAYERS,
-        nonnegative=frozenset(LAYERS),
-        mean=(0.0, 0.0, 0.0),
-        std=(1.0, 1.0, 1.0),
-        sha256=sha256 or SHIPPED_SHA256,
-    )
+    return shipped
+
+
+def _plain(module: nn.Module, layers: tuple[str, ...], nonnegative: frozenset[str], sha256: str) -> FrozenNetwork:
+    mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    return FrozenNetwork(module=module, layers=layers, nonnegative=nonnegative, mean=mean, std=std, sha256=sha256)
+
+
+_PACKAGED: dict[str, Callable[[Path | None, str | None], FrozenNetwork]] = {ENCODER: _encoder, STROKES: _strokes}
 
 
 def _torchvision(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:

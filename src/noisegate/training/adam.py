@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import torch
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _KINDS = {"mean": "exp_avg", "square": "exp_avg_sq"}
 """Moments by our name, to torch's, which checkpoints of earlier versions have."""
+NOTHING_SLOWER: Mapping[str, float] = MappingProxyType({})
 
 
 def gradients(
@@ -33,7 +35,8 @@ def gradients(
 class Adam:
     """Moves parameters in place; a `noisegate.training.checkpoint.Resumable`.
 
-    `fused` says whether torch's fused kernel is used; None leaves it to torch.
+    `fused` says whether torch's fused kernel is used; None leaves it to torch. `slower` has the part of the learning
+    rate at which parameters learn, by their names; others learn at all of it.
     """
 
     def __init__(
@@ -45,8 +48,13 @@ class Adam:
         beta2: float = 0.999,
         eps: float = 1e-8,
         fused: bool | None = None,
+        slower: Mapping[str, float] = NOTHING_SLOWER,
     ) -> None:
         self._parameters = dict(parameters)
+        names, parts = list(parameters), [slower.get(name, 1.0) for name in parameters]
+        self._groups = {
+            part: [place for place in range(len(names)) if parts[place] == part] for part in dict.fromkeys(parts)
+        }
         self._moments = {kind: [torch.zeros_like(value) for value in parameters.values()] for kind in _KINDS}
         device = next(iter(parameters.values())).device if fused else None
         self._taken = [torch.zeros((), device=device) for _ in parameters]
@@ -57,19 +65,23 @@ class Adam:
     def step(self, gradients: Mapping[str, Tensor], *, scale: float = 1.0) -> None:
         """Takes a step against gradients, one for each parameter; `scale` is of the learning rate at this step."""
         self.steps += 1
-        adam(
-            list(self._parameters.values()),
-            [gradients[name] for name in self._parameters],
-            self._moments["mean"],
-            self._moments["square"],
-            [],
-            self._taken,
-            lr=self._learning_rate * scale,
-            weight_decay=0.0,
-            amsgrad=False,
-            maximize=False,
-            **self._options,  # type: ignore[arg-type]
-        )
+        parameters, slopes = list(self._parameters.values()), [gradients[name] for name in self._parameters]
+        for part, places in self._groups.items():
+            one = [parameters, slopes, self._moments["mean"], self._moments["square"], self._taken]
+            values, of, means, squares, taken = ([tensors[place] for place in places] for tensors in one)
+            adam(
+                values,
+                of,
+                means,
+                squares,
+                [],
+                taken,
+                lr=self._learning_rate * scale * part,
+                weight_decay=0.0,
+                amsgrad=False,
+                maximize=False,
+                **self._options,  # type: ignore[arg-type]
+            )
 
     def descend(
         self, output: Float[Tensor, "..."], at: Float[Tensor, "..."] | None = None, *, scale: float = 1.0

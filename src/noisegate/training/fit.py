@@ -29,6 +29,8 @@ class MomentSettings(Settings):
     "Noise vectors a step, over all classes together."
     learning_rate: LearningRate = 5e-3
     "Of Adam; with a schedule its peak."
+    prior_rate: Unit = 0.1
+    "Part of that at which weights learn that were learnt from public images before."
     ema_decay: Unit = 0.99
     "Decay of the exponential average of the weights, which is what is kept; 0 keeps the weights as they are."
     stop_at_noise: bool = True

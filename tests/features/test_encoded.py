@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+import torch
+
+from noisegate.features.encoded import EncodedFourier
+from noisegate.features.fourier import draw_points
+from noisegate.features.perceptual import Perceptual
+from noisegate.gate.execution import map_execution
+from noisegate.methods.encoders import chosen_activations
+from noisegate.networks.named import load_network
+from noisegate.schema import EncodedTable, pixel_schema
+from noisegate.schema.pixels import ImageShape
+
+SHAPE = ImageShape(height=16, width=12)
+SCALE, PAIRS = 0.5, 30
+
+
+@pytest.fixture(scope="module")
+def features():
+    activations = chosen_activations(load_network("strokes"), (), SHAPE, pool=False)
+    fourier = draw_points(activations.dim, count=PAIRS, length_scale=SCALE, seed=1)
+    return EncodedFourier(encoding=Perceptual(activations=activations), fourier=fourier)
+
+
+def pictures(rows):
+    return np.random.default_rng(0).integers(0, 256, (rows, SHAPE.size)) / 255
+
+
+def table(images):
+    return EncodedTable(images, np.zeros((len(images), 0), dtype=np.int32))
+
+
+def test_the_vector_of_an_image_is_a_function_of_that_image_bit_for_bit(features):
+    map_execution("strokes", features, pixel_schema(16, 12, labels=None).layout, 256)
+    norms = np.linalg.norm(features(table(pictures(9))), axis=1)
+    assert np.allclose(norms, features.norm, atol=1e-6)
+    assert (features.dim, features.nonnegative) == (2 * PAIRS, False)
+
+
+def test_a_generated_image_has_the_features_that_a_record_has(features):
+    images = pictures(5)
+    found = features.of_points()(torch.from_numpy(images.astype(np.float32))).numpy().T
+    # Angles are rounded to 1/4096 of a turn on the private side.
+    assert np.abs(found - features(table(images))).max() < 2 * np.pi / 4096 / np.sqrt(PAIRS) * 1.5
+
+
+def test_the_kernel_is_gaussian_in_the_encoders_vectors(features):
+    many = draw_points(features.encoding.dim, count=4000, length_scale=SCALE, seed=1)
+    wide = EncodedFourier(encoding=features.encoding, fourier=many)
+    images = table(pictures(6))
+    vectors, encoded = wide(images), features.encoding(images).astype(np.float64)
+    squared = np.square(encoded[:, None] - encoded[None]).sum(axis=2)
+    assert squared.max() > 0.01
+    # 5 standard errors of the mean of 4000 cosines
+    assert np.abs(vectors @ vectors.T - np.exp(-squared / (2 * SCALE**2))).max() < 5 * np.sqrt(0.5 / 4000)
