@@ -4,6 +4,9 @@ import pytest
 
 from noisegate import Budget, Gate
 from noisegate.errors import ModelError, OptionError, UserError
+from noisegate.features.perceptual import Perceptual
+from noisegate.gate.execution import Execution
+from noisegate.gate.queries import sums
 from noisegate.methods.joint import ORIENTATIONS, PERCEPTUAL, PIXELS, STROKES, JointEmbedding
 from noisegate.methods.registry import make_method
 from noisegate.models.synthesizer import Synthesizer
@@ -11,6 +14,7 @@ from noisegate.networks.drawing import load_drawing
 from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.networks.strokes import SHIPPED_SHA256 as STROKES_SHA256
 from noisegate.schema import pixel_schema
+from noisegate.testing import FakeGate
 
 SIDE = 8
 TINY = {"image": (SIDE, SIDE, 1), "pixels": 40, "orientations": 40, "latent": 4, "channels": (8, 8)}
@@ -171,6 +175,7 @@ def test_another_table_than_images_is_refused_before_anything_is_read():
 
 DRAWINGS = pixel_schema(28, 28, labels=["left", "down"])
 FEW = {"pixels": 20, "orientations": 20, "strokes": 20, "hidden": (8,)}
+LITTLE = {"steps": 1, "batch": 16, "check_batches": 3}
 
 
 def drawings(rows: int) -> pa.Table:
@@ -199,7 +204,7 @@ def test_what_is_known_of_drawings_is_used_where_images_may_be_some(image, strok
 
 def test_a_fit_of_drawings_begins_with_the_decoder_of_the_package_and_changes_it_slowly(tmp_path):
     gate, known = Gate(drawings(40), schema=DRAWINGS, epsilon=1.0), load_drawing()
-    method = JointEmbedding(image=(28, 28, 1), **FEW, fit_options={"steps": 3, "batch": 16, "ema_decay": 0.0})
+    method = JointEmbedding(image=(28, 28, 1), **FEW, fit_options=LITTLE | {"steps": 3, "ema_decay": 0.0})
     made = method.fit(gate, device="cpu")
     assert sorted(made.release.values) == ["counts", "orientations", "pixels", "strokes"]
     tensors = made.model.tensors()
@@ -216,7 +221,7 @@ def test_a_fit_of_drawings_begins_with_the_decoder_of_the_package_and_changes_it
 
 
 def test_the_certificate_names_the_encoder_of_strokes_and_another_is_refused():
-    made = JointEmbedding(image=(28, 28, 1), **FEW, fit_options={"steps": 1, "batch": 16}).fit(
+    made = JointEmbedding(image=(28, 28, 1), **FEW, fit_options=LITTLE).fit(
         Gate(drawings(30), schema=DRAWINGS, epsilon=1.0), device="cpu"
     )
     settings = made.certificate.public["settings"]
@@ -230,3 +235,15 @@ def test_settings_that_were_written_before_there_were_strokes_ask_for_none():
     before = {"image": [28, 28, 1], "generator": "sub-pixel", "hidden": []}
     method = JointEmbedding.from_json(before)
     assert (method.strokes, method.generator, method.hidden) == (0, "sub-pixel", ())
+
+
+def test_what_the_encoder_of_strokes_rounds_is_probed_and_not_what_angles_hide(monkeypatch):
+    probed = {}
+
+    def watched(name, feature_map, layout, rows):
+        probed[name] = type(feature_map)
+        return Execution(rows=8)
+
+    monkeypatch.setattr(sums, "map_execution", watched)
+    JointEmbedding(image=(28, 28, 1), **FEW).query(FakeGate(DRAWINGS, rows=16))
+    assert probed[STROKES] is Perceptual
