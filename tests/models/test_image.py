@@ -2,8 +2,9 @@ import pytest
 import torch
 
 from noisegate.errors import OptionError
-from noisegate.models.image import build_image_generator
+from noisegate.models.image import build_image_generator, with_prior
 from noisegate.models.image_network import ImageNetwork
+from noisegate.networks.drawing import load_drawing
 from noisegate.schema.pixels import ImageShape
 
 KINDS = ("convolutional", "fully-connected")
@@ -84,3 +85,24 @@ def test_designs_that_cannot_work_are_refused(settings, message):
 
 def test_a_fully_connected_network_takes_any_size():
     assert images(build_image_generator(network("fully-connected", 5, 7), 2, seed=0)).shape == (10, 35)
+
+
+def test_a_network_of_drawings_begins_as_the_decoder_and_every_weight_learns():
+    shape = ImageShape(height=28, width=28)
+    design = ImageNetwork(shape=shape, kind="drawing", latent=32, hidden=(8,), channels=())
+    fresh, known = (build_image_generator(design, 4, seed=0) for _ in range(2))
+    assert with_prior(known).pretrained == "logits.decoder."
+    assert fresh.pretrained is None
+    start = load_drawing()
+    assert all(torch.equal(value, start[name]) for name, value in known.logits.decoder.state_dict().items())
+    assert torch.equal(fresh.logits.mapping[0].weight, known.logits.mapping[0].weight)
+    (images(known) * torch.linspace(0, 1, shape.size)).square().sum().backward()
+    assert all(weights.grad is not None and weights.grad.abs().sum() > 0 for weights in known.parameters())
+    first, second = (images(known.eval(), labels=torch.full((10,), label)) for label in (0, 1))
+    assert (first - second).abs().max() > 0.1
+
+
+@pytest.mark.parametrize(("changes", "named"), [({"latent": 5}, "latent=5"), ({"height": 32}, "32 x 28")])
+def test_a_network_of_drawings_makes_28_pixels_of_32_numbers_and_nothing_else(changes, named):
+    with pytest.raises(OptionError, match=named):
+        network("drawing", **{"height": 28, "width": 28, "latent": 32, **changes})
