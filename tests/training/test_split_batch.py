@@ -70,3 +70,22 @@ def test_weights_that_have_moved_are_used(generator):
             weight.add_(0.1)
     after = halves.gradients(noise(), LABELS, WEIGHTS)
     assert any(not torch.allclose(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_a_penalty_on_what_is_made_is_added_to_the_loss_as_a_mean_of_both_halves(generator):
+    def rough(made):
+        return 3 * generator.total_variation(made)
+
+    found = SplitBatchLoss(generator, residuals, rough).gradients(noise(), LABELS, WEIGHTS)
+    made = [generator(half, LABELS) for half in noise().chunk(2)]
+    first, second = (residuals(half) for half in made)
+    loss = (WEIGHTS * (first * second).sum(dim=0)).sum() + (rough(made[0]) + rough(made[1])) / 2
+    for slope, of in zip(found, torch.autograd.grad(loss, list(generator.parameters())), strict=True):
+        assert torch.allclose(slope, of, rtol=1e-4, atol=1e-8)
+
+
+def test_the_total_variation_is_that_of_neighbours_down_and_across(generator):
+    image = torch.zeros(1, 8, 8)
+    image[0, :, 4:] = 1.0
+    # One edge in each of 8 rows of 7 neighbours across; none down.
+    assert float(generator.total_variation(image.flatten(1))) == pytest.approx(8 / 56)

@@ -152,7 +152,8 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     @property
     def fit_defaults(self) -> Mapping[str, Any]:
         """What the fit has otherwise."""
-        return {"steps": 6000, "batch": 200, "learning_rate": 1e-2, "independent_halves": True, **IMAGE_FIT}
+        smooth = {"total_variation": 0.1} if self.generator == "drawing" else {}
+        return {"steps": 6000, "batch": 200, "learning_rate": 1e-2, "independent_halves": True, **IMAGE_FIT, **smooth}
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sums of pixels, orientations, strokes and activations, as far as they are asked for."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from noisegate.errors import OptionError
 from noisegate.models.record_model import Array
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ class Generator(nn.Module):
             layout: Of the records.
         """
         raise NotImplementedError
+
+    def total_variation(self, made: Tensor) -> Tensor:
+        """Returns how rough what it made is on average; an `OptionError` if that makes no sense."""
+        raise OptionError("total_variation of a fit is of images, and this generator makes none; leave it out.")
 
     def load_fitted(self, tensors: Mapping[str, Array]) -> Self:
         """Returns itself with the weights of a saved model, frozen; those are named after `PREFIX`."""

@@ -62,6 +62,12 @@ class ImageGenerator(Generator):
         images: Tensor = self.logits(torch.cat([noise, one_hot], dim=1)).sigmoid()
         return images.permute(0, 2, 3, 1).flatten(1)
 
+    def total_variation(self, made: Float[Tensor, "rows pixels"]) -> Float[Tensor, ""]:
+        """Returns the mean difference of neighbours down and of neighbours across, added up."""
+        images = made.reshape(-1, *self.network.shape.axes)
+        rough: Tensor = images.diff(dim=1).abs().mean() + images.diff(dim=2).abs().mean()
+        return rough
+
 
 class UpBlock(nn.Module):
     """Doubles height and width, from `entering` to `channels` channels."""

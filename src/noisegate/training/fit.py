@@ -51,6 +51,8 @@ class FitSettings(MomentSettings):
     renamed = {"averaging": "ema_decay", "apart": "independent_halves"}  # noqa: RUF012
 
     check_batches: Annotated[int, Field(ge=3), "a whole number, 3 or more"] = 32
+    total_variation: Unit = 0.0
+    "Of images: weight of the mean difference of neighbouring pixels beside the loss, whose largest value is about 1."
     independent_halves: bool = False
     "Normalise the halves of a batch apart, side by side on two cores."
 

@@ -276,7 +276,8 @@ class HalvesMatching(MomentMatching):
     def _set_up(self, target: Target) -> None:
         self._split: SplitBatchLoss | None = None
         if self.settings.independent_halves:
-            self._split = SplitBatchLoss(self.generator, self._half_batch)
+            penalty = self._roughness if self.settings.total_variation else None
+            self._split = SplitBatchLoss(self.generator, self._half_batch, penalty)
         weights = self._tensor(class_weights(target, self.settings.class_power))
         factors = self._factors()
         lengths = [
@@ -290,11 +291,20 @@ class HalvesMatching(MomentMatching):
         if self._split:
             noise, labels = self._batch(self.generator)
             return self._split.gradients(noise, labels[::2], self._weights)
-        return torch.autograd.grad((self._weights * self.distances()).sum(), list(self.generator.parameters()))
+        made = self.generator(*self._batch(self.generator))
+        loss = (self._weights * self._distances_of(made)).sum()
+        if self.settings.total_variation:
+            loss = loss + self._roughness(made)
+        return torch.autograd.grad(loss, list(self.generator.parameters()))
+
+    def _roughness(self, made: Tensor) -> Tensor:
+        return self.settings.total_variation * self.generator.total_variation(made)
 
     def distances(self) -> Float[Tensor, " classes"]:
         """Returns an unbiased estimate of each present class's squared distance, (classes,), on a fresh batch."""
-        made = self.generator(*self._batch(self.generator))
+        return self._distances_of(self.generator(*self._batch(self.generator)))
+
+    def _distances_of(self, made: Made) -> Float[Tensor, " classes"]:
         return self._residuals_of(made, self._factors(), halves=2).prod(dim=2).sum(dim=0)
 
     def _factors(self) -> Mapping[str, float]:

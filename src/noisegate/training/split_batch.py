@@ -26,14 +26,19 @@ class SplitBatchLoss:
     one: the halves meet only in Σ w·a·b, whose gradient in a is w·b, and gradients are added in one order.
 
     The generator's weights are used, its batch statistics are not touched. `residuals`, (dim, classes), are those of
-    what it makes of one half.
+    what it makes of one half; half of the `penalty` on each, a number, is added to the loss.
     """
 
-    def __init__(self, generator: Generator, residuals: Callable[[Tensor], Tensor]) -> None:
+    def __init__(
+        self,
+        generator: Generator,
+        residuals: Callable[[Tensor], Tensor],
+        penalty: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
         self._weights: dict[str, Tensor] = dict(generator.named_parameters())
         # Running statistics of its own for each half, or both would write to the same ones at once.
         self._replicas = [copy.deepcopy(generator).train() for _ in range(2)]
-        self._residuals = residuals
+        self._residuals, self._penalty = residuals, penalty
 
     def gradients(
         self,
@@ -41,7 +46,7 @@ class SplitBatchLoss:
         labels: Int64[Tensor, " rows"],
         weights: Float[Tensor, " classes"],
     ) -> tuple[Tensor, ...]:
-        """Returns the gradients of Σ weights · ⟨a, b⟩ in the generator's weights, in their order.
+        """Returns the gradients of Σ weights · ⟨a, b⟩, and of the penalty, in the generator's weights, in their order.
 
         Of the noise, (2 · rows, latent), the first half is a's; labels, (rows,), are the same for both.
         """
@@ -50,14 +55,17 @@ class SplitBatchLoss:
         with pool if noise.device.type == "cpu" else nullcontext() as side_by_side:
             run = side_by_side.map if side_by_side else map
             halves = list(run(self._half, self._replicas, noise.chunk(2), (labels, labels)))
-            others = [half.detach() * weights for half in reversed(halves)]
+            others = [residual.detach() * weights for residual, *_ in reversed(halves)]
             first, second = run(self._backward, halves, others)
         return tuple(a + b for a, b in zip(first, second, strict=True))
 
     def _half(
         self, replica: Generator, noise: Shaped[Tensor, "rows latent"], labels: Int64[Tensor, " rows"]
-    ) -> Float[Tensor, "dim classes"]:
-        return self._residuals(functional_call(replica, self._weights, (noise, labels)))
+    ) -> list[Tensor]:
+        """Returns residuals, (dim, classes), and the penalty, if there is one."""
+        made = functional_call(replica, self._weights, (noise, labels))
+        return [self._residuals(made), *([self._penalty(made)] if self._penalty else [])]
 
-    def _backward(self, half: Float[Tensor, "dim classes"], other: Float[Tensor, "dim classes"]) -> tuple[Tensor, ...]:
-        return torch.autograd.grad(half, list(self._weights.values()), grad_outputs=other)
+    def _backward(self, half: list[Tensor], other: Float[Tensor, "dim classes"]) -> tuple[Tensor, ...]:
+        slopes = [other, *(torch.full_like(penalty, 0.5) for penalty in half[1:])]
+        return torch.autograd.grad(half, list(self._weights.values()), grad_outputs=slopes)
