@@ -174,7 +174,7 @@ def test_another_table_than_images_is_refused_before_anything_is_read():
 
 
 DRAWINGS = pixel_schema(28, 28, labels=["left", "down"])
-FEW = {"pixels": 20, "orientations": 20, "strokes": 20, "hidden": (8,)}
+FEW = {"pixels": 20, "orientations": 20, "strokes": 20, "hidden": (8,), "generator": "drawing"}
 LITTLE = {"steps": 1, "batch": 16, "check_batches": 3}
 
 
@@ -183,23 +183,6 @@ def drawings(rows: int) -> pa.Table:
     images = random.integers(0, 256, (28 * 28, rows))
     table = pa.table(dict(zip(DRAWINGS.names[:-1], images, strict=True)))
     return table.append_column("label", pa.array(random.choice(["left", "down"], rows)))
-
-
-@pytest.mark.parametrize(
-    ("image", "strokes", "generator", "hidden"),
-    [
-        ((28, 28, 1), 750, "drawing", (256,)),
-        ((32, 32, 1), 750, "sub-pixel", ()),
-        ((8, 8, 1), 0, "sub-pixel", ()),
-        ((28, 28, 3), 0, "sub-pixel", ()),
-    ],
-)
-def test_what_is_known_of_drawings_is_used_where_images_may_be_some(image, strokes, generator, hidden):
-    """From the shape alone, which is public; and whoever asks for something else gets it."""
-    method = JointEmbedding(image=image)
-    assert (method.strokes, method.generator, method.hidden) == (strokes, generator, hidden)
-    other = JointEmbedding(image=image, strokes=0, generator="sub-pixel")
-    assert (other.strokes, other.generator, other.hidden) == (0, "sub-pixel", ())
 
 
 def test_a_fit_of_drawings_begins_with_the_decoder_of_the_package_and_changes_it_slowly(tmp_path):
@@ -231,10 +214,12 @@ def test_the_certificate_names_the_encoder_of_strokes_and_another_is_refused():
         JointEmbedding.from_json(settings | {"strokes_sha256": "00"}).maps(DRAWINGS)
 
 
-def test_settings_that_were_written_before_there_were_strokes_ask_for_none():
-    before = {"image": [28, 28, 1], "generator": "sub-pixel", "hidden": []}
-    method = JointEmbedding.from_json(before)
-    assert (method.strokes, method.generator, method.hidden) == (0, "sub-pixel", ())
+def test_a_fit_of_drawings_is_smooth_unless_it_shall_not_be_and_others_are_as_they_were():
+    drawing, other = JointEmbedding(image=(28, 28, 1), generator="drawing"), JointEmbedding(image=(28, 28, 1))
+    assert (drawing.hidden, drawing.fit_settings().total_variation) == ((256,), 0.1)
+    assert (other.hidden, other.fit_settings().total_variation, other.strokes) == ((), 0, 0)
+    rough = JointEmbedding(image=(28, 28, 1), generator="drawing", fit_options={"total_variation": 0})
+    assert rough.fit_settings().total_variation == 0
 
 
 def test_what_the_encoder_of_strokes_rounds_is_probed_and_not_what_angles_hide(monkeypatch):

@@ -1,11 +1,11 @@
 """The joint embedding of images: what pixels say and what edges say, in one release; the default method for images.
 
 One pass over the records releases class-wise sums in one plan: random Fourier features of the pixels, as DP-MERF's,
-random Fourier features of gradient orientations (`features.orientation`), of grey images those of what an encoder of
-drawn signs gives (`networks.strokes`), and counts. A convolutional generator is then fitted so that its mean embedding
-matches. Pixels alone leave strokes blurred, orientations alone leave the background and the polarity open, signs alone
-how thick and where a stroke is; each fixes the others' gap. Where a public network knows such images, its activations
-(`features.perceptual`, as DP-MEPF's) can stand beside them.
+random Fourier features of gradient orientations (`features.orientation`), and counts. A convolutional generator is
+then fitted so that its mean embedding matches. Pixels alone leave strokes blurred, orientations alone leave the
+background and the polarity open; each fixes the other's gap. Where images are drawings, the same features of what an
+encoder of drawn signs gives (`networks.strokes`) can stand beside them, and where a public network knows such images,
+its activations (`features.perceptual`, as DP-MEPF's).
 
 Nothing here looks at private records: length scales are public numbers, in proportion to the side of an image.
 """
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import astuple, field
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from dataclasses import field
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -25,7 +25,7 @@ from noisegate.features.orientation import Orientations, OrientedFourier
 from noisegate.methods.embedding import Embedding, NetworkMethod
 from noisegate.methods.matched import IMAGE_FIT, MatchedMethod
 from noisegate.methods.registry import register
-from noisegate.models.image_network import DRAWING_SHAPE, ImageKind, check_image_schema, sub_pixel_channels
+from noisegate.models.image_network import ImageKind, check_image_schema, sub_pixel_channels
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Share, Widths, derived, settings
@@ -41,18 +41,6 @@ ShareOrNone = Annotated[float, Field(ge=0, le=1000), "a number, 0 or more, at mo
 REFERENCE = ImageShape(height=28, width=28)
 """The images that the length scales below were chosen for: simulated digits (benchmarks/images says how)."""
 PIXEL_SCALE, ORIENTATION_SCALE = 5.0, 0.5
-LEAST_SIDE = 16
-"""Images of fewer pixels a side have no strokes that an encoder could know."""
-
-
-def _generator(given: Mapping[str, Any]) -> ImageKind:
-    return "drawing" if tuple(given["image"] or ()) == astuple(DRAWING_SHAPE) else "sub-pixel"
-
-
-def _strokes(given: Mapping[str, Any]) -> int:
-    """Grey images of some size may be drawings."""
-    *sides, channels = given["image"] or (0, 0)
-    return 750 if channels == 1 and min(sides) >= LEAST_SIDE else 0
 
 
 @register("joint")
@@ -74,9 +62,8 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     """Random frequencies of the pixels; 0 to leave them out."""
     orientations: Frequencies = 750
     """Random frequencies of the gradient orientations; 0 to leave them out."""
-    strokes: Frequencies = derived(_strokes)
-    """Random frequencies of what the encoder of drawn signs gives; 0 to leave them out. By default 750 for grey images
-    of at least 16 pixels a side, and 0 for others."""
+    strokes: Frequencies = 0
+    """Random frequencies of what the encoder of drawn signs gives; 0 to leave them out."""
     pixel_scale: Share | None = None
     """Length scale of the pixels, as Euclidean distance of images with intensities in [0, 1]; None for 5 at 28 x 28 x 1
     and in proportion to the root of the number of intensities."""
@@ -102,11 +89,10 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     """Take the mean over the picture of each channel only."""
     counts_share: Share = 0.01
     """Budget share of the counts."""
-    generator: ImageKind = derived(_generator)
-    """"drawing", whose decoder knows strokes before it has seen any release, "sub-pixel", "convolutional",
-    "fully-connected" or "residual"; by default "drawing" for 28 x 28 grey pixels, which is all that it makes, and
-    "sub-pixel" for others."""
-    hidden: Widths = derived(lambda given: (256,) if (given["generator"] or _generator(given)) == "drawing" else ())
+    generator: ImageKind = "sub-pixel"
+    """"sub-pixel", "convolutional", "fully-connected", "residual", or "drawing", whose decoder knows strokes before it
+    has seen any release and makes 28 x 28 grey pixels."""
+    hidden: Widths = derived(lambda given: (256,) if given["generator"] == "drawing" else ())
     """Widths of fully connected layers before the picture."""
     channels: Widths = ()
     """Of the generator's convolutions; empty for (32, 16), with a further doubling in front for every doubling of the
@@ -123,11 +109,6 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         if self.orientations:
             self._orientations()
         super().__post_init__()
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Returns the settings in a JSON object; where it is silent on strokes, it was written before there were."""
-        return super().from_json({"strokes": 0, **data})
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns the settings, with the digest of each network that was used."""
