@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.models.labelled import softmax, systematic
 from noisegate.models.link_columns import LinkColumns
 from noisegate.models.mixture import Mixture
 from noisegate.schema.links import STEPS
-from noisegate.schema.positions import numbers_at
+from noisegate.schema.positions import numbers_at, positions_of
 from noisegate.seeds import uniform
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.int32]
+Numbers = npt.NDArray[np.int64]
 
 _FIRST, _NEXT = STEPS.index("first"), STEPS.index("next")
 
@@ -83,15 +85,24 @@ class Chain:
     mixture: Mixture
     drawn: tuple[ColumnEffects, ...]
 
-    def families(self, parents: Cells, random: torch.Generator, *, most: int | None = None) -> Families:
+    def families(
+        self, parents: Cells, random: torch.Generator, *, most: int | None = None, numbers: Numbers | None = None
+    ) -> Families:
         """Returns children for parents, whose cells of all columns are given, (parents, columns).
 
-        Those of the parent count, others are not looked at. Of more than `most` children the first are made.
+        Those of the parent count, others are not looked at. Of more than `most` children the first are made. How many
+        there are is drawn too, unless `numbers` says it.
         """
         number, *made = self.drawn
         cells = parents.copy()
-        cells[:, self.columns.number] = chosen(number.scores(cells, number.given), random)
-        numbers = self.numbers(cells, random)
+        if numbers is None:
+            # As many parents have each number as are expected to, up to one.
+            odds = softmax(number.scores(cells, number.given))
+            cells[:, self.columns.number] = systematic(odds, np.arange(len(cells)), random)
+            numbers = self.numbers(cells, random)
+        else:
+            within = self.mixture.within[self.columns.number]
+            cells[:, self.columns.number] = within.bins.codes(positions_of(within.column, numbers))
         numbers = numbers if most is None else np.minimum(numbers, most)
         known = (*self.columns.parents, self.columns.number)
         fixed = [one.scores(cells, known) for one in made]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.models.chain import Cells, Chain, ColumnEffects, Families
+from noisegate.models.chain import Cells, Chain, ColumnEffects, Families, Numbers
 from noisegate.models.link_columns import LinkColumns
 from noisegate.models.mixture import Mixture
 from noisegate.models.record_model import Array
 from noisegate.records import Rows
+from noisegate.schema.columns import Continuous
 from noisegate.schema.links import Link
 from noisegate.schema.ordering import origin_ticks, positions_at
 from noisegate.schema.positions import numbers_at
@@ -23,8 +24,11 @@ from noisegate.seeds import uniform
 if TYPE_CHECKING:
     import torch
 
-_TRIES = 200
-"""How often a record or a family that breaks a constraint is drawn again."""
+Flags = npt.NDArray[np.bool_]
+Children: TypeAlias = tuple[Numbers, Rows, Flags]
+
+_TRIES, _FAMILY_TRIES = 200, 30
+"""How often a record, and a family, that breaks a constraint is drawn again."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,16 +63,17 @@ class LinkModel:
     def children(self, parents: Rows, random: torch.Generator) -> tuple[npt.NDArray[np.int64], Rows]:
         """Returns how many children each parent has, and these, one parent after the other, in their order.
 
-        Families with a child that breaks a constraint are drawn again; those that always have one leave it out.
+        Families with a child that breaks a constraint, or comes after the last date that there may be, are drawn again
+        with as many children. Those that always have one leave it out, or have it on that date.
         """
         cells = self.parent_cells(self.link, self.chain.mixture, parents)
-        numbers, rows = self._drawn(cells, parents, random)
-        for _ in range(_TRIES):
-            broken = np.unique(np.repeat(np.arange(len(parents)), numbers)[self._broken(parents, numbers, rows)])
+        numbers, rows, wrong = self._drawn(cells, parents, random)
+        for _ in range(_FAMILY_TRIES):
+            broken = np.unique(np.repeat(np.arange(len(parents)), numbers)[wrong])
             if not len(broken):
                 return numbers, rows
-            again = self._drawn(cells[broken], parents.rows(broken), random)
-            numbers, rows = _replaced((numbers, rows), broken, again)
+            again = self._drawn(cells[broken], parents.rows(broken), random, numbers[broken])
+            numbers, rows, wrong = _replaced((numbers, rows, wrong), broken, again)
         kept = ~self._broken(parents, numbers, rows)
         owners = np.repeat(np.arange(len(parents)), numbers)[kept]
         return np.bincount(owners, minlength=len(parents)), rows.rows(kept)
@@ -124,29 +129,36 @@ class LinkModel:
             drawn.append(ColumnEffects(column=column, given=given, effects=effects))
         return cls(link=link, chain=Chain(columns=columns, mixture=mixture, drawn=tuple(drawn)), above=above)
 
-    def _drawn(self, cells: Cells, parents: Rows, random: torch.Generator) -> tuple[npt.NDArray[np.int64], Rows]:
-        families = self.chain.families(cells, random)
-        return families.numbers, self._rows(families, parents, random)
+    def _drawn(self, cells: Cells, parents: Rows, random: torch.Generator, numbers: Numbers | None = None) -> Children:
+        """Returns how many children each parent has, these, and which of them may not be."""
+        families = self.chain.families(cells, random, numbers=numbers)
+        rows, late = self._rows(families, parents, random)
+        return families.numbers, rows, late | self._broken(parents, families.numbers, rows)
 
-    def _rows(self, families: Families, parents: Rows, random: torch.Generator) -> Rows:
-        """Returns the children as the schema of their table encodes them."""
+    def _rows(self, families: Families, parents: Rows, random: torch.Generator) -> tuple[Rows, Flags]:
+        """Returns the children as the schema of their table encodes them, and which of them come too late."""
         child, columns, within = self.link.child, self.chain.columns, self.chain.mixture.within
         made, layout = (
             dict(zip((column.name for column in self._described), columns.children, strict=True)),
             (child.schema.layout),
         )
-        numeric = np.empty((len(families.cells), len(layout.numeric)))
+        numeric, late = np.empty((len(families.cells), len(layout.numeric))), np.zeros(len(families.cells), np.bool_)
         for place, column in enumerate(layout.numeric):
             if column.name == child.order:
-                numeric[:, place] = self._ordered(families, parents, random)
+                numeric[:, place], late = self._ordered(families, parents, random)
             else:
                 at = made[column.name]
                 numeric[:, place] = within[at].draw(families.cells[:, at], random)
         codes = [families.cells[:, made[column.name]] for column in layout.coded]
-        return Rows(numeric, np.stack(codes, axis=1) if codes else np.empty((len(numeric), 0), dtype=np.int32))
+        return Rows(numeric, np.stack(codes, axis=1) if codes else np.empty((len(numeric), 0), dtype=np.int32)), late
 
-    def _ordered(self, families: Families, parents: Rows, random: torch.Generator) -> npt.NDArray[np.float64]:
-        """Returns the positions of the column that orders the children: distances from the origin, added up."""
+    def _ordered(
+        self, families: Families, parents: Rows, random: torch.Generator
+    ) -> tuple[npt.NDArray[np.float64], Flags]:
+        """Returns the positions of the column that orders the children, and which lie beyond its upper bound.
+
+        They are distances from the origin, added up.
+        """
         order, since, columns = self.link.order, self.link.since, self.chain.columns
         assert order is not None
         apart = np.zeros(len(families.cells))
@@ -164,7 +176,9 @@ class LinkModel:
             origins = np.zeros(len(parents))
             origins[known] = origin_ticks(order, since, positions[known])
             ticks = ticks + origins[families.parents]
-        return positions_at(order, ticks if order.kind == "continuous" else np.rint(ticks).astype(np.int64))
+        if isinstance(order, Continuous):
+            return positions_at(order, ticks), ticks > order.upper - order.lower
+        return positions_at(order, np.rint(ticks).astype(np.int64)), np.rint(ticks) > order.last
 
     @property
     def _described(self) -> Any:
@@ -179,14 +193,12 @@ class LinkModel:
         return schema.broken(Rows(numeric, np.concatenate([beside.codes, rows.codes], axis=1)))
 
 
-def _replaced(
-    families: tuple[npt.NDArray[np.int64], Rows], places: npt.NDArray[np.int64], by: tuple[npt.NDArray[np.int64], Rows]
-) -> tuple[npt.NDArray[np.int64], Rows]:
+def _replaced(families: Children, places: npt.NDArray[np.int64], by: Children) -> Children:
     """Returns families with others at some places."""
-    (numbers, rows), (others, made) = families, by
+    (numbers, rows, wrong), (others, made, failed) = families, by
     owners = np.repeat(np.arange(len(numbers)), numbers)
     kept = ~np.isin(owners, places)
-    all_owners = np.concatenate([owners[kept], np.repeat(places, others)])
-    order = np.argsort(all_owners, kind="stable")
+    owners = np.concatenate([owners[kept], np.repeat(places, others)])
+    order = np.argsort(owners, kind="stable")
     joined = Rows.concatenate([rows.rows(kept), made]).rows(order)
-    return np.bincount(all_owners, minlength=len(numbers)), joined
+    return np.bincount(owners, minlength=len(numbers)), joined, np.concatenate([wrong[kept], failed])[order]
