@@ -4,7 +4,7 @@
 
 The encoder learns to tell signs apart, by a softmax over cosines (Wang et al., ACM MM 2017), the decoder to draw them,
 as half of a variational autoencoder (Kingma and Welling, ICLR 2014). Both files follow from the seed, on one thread of
-the same kind of processor.
+the same kind of processor; those in the package were trained by this code before its last rounding of a bias changed.
 """
 
 from __future__ import annotations
