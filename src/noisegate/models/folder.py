@@ -200,7 +200,7 @@ def verify(path: str | Path) -> Verification | SchemaVerification:
     path = Path(path)
     if path.is_file():
         return verify_schema(path)
-    model = (path / MODEL_FILE).exists() or not (path / VALUES_FILE).exists()
+    model = any((path / name).exists() for name in (MODEL_FILE, GENERATOR_FILE)) or not (path / VALUES_FILE).exists()
     return verify_model(path) if model else verify_release(path)
 
 

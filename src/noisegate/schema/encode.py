@@ -108,12 +108,12 @@ def _read_at_once(column: Column, array: pa.Array, tokens: pa.Array) -> npt.NDAr
         return None
     if isinstance(column, Ordinal | Categorical) and isinstance(column.levels[0], str):
         codes = pc.index_in(array, value_set=pa.array(column.levels))
-        return None if codes.null_count else codes.to_numpy()
+        return None if codes.null_count else codes.to_numpy(zero_copy_only=False, writable=True)
     kind = {"integer": pa.int64(), "continuous": pa.float64(), "decimal": pa.float64()}.get(column.kind)
     if kind is None or (kind == pa.int64() and not pc.all(pc.ascii_is_decimal(array)).as_py()):
         return None
     try:
-        numbers: npt.NDArray[Any] = array.cast(kind).to_numpy()
+        numbers: npt.NDArray[Any] = array.cast(kind).to_numpy(zero_copy_only=False, writable=True)
     except pa.ArrowInvalid:
         return None
     astray = np.isnan(numbers).any() or any((numbers == each).any() for each in _numbers_of(tuple(tokens.to_pylist())))
