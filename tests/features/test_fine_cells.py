@@ -13,7 +13,7 @@ from noisegate.features.binning import (
     denoise,
     equal_bins,
     fine_bins,
-    merge,
+    merged_bins,
     single_cells,
 )
 from noisegate.models.within_cell import WithinCell
@@ -147,7 +147,7 @@ def test_a_stated_atom_is_kept_apart_where_another_value_would_be_taken_for_nois
     noisy[[300, 500]] += 35.0
     for atoms, kept in ((None, False), (atom_cells(column, bins), True)):
         histogram = denoise(noisy, 10.0, atoms=atoms)
-        cells = merge(bins, histogram, cells=8)
+        cells = merged_bins(bins, histogram, cells=8)
         held = np.bincount(cells.codes(np.arange(1000) / 999), minlength=cells.size)
         assert (held[cells.codes(np.array([500 / 999]))[0]] == 1) == kept
         assert held[cells.codes(np.array([300 / 999]))[0]] > 1

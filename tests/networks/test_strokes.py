@@ -10,7 +10,7 @@ from noisegate.contrib.pretraining.signs import draw_signs
 from noisegate.errors import ModelError
 from noisegate.networks import drawing, strokes
 from noisegate.networks.named import load_network
-from noisegate.networks.strokes import NUMBERS, StrokeEncoder, folded, load_strokes, stroke_bytes
+from noisegate.networks.strokes import NUMBERS, StrokeEncoder, folded_strokes, load_strokes, stroke_bytes
 
 
 def trained():
@@ -26,7 +26,7 @@ def trained():
 
 def test_folding_changes_nothing_but_the_normalisation():
     network, images = trained(), torch.rand(3, 1, 28, 28)
-    simple = folded(network)
+    simple = folded_strokes(network)
     torch.testing.assert_close(simple(images), network(images), rtol=1e-4, atol=1e-4)
     assert not any(isinstance(module, nn.BatchNorm2d) for module in simple.modules())
     assert not any(value.requires_grad for value in simple.parameters())
@@ -58,7 +58,7 @@ def test_an_inverted_image_looks_different():
 
 
 def test_a_file_gives_the_encoder_back_and_another_is_refused(tmp_path):
-    path, simple, image = tmp_path / "s.safetensors", folded(trained()), torch.rand(2, 1, 28, 28)
+    path, simple, image = tmp_path / "s.safetensors", folded_strokes(trained()), torch.rand(2, 1, 28, 28)
     path.write_bytes(stroke_bytes(simple))
     torch.testing.assert_close(load_strokes(path)(image), simple(image), rtol=1e-2, atol=1e-2)
     with pytest.raises(ModelError, match=r"SHA-256 .* is not 00"):

@@ -30,7 +30,7 @@ def sums_of_the_round_before(plant: Plant) -> None:
 @bug("test_a_lost_worker_changes_no_total")
 def parts_of_a_lost_worker_left_out(plant: Plant) -> None:
     """What a worker that was lost had summed is left out."""
-    plant.rewrite("ray_round.Round._lost", "[*shift.parts] + any_rest", "any_rest")
+    plant.rewrite("ray_round.Pass._lost", "[*shift.parts] + any_rest", "any_rest")
 
 
 @bug("test_shares_of_units_are_the_records_that_one_pass_uses", "test_parts_of_images_are_all_images")

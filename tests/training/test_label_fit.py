@@ -118,6 +118,9 @@ def test_of_a_wide_table_the_columns_that_say_most_take_part(monkeypatch):
     model = LabelFit(3, tables, (0, 0, 0), seed=0).model(as_mixture(joint), 0.0)
     # The third column says nothing, and 10 cells are those of the first two.
     assert [bool(effects.any()) for effects in model.effects] == [True, True, False]
+    monkeypatch.setattr("noisegate.training.label_fit._MOST_CELLS", 2)
+    model = LabelFit(3, tables, (0, 0, 0), seed=0).model(as_mixture(joint), 0.0)
+    assert sum(bool(effects.any()) for effects in model.effects) == 1  # where none has room, the one that says most
     part = chosen(tables, [0, 2])
     assert part.sizes == (4, 3)
     np.testing.assert_array_equal(part.pairs[:, :4, 4:], tables.pairs[:, :4, 10:])

@@ -17,7 +17,7 @@ import pyarrow.types as pt
 from noisegate.data.families import Families, Transitions, Unmatched, families, transitions
 from noisegate.data.headers import check_alike, check_header
 from noisegate.data.linked_files import linked_parts
-from noisegate.data.spill import HELD_BYTES, Records, Spill, parts_of
+from noisegate.data.spill import HELD_BYTES, Records, Spill, spilled_parts
 from noisegate.data.tables.tables import Origin, open_origins, told
 from noisegate.data.units import check_unit_column, named
 from noisegate.errors import DataError
@@ -161,7 +161,7 @@ class LinkedSource:
         layout, table = link.child.schema.layout, link.child
         order = None if table.order is None else layout.place(table.order)
         parents, children = self._parents[link.parent.name], self._children[link.name]
-        for part in parts_of((parents, children)):
+        for part in spilled_parts((parents, children)):
             try:
                 found = families(parents.part(part), children.part(part), order, drop=table.orphans == "drop")
             except Unmatched as problem:

@@ -84,7 +84,7 @@ class Spill:
         return np.frombuffer(self._file.read(size), self.dtype)
 
 
-def parts_of(spills: Sequence[Spill]) -> Iterator[int | None]:
+def spilled_parts(spills: Sequence[Spill]) -> Iterator[int | None]:
     """Yields the parts to take from all of some tables together: None, for one, where all are in memory."""
     if all(spill.whole for spill in spills):
         yield None

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from noisegate.evaluation.families import Families, LinkedTables
+from noisegate.evaluation.families import LinkedPair, LinkedTables
 from noisegate.evaluation.reading import read_levels, read_numbers
 from noisegate.schema import Column, Continuous, Integer, NumericColumn, Schema
 from noisegate.schema.linked import LinkedSchema
@@ -19,7 +19,7 @@ from noisegate.schema.linked import LinkedSchema
 
 def beside(linked: LinkedTables, schema: LinkedSchema) -> tuple[pa.Table, Schema]:
     """Return the table of the units of privacy with columns for what hangs on them, all of them numeric; its schema."""
-    root, below, most = schema.root, dict[str, Families](), {schema.root.name: 1}
+    root, below, most = schema.root, dict[str, LinkedPair](), {schema.root.name: 1}
     table, columns = linked.tables[root.name].select(root.schema.names), list(root.schema.columns)
     for link in schema.links:
         families, name = linked.families[link.name], link.name
@@ -34,7 +34,9 @@ def beside(linked: LinkedTables, schema: LinkedSchema) -> tuple[pa.Table, Schema
     return table, Schema(columns, label=root.schema.label, missing_values=root.schema.missing_values)
 
 
-def _summaries(table: pa.Table, column: Column, schema: Schema, families: Families) -> Iterator[tuple[str, np.ndarray]]:
+def _summaries(
+    table: pa.Table, column: Column, schema: Schema, families: LinkedPair
+) -> Iterator[tuple[str, np.ndarray]]:
     """Yields the summaries of a column by parent, each with its name; NaN for parents about whom nothing is known."""
     parents, parent = len(families.counts), families.parent
     if isinstance(column, NumericColumn):

@@ -20,7 +20,7 @@ Tables: TypeAlias = Mapping[str, pa.Table]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Families:
+class LinkedPair:
     """Two linked tables.
 
     Attributes:
@@ -47,7 +47,7 @@ class Families:
         before = np.flatnonzero(self.parent[:-1] == self.parent[1:])
         return before, before + 1
 
-    def of_grandparents(self, upper: Families) -> Families:
+    def of_grandparents(self, upper: LinkedPair) -> LinkedPair:
         """The same children as those of their grandparents, whose children ``upper`` has; by the order of both."""
         place = np.full(len(self.counts), -1)
         place[upper.rows] = np.arange(len(upper.rows))
@@ -69,7 +69,7 @@ class LinkedTables:
     """
 
     tables: Tables
-    families: Mapping[str, Families]
+    families: Mapping[str, LinkedPair]
 
 
 def bring_together(tables: Tables, schema: LinkedSchema, what: str) -> LinkedTables:
@@ -86,7 +86,7 @@ def bring_together(tables: Tables, schema: LinkedSchema, what: str) -> LinkedTab
     return LinkedTables(tables=tables, families={link.name: _families(tables, link) for link in schema.links})
 
 
-def _families(tables: Tables, link: Link) -> Families:
+def _families(tables: Tables, link: Link) -> LinkedPair:
     parents, children = tables[link.parent.name], tables[link.name]
     known, asked = _keys(parents, str(link.parent.key)), _keys(children, str(link.child.parent_key))
     found = pc.index_in(asked, value_set=known, skip_nulls=True)
@@ -98,7 +98,7 @@ def _families(tables: Tables, link: Link) -> Families:
         position = read_numbers(children, link.order, link.child.schema).unit
         backwards = int(((np.diff(position[rows]) < 0) & (np.diff(parent[rows]) == 0)).sum())
         rows = rows[np.lexsort((position[rows], parent[rows]))]
-    return Families(
+    return LinkedPair(
         parent=parent[rows],
         rows=rows,
         counts=np.bincount(parent[rows], minlength=parents.num_rows),

@@ -6,10 +6,10 @@ mass between its two halves is kept as far as it stands out of its own noise, an
 Haar coefficients; Donoho and Johnstone 1994). So empty tails stay empty, smooth stretches are smoothed, and steep ones
 are kept. Spikes are set aside first: they would be smeared by the tree.
 
-`merge` then cuts a column into cells of roughly equal mass. A fine cell that holds more than an equal share, a zero or
-a cap say, keeps a cell of its own. What is left after these is cut into cells of equal mass, more of them than its mass
-alone would get (the square root of it): the rare values of a heavy tail are what a model of the label needs. No cell is
-cut finer than a few standard deviations of the noise.
+`merged_bins` then cuts a column into cells of roughly equal mass. A fine cell that holds more than an equal share, a
+zero or a cap say, keeps a cell of its own. What is left after these is cut into cells of equal mass, more of them
+than its mass alone would get (the square root of it): the rare values of a heavy tail are what a model of the label
+needs. No cell is cut finer than a few standard deviations of the noise.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ def _shrunk(levels: list[Floats], records: float | None) -> Floats:
     return np.asarray(masses)
 
 
-def merge(fine: NumericBins, histogram: Histogram, *, cells: int) -> NumericBins:
+def merged_bins(fine: NumericBins, histogram: Histogram, *, cells: int) -> NumericBins:
     """Returns about `cells` cells, at most `most_cells(cells)`, whose cuts are among the fine ones.
 
     The histogram has the denoised masses of the fine cells, missing left out.
@@ -298,7 +298,7 @@ def merge(fine: NumericBins, histogram: Histogram, *, cells: int) -> NumericBins
 
 
 def most_cells(cells: int) -> int:
-    """Returns the largest number of cells that `merge` gives, missing left out."""
+    """Returns the largest number of cells that `merged_bins` gives, missing left out."""
     return cells + cells // 2
 
 

@@ -20,7 +20,7 @@ from noisegate.schema.linked import LinkedSchema
 from noisegate.settings import Options, Seed, TwoOrMore, settings
 from noisegate.training.fit import MixtureSettings
 from noisegate.training.forecast import Forecast, forecast_of
-from noisegate.training.link_design import Answers, LinkDesign
+from noisegate.training.link_design import LinkAnswers, LinkDesign
 from noisegate.training.pairwise import COUNTS, Answered
 from noisegate.training.verdicts import verdict_of_fit
 
@@ -93,7 +93,7 @@ class Linked(Method):
         """Returns how far the first table and its children are expected to be from real ones, for so many units."""
         plan = self.plan(schema, budget)
         stds = {release.query.name: release.noise_std_natural for release in plan.releases}
-        return self._forecast(plan.design[0], Answers(values={}, noise_std=stds), records)
+        return self._forecast(plan.design[0], LinkAnswers(values={}, noise_std=stds), records)
 
     def forecast_of(self, release: Release, fitting: LinkedFit, records: float) -> Forecast:
         """Returns the same of a release and its fit; nothing is calibrated or designed again."""
@@ -110,7 +110,7 @@ class Linked(Method):
         with gate.open(plan, method=self.name, public=self.public_facts(gate.schema)) as session:
             for design in plan.design:
                 found = session.ask(design.first(), link=design.link.name)
-                answers = design.answers(Answers(values=found, noise_std=stds))
+                answers = design.answers(LinkAnswers(values=found, noise_std=stds))
                 session.ask(design.final(answers), link=design.link.name)
         return session.release()
 

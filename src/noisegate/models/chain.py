@@ -54,7 +54,7 @@ class ColumnEffects:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Families:
+class FamilyCells:
     """Parents with their children, in cells.
 
     Attributes:
@@ -87,7 +87,7 @@ class Chain:
 
     def families(
         self, parents: Cells, random: torch.Generator, *, most: int | None = None, numbers: Numbers | None = None
-    ) -> Families:
+    ) -> FamilyCells:
         """Returns children for parents, whose cells of all columns are given, (parents, columns).
 
         Those of the parent count, others are not looked at. Of more than `most` children the first are made. How many
@@ -115,9 +115,9 @@ class Chain:
                 if one.column == (self.columns.gap if step == 0 else self.columns.first):
                     continue
                 others = [column for column in one.given if column not in known]
-                now[:, one.column] = chosen(scores[live] + one.scores(now, others), random)
+                now[:, one.column] = drawn_cells(scores[live] + one.scores(now, others), random)
             cells[live] = found[starts[live] + step] = now
-        return Families(numbers=numbers, cells=found)
+        return FamilyCells(numbers=numbers, cells=found)
 
     def numbers(self, cells: Cells, random: torch.Generator) -> npt.NDArray[np.int64]:
         """Returns numbers of children in the cells of their column, (rows,)."""
@@ -135,7 +135,7 @@ class Chain:
         return now
 
 
-def chosen(scores: Floats, random: torch.Generator) -> npt.NDArray[np.intp]:
+def drawn_cells(scores: Floats, random: torch.Generator) -> npt.NDArray[np.intp]:
     """Returns a cell for each row in proportion to exp(scores), (rows,)."""
     odds = np.exp(scores - scores.max(axis=1, keepdims=True)).cumsum(axis=1)
     level = uniform(random, len(scores)) * odds[:, -1]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.models.chain import Cells, Chain, ColumnEffects, Families, Numbers
+from noisegate.models.chain import Cells, Chain, ColumnEffects, FamilyCells, Numbers
 from noisegate.models.link_columns import LinkColumns
 from noisegate.models.mixture import Mixture
 from noisegate.models.record_model import Array
@@ -135,7 +135,7 @@ class LinkModel:
         rows, late = self._rows(families, parents, random)
         return families.numbers, rows, late | self._broken(parents, families.numbers, rows)
 
-    def _rows(self, families: Families, parents: Rows, random: torch.Generator) -> tuple[Rows, Flags]:
+    def _rows(self, families: FamilyCells, parents: Rows, random: torch.Generator) -> tuple[Rows, Flags]:
         """Returns the children as the schema of their table encodes them, and which of them come too late."""
         child, columns, within = self.link.child, self.chain.columns, self.chain.mixture.within
         made, layout = (
@@ -153,7 +153,7 @@ class LinkModel:
         return Rows(numeric, np.stack(codes, axis=1) if codes else np.empty((len(numeric), 0), dtype=np.int32)), late
 
     def _ordered(
-        self, families: Families, parents: Rows, random: torch.Generator
+        self, families: FamilyCells, parents: Rows, random: torch.Generator
     ) -> tuple[npt.NDArray[np.float64], Flags]:
         """Returns the positions of the column that orders the children, and which lie beyond its upper bound.
 

@@ -49,7 +49,7 @@ class DrawingDecoder(nn.Module):
         return nn.functional.pixel_shuffle(self.last(middle), 2)
 
 
-def decoder_bytes(decoder: DrawingDecoder) -> bytes:
+def drawing_bytes(decoder: DrawingDecoder) -> bytes:
     """Returns the file of a decoder, in float16."""
     halves = {name: value.detach().to(torch.float16).contiguous() for name, value in decoder.state_dict().items()}
     return safetensors.torch.save(halves)

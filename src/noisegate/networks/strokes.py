@@ -61,7 +61,7 @@ class StrokeEncoder(nn.Module):
         return vectors
 
 
-def folded(encoder: StrokeEncoder) -> StrokeEncoder:
+def folded_strokes(encoder: StrokeEncoder) -> StrokeEncoder:
     """Returns the encoder that gives what one gives that was trained, in evaluation mode, without normalisation."""
     result, layers = StrokeEncoder(), list(encoder.convolutions)
     result.embedding.load_state_dict(encoder.embedding.state_dict())

@@ -15,7 +15,7 @@ from noisegate.silos.keys import check_shares
 from noisegate.silos.published import plan_id, plan_of
 
 
-def check_alike(releases: Sequence[Release], after: Release | None) -> SecureSum | None:
+def check_of_one_round(releases: Sequence[Release], after: Release | None) -> SecureSum | None:
     """Checks that releases are of different silos, and of one round; returns the secure sum that they are shares of.
 
     Raises:

@@ -24,7 +24,7 @@ from noisegate.privacy.release import Release, array_hashes, release_arrays
 from noisegate.privacy.silos import Silo, Silos
 from noisegate.run_folder import RunFolder
 from noisegate.runs import fit_run
-from noisegate.silos.alike import budget_of, check_alike, silo_of
+from noisegate.silos.alike import budget_of, check_of_one_round, silo_of
 from noisegate.silos.keys import unmasked
 from noisegate.silos.published import merged_noise, plan_of
 from noisegate.silos.rounds import read_release
@@ -89,7 +89,7 @@ def add_up(
     stated_by: str | None = None,
 ) -> Release:
     """Returns the sum of releases of one round, with that of the rounds before."""
-    shared = check_alike(releases, after)
+    shared = check_of_one_round(releases, after)
     values, noise_std = ({}, {}) if after is None else (dict(after.values), dict(after.noise_std))
     first = releases[0].certificate
     grids = {} if shared is None else _grids(first, releases[0].schema)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
-from noisegate.models.chain import Cells, Chain, ColumnEffects, Floats, chosen
+from noisegate.models.chain import Cells, Chain, ColumnEffects, Floats, drawn_cells
 from noisegate.models.link_columns import LinkColumns
 from noisegate.models.mixture import Mixture
 from noisegate.schema.links import STEPS
@@ -58,7 +58,7 @@ def fit_chain(columns: LinkColumns, mixture: Mixture, parents: Cells, seed: int)
             has = pool[:, columns.step] == STEPS.index(step)
         one = _fitted(column, pool[has], columns.given(column), targets[column])
         if has.any():
-            pool[has, column] = chosen(one.scores(pool[has], one.given), random)
+            pool[has, column] = drawn_cells(one.scores(pool[has], one.given), random)
         drawn.append(one)
     return _corrected(replace(chain, drawn=tuple(drawn)), parents, targets, random)
 
@@ -84,7 +84,7 @@ def _before(chain: Chain, parents: Cells, random: torch.Generator) -> Cells:
     """
     columns, mixture, cells = chain.columns, chain.mixture, parents.copy()
     number = chain.drawn[0]
-    cells[:, columns.number] = chosen(number.scores(cells, number.given), random)
+    cells[:, columns.number] = drawn_cells(number.scores(cells, number.given), random)
     numbers = chain.numbers(cells, random)
     cells, numbers = cells[numbers > 0], numbers[numbers > 0]
     drawn = _child(columns, mixture, cells, random)
@@ -104,11 +104,11 @@ def _child(columns: LinkColumns, mixture: Mixture, cells: Cells, random: torch.G
     component = np.empty(len(cells), dtype=np.int64)
     for rows in np.array_split(np.arange(len(cells)), max(len(cells) // 1024, 1)):
         known = (tables[column].T[cells[rows, column]] for column in (*columns.parents, columns.number))
-        component[rows] = chosen(sum(known, start=scores[None]), random)
+        component[rows] = drawn_cells(sum(known, start=scores[None]), random)
     drawn = cells.copy()
     for column in columns.children:
         table = tables[column] if column in columns.nullable else tables[column][:, :-1]
-        drawn[:, column] = chosen(table[component], random)
+        drawn[:, column] = drawn_cells(table[component], random)
     return drawn
 
 

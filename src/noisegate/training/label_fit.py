@@ -111,6 +111,7 @@ class LabelFit:
             strength = [self._alone(tables, cells, place) for place in kept]
             ranked = sorted(kept, key=lambda place: -strength[place])
             room = np.cumsum([tables.sizes[place] for place in ranked]) <= _MOST_CELLS
+            room[0] = True  # the one that says most, whatever its size
             kept = sorted(place for place, fits in zip(ranked, room, strict=True) if fits)
         return np.concatenate([_indicator(cells[:, place], tables.sizes[place]) for place in kept], axis=1), kept
 

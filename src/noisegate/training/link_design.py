@@ -40,7 +40,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
+class LinkAnswers:
     """What was answered about one link, by the names of its own queries."""
 
     values: Mapping[str, Floats]
@@ -114,18 +114,18 @@ class LinkDesign:
         """Returns the maps of the first round: how many children there are, and histograms."""
         return self._names({NUMBER: self._number, **self.tables.histograms()})
 
-    def final(self, answers: Answers) -> dict[str, Contingency]:
+    def final(self, answers: LinkAnswers) -> dict[str, Contingency]:
         """Returns the maps of the last round."""
         return self._names(self.tables.final(answers.values, answers.noise_std))
 
-    def answers(self, found: Answered) -> Answers:
+    def answers(self, found: Answered) -> LinkAnswers:
         """Returns what a release, or a session so far, says about this link."""
         own = self.named("")
         values = {name.removeprefix(own): each for name, each in found.values.items() if name.startswith(own)}
         stds = {name.removeprefix(own): each for name, each in found.noise_std.items() if name.startswith(own)}
-        return Answers(values=values, noise_std=stds)
+        return LinkAnswers(values=values, noise_std=stds)
 
-    def numbers(self, answers: Answers) -> Histogram:
+    def numbers(self, answers: LinkAnswers) -> Histogram:
         """Returns how many parents have each number of children."""
         values, std = answers.values[NUMBER].ravel(), answers.noise_std[NUMBER]
         return denoise(values, std, records=max(float(values.sum()), std))

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import ModelError, OptionError
-from noisegate.features.binning import Histogram, NumericBins, fine_bins, merge, most_cells
+from noisegate.features.binning import Histogram, NumericBins, fine_bins, merged_bins, most_cells
 from noisegate.features.contingency import Contingency, equally_weighted
 from noisegate.privacy.plan import Query
 from noisegate.schema import Layout
@@ -197,7 +197,7 @@ class Design:
         """Returns the cells of each numeric column, cut from what the first round released."""
         found = self.first_histograms(values, stds)
         cut = [
-            merge(bins, found[place], cells=cells or self._aimed(values, stds)) if place in found else bins
+            merged_bins(bins, found[place], cells=cells or self._aimed(values, stds)) if place in found else bins
             for place, bins in enumerate(self.fine)
         ]
         for copy, other in self.alike:

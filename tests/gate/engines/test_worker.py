@@ -13,7 +13,7 @@ from noisegate.errors import DataError, MissingExtraError, OptionError
 from noisegate.gate.engines import worker as workers
 from noisegate.gate.engines.ray import RayEngine
 from noisegate.gate.engines.ray_pool import Pool
-from noisegate.gate.engines.ray_round import LOSSES, Round
+from noisegate.gate.engines.ray_round import LOSSES, Pass
 from noisegate.gate.engines.worker import Worker, fingerprint
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import Encoded, LocalEngine, SumTask, sum_records
@@ -105,7 +105,7 @@ def played(monkeypatch, parts, tasks, layout, dies=lambda *_: None, progress=Non
     monkeypatch.setitem(sys.modules, "ray", ray)
     pool = Pool(workers=hands, wait_seconds=60)
     try:
-        return Round(pool, parts, tasks, layout, progress).totals()
+        return Pass(pool, parts, tasks, layout, progress).totals()
     finally:
         assert len(pool.actors) == len(ray.alive) <= hands  # each that was dismissed is gone
         pool.close()

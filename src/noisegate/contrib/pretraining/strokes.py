@@ -47,7 +47,7 @@ def train_encoder(
 
     parameters = {**dict(network.named_parameters()), "centres": centres}
     _descend(parameters, loss, rows=len(images), batch=batch, steps=steps, learning_rate=3e-3, seed=seed)
-    return strokes.folded(network)
+    return strokes.folded_strokes(network)
 
 
 def train_decoder(
@@ -110,7 +110,7 @@ def main() -> None:
         decoder = train_decoder(images, steps=options.steps, seed=options.seed)
     for name, content in (
         (strokes.SHIPPED, strokes.stroke_bytes(encoder)),
-        (drawing.SHIPPED, drawing.decoder_bytes(decoder)),
+        (drawing.SHIPPED, drawing.drawing_bytes(decoder)),
     ):
         (options.out / name).write_bytes(content)
         print(hashlib.sha256(content).hexdigest(), name)

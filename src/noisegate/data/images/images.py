@@ -22,7 +22,7 @@ from noisegate.data.images.parquet import ImageParquet, image_columns
 from noisegate.data.images.torchvision import CIFAR, IDX, STL, SVHN, CifarBatch, IdxImages, StlImages, SvhnImages
 from noisegate.data.stores import in_store, place_of
 from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
-from noisegate.data.tables.parts import Part, parts_of, stamp
+from noisegate.data.tables.parts import Part, file_parts, stamp
 from noisegate.data.tables.tables import Source, is_folder, told
 from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError, OptionError, SchemaError
@@ -145,7 +145,7 @@ class ImageSource(Source[ImageOrigin]):
         origins = find_images(self._path.absolute(), self._options) or []
         if self._units is None and all(isinstance(origin, ImageParquet) for origin in origins):
             for path in (origin.path for origin in origins):
-                for part, known in parts_of(ParquetFile(path), size):
+                for part, known in file_parts(ParquetFile(path), size):
                     records = copy(self)
                     records._origins, records._empty = [ImageParquet(path, self._options, part)], ""
                     yield Part(records, {path: known})

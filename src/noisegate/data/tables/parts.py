@@ -66,7 +66,7 @@ def stamp(path: Path) -> Stamp:
     return found.size, found.written
 
 
-def parts_of(origin: FilePart, size: int) -> Iterator[tuple[FilePart, Stamp]]:
+def file_parts(origin: FilePart, size: int) -> Iterator[tuple[FilePart, Stamp]]:
     """Yield the parts of a file, of about ``size`` bytes, in the order of their records, and the file's stamp."""
     whole = replace(origin, path=absolute(origin.path))
     found = stamp(whole.path)

@@ -19,7 +19,7 @@ from noisegate.data.stores import absolute, children, opened, place_of, status, 
 from noisegate.data.tables.csv_file import CsvFile
 from noisegate.data.tables.memory import table_in_memory
 from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
-from noisegate.data.tables.parts import FilePart, Part, Stamp, parts_of, stamp
+from noisegate.data.tables.parts import FilePart, Part, Stamp, file_parts, stamp
 from noisegate.data.units import UnitCounter, UnitLimit, check_unit_column
 from noisegate.errors import DataError, OptionError
 from noisegate.records import Rows
@@ -242,7 +242,7 @@ class TableSource(Source[Origin]):
             yield from whole._shares(shares, {file.path: stamp(file.path) for file in whole._files()})
             return
         for file in files:
-            for part, known in parts_of(file, size):
+            for part, known in file_parts(file, size):
                 records = copy(self)
                 records._origins, records._empty = [part], ""  # a part without records is none of its own business
                 yield Part(records, {part.path: known})

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from noisegate.evaluation.families import Families, LinkedTables
+from noisegate.evaluation.families import LinkedPair, LinkedTables
 from noisegate.evaluation.metrics.child_counts import count_distance
 from noisegate.evaluation.metrics.crossed import Crossed, crossed_distances
 from noisegate.evaluation.metrics.distinct_values import distinct_distance
@@ -70,7 +70,7 @@ class LinkDistances:
 class _Side:
     """One link of one set of tables: whose children they are, and all columns in cells, children in their order."""
 
-    families: Families
+    families: LinkedPair
     parents: Mapping[str, ColumnLevels]
     children: Mapping[str, ColumnLevels]
     order: str | None

@@ -20,7 +20,7 @@ from noisegate.data.tables.tables import Source
 from noisegate.devices import usable_cores
 from noisegate.errors import OptionError, require
 from noisegate.gate.engines.ray_pool import Pool
-from noisegate.gate.engines.ray_round import Round
+from noisegate.gate.engines.ray_round import Pass
 from noisegate.gate.sums import Engine, Progress, SumTask, Totals
 
 ANSWER_SECONDS = 10.0
@@ -163,7 +163,7 @@ class _Rounds(Engine):
     def sum(self, source: Source[Any], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
         parts = list(source.parts(self.part_bytes, self.pool.workers))
         try:
-            totals = Round(self.pool, parts, tasks, source.schema.layout, progress).totals()
+            totals = Pass(self.pool, parts, tasks, source.schema.layout, progress).totals()
         except BaseException:
             self.pool.close()  # what its workers are still at belongs to a round that is over
             raise

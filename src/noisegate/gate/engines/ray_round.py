@@ -37,7 +37,7 @@ class _Shift:
     parts: dict[int, int] = field(default_factory=dict)
 
 
-class Round:
+class Pass:
     """One pass over the parts.
 
     Args:
