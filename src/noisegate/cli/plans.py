@@ -33,21 +33,23 @@ def show_plan(plan: PricedPlan, records: int | None) -> None:
 
 
 def _show_queries(title: str, releases: list[dict[str, Any]]) -> None:
+    samplers = list(dict.fromkeys(release["sampler"] for release in releases))
+    told = {"sampler": "left"} if len(samplers) > 1 else {}
     rows = [
         [
             release["name"],
             f"{'≤ ' * release['adaptive']}{release['dim']} x {release['columns']}",
             *(f"{release[name]:.4g}" for name in ("sensitivity", "noise_std", "noise_multiplier")),
             "-" if release["signal_to_noise"] is None else f"{release['signal_to_noise']:.3g}",
-            release["sampler"],
+            *(release[name] for name in told),
         ]
         for release in releases
     ]
     numbers = dict.fromkeys(("numbers", "sensitivity", "noise", "multiple", "signal"), "right")
-    OUT.print(table(title, {"question": "left", **numbers, "sampler": "left"}, rows))
+    OUT.print(table(title, {"question": "left", **numbers, **told}, rows))
     OUT.print(
         "noise: standard deviation of each number; multiple: noise / sensitivity; "
-        "signal: norm of the sum / norm of its noise, at most."
+        "signal: norm of the sum / norm of its noise, at most." + ("" if told else f" Sampler: {samplers[0]}.")
     )
 
 
