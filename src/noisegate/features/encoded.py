@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.features.feature_map import Constants, Made, RowForm
-from noisegate.features.fourier import RandomFourier
+from noisegate.features.fourier import FourierOfValues, RandomFourier
 from noisegate.features.perceptual import Perceptual
 from noisegate.schema import EncodedTable
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class EncodedFourier:
+class EncodedFourier(FourierOfValues):
     """Random Fourier features of an encoder's vectors of length 1.
 
     Attributes:
@@ -30,25 +30,9 @@ class EncodedFourier:
     encoding: Perceptual
     fourier: RandomFourier
 
-    @property
-    def dim(self) -> int:
-        """Number of coordinates."""
-        return self.fourier.dim
-
-    @property
-    def norm(self) -> float:
-        """1, up to rounding."""
-        return self.fourier.norm
-
-    @property
-    def nonnegative(self) -> bool:
-        """False."""
-        return self.fourier.nonnegative
-
-    def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
-        """Returns the vectors, (rows, dim)."""
-        values = self.encoding(records).astype(np.float64)
-        return self.fourier(EncodedTable(values, np.zeros((len(values), 0), dtype=np.int32)))
+    def values(self, records: EncodedTable) -> npt.NDArray[np.float64]:
+        """Returns what the encoder gives, (rows, coordinates)."""
+        return self.encoding(records).astype(np.float64)
 
     def of_points(self) -> RowForm:
         """Returns the features of intensities in [0, 1], (rows, pixels), up to rounding."""

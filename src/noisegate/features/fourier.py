@@ -28,6 +28,7 @@ interval [a, b] under frequency ω has exp(iω(a+b)/2)·sinc(ω(b−a)/2); an at
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -312,3 +313,33 @@ def _members(
     repeats, rest = divmod(count, len(groups))
     chosen = list(range(len(groups))) * repeats + sorted(random.permutation(len(groups))[:rest].tolist())
     return np.asarray([groups[index] for index in sorted(chosen)], dtype=np.int64)
+
+
+class FourierOfValues(ABC):
+    """Random Fourier features of numbers that follow from each record; `fourier` has as many numeric columns."""
+
+    fourier: RandomFourier
+
+    @abstractmethod
+    def values(self, records: EncodedTable) -> npt.NDArray[np.float64]:
+        """Returns these numbers, (rows, numbers)."""
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates."""
+        return self.fourier.dim
+
+    @property
+    def norm(self) -> float:
+        """1, up to rounding."""
+        return self.fourier.norm
+
+    @property
+    def nonnegative(self) -> bool:
+        """False."""
+        return self.fourier.nonnegative
+
+    def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
+        """Returns the vectors, (rows, dim)."""
+        values = self.values(records)
+        return self.fourier(EncodedTable(values, np.zeros((len(values), 0), dtype=np.int32)))

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import Constants, Made, RowForm
-from noisegate.features.fourier import RandomFourier
+from noisegate.features.fourier import FourierOfValues, RandomFourier
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
 
@@ -112,7 +112,7 @@ class Orientations:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OrientedFourier:
+class OrientedFourier(FourierOfValues):
     """Random Fourier features of gradient orientations.
 
     Attributes:
@@ -123,25 +123,9 @@ class OrientedFourier:
     orientations: Orientations
     fourier: RandomFourier
 
-    @property
-    def dim(self) -> int:
-        """Number of coordinates."""
-        return self.fourier.dim
-
-    @property
-    def norm(self) -> float:
-        """1, up to rounding."""
-        return self.fourier.norm
-
-    @property
-    def nonnegative(self) -> bool:
-        """False."""
-        return self.fourier.nonnegative
-
-    def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
-        """Returns the vectors, (rows, dim)."""
-        values = self.orientations(records.numeric)
-        return self.fourier(EncodedTable(values, np.zeros((len(values), 0), dtype=np.int32)))
+    def values(self, records: EncodedTable) -> npt.NDArray[np.float64]:
+        """Returns the orientations, (rows, directions · cells)."""
+        return self.orientations(records.numeric)
 
     def of_points(self) -> RowForm:
         """Returns the features of images in the order of `pixel_schema`, (rows, pixels), up to rounding."""
