@@ -69,6 +69,24 @@ def test_an_error_while_reading_is_the_one_that_is_told(task, batches):
     assert threading.active_count() == before
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_one_thread_is_this_one_and_whoever_is_told_of_progress_may_stop_all(threads, task, batches):
+    before, readers = threading.active_count(), set()
+
+    class Reading(Encoded):
+        def unread(self):
+            for read in super().unread():
+                yield lambda read=read: (readers.add(threading.get_ident()), read())[1]
+
+    def stop(records):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        LocalEngine(threads=threads).sum(Reading(iter(batches)), task, stop)
+    assert (readers == {threading.get_ident()}) == (threads == 1)
+    assert threading.active_count() == before
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
 def test_an_error_while_summing_is_told(error, task, batches, chosen):
     class Broken(chosen):

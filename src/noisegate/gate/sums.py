@@ -10,9 +10,9 @@ Every engine gives the same bits, since the sum is exact.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Protocol
@@ -26,7 +26,7 @@ from noisegate.devices import usable_cores
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import ExactMap, ExactSum, FeatureMap
 from noisegate.gate.execution import Execution, Shared, block_rows, blocks, parts_of
-from noisegate.privacy.grid import RECORD_LIMIT, Grid
+from noisegate.privacy.grid import Grid, check_room
 from noisegate.records import WeightedRows
 from noisegate.schema import EncodedTable
 
@@ -90,8 +90,7 @@ class Totals:
     def count(self, records: int) -> None:
         """Adds to the number of records; to be called before their vectors are added."""
         self.records += records
-        if self.records > RECORD_LIMIT:
-            raise OverflowError(f"more than {RECORD_LIMIT} records: the sum could leave 64 bits.")
+        check_room(self.records)
 
 
 def sum_records(records: EncodedTable, tasks: Mapping[str, SumTask]) -> Totals:
@@ -214,7 +213,6 @@ class LocalEngine(Engine):
     def sum(self, source: Unread, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
         """Returns the exact totals over all records of `source`; memory does not grow with their number."""
         spare: list[Totals] = []  # as many as there are threads, at most: with many cells, each may be large
-        waiting: deque[Future[int]] = deque()
         done = 0
 
         def encode_and_sum(read: Callable[[], EncodedTable]) -> int:
@@ -227,25 +225,33 @@ class LocalEngine(Engine):
             spare.append(totals)
             return len(records)
 
-        def take() -> None:
-            nonlocal done
-            done += waiting.popleft().result()
-            if progress:
-                progress(done)
-
         # Each worker is one thread; matrix products inside must not start more.
-        with threadpool_limits(limits=1), ThreadPoolExecutor(self.threads) as pool:
-            try:
-                for read in source.unread():
-                    waiting.append(pool.submit(encode_and_sum, read))
-                    if len(waiting) > 2 * self.threads:
-                        take()
-                while waiting:
-                    take()
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
+        with threadpool_limits(limits=1), closing(self._each(encode_and_sum, source.unread())) as sizes:
+            for rows in sizes:
+                done += rows
+                if progress:
+                    progress(done)
         totals = spare.pop() if spare else Totals(tasks)
         for part in spare:
             totals.merge(part)
         return totals
+
+    def _each(
+        self, work: Callable[[Callable[[], EncodedTable]], int], unread: Iterable[Callable[[], EncodedTable]]
+    ) -> Generator[int]:
+        """Yields what `work` returns of each batch, in order: in this thread if it is the only one, which reads too."""
+        if self.threads == 1:
+            yield from map(work, unread)
+            return
+        waiting: deque[Future[int]] = deque()
+        with ThreadPoolExecutor(self.threads) as pool:
+            try:
+                for read in unread:
+                    waiting.append(pool.submit(work, read))
+                    if len(waiting) > 2 * self.threads:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
