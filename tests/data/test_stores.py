@@ -2,18 +2,22 @@
 
 import io
 import pickle
+import warnings
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 from pyarrow.csv import write_csv
 from tests.data.played_s3 import played_s3
 
-from noisegate import fit
+from noisegate import Gate, fit
 from noisegate.data import TableSource, stores
 from noisegate.data.images.images import ImageSource
-from noisegate.errors import DataError, OptionError
+from noisegate.data.same_files import check_apart
+from noisegate.errors import DataError, OptionError, UnbookedWarning
 from noisegate.schema import EncodedTable, Integer, Schema, pixel_schema
 
 AGES = Schema((Integer(name="age", lower=0, upper=200),))
@@ -80,9 +84,55 @@ def test_keys_in_a_path_are_refused_and_not_repeated(store):
     assert "me:" not in str(caught.value) and not store.asked
 
 
-def test_images_in_a_store_are_refused(store):
-    with pytest.raises(DataError, match="images are read from a disk"):
-        ImageSource("s3://bucket/csv", pixel_schema(2, 2))
+@pytest.fixture
+def pictures(store):
+    pixels = np.random.default_rng(0).integers(0, 256, (7, 2, 2), dtype=np.uint8)
+    pieces = []
+    for image in pixels:
+        Image.fromarray(image).save(piece := io.BytesIO(), "PNG")
+        pieces.append(piece.getvalue())
+    pq.write_table(pa.table({"image": pa.array(pieces, pa.binary())}), stream := io.BytesIO(), row_group_size=3)
+    store.objects["images/a.parquet"] = stream.getvalue()
+    return pixels
+
+
+def test_images_in_parquet_in_a_store_are_read_as_a_whole_and_in_parts(store, pictures):
+    source = ImageSource("s3://bucket/images", pixel_schema(2, 2))
+    whole = np.concatenate([batch.pixels for batch in source.batches()]).reshape(pictures.shape)
+    assert np.array_equal(whole, pictures)
+    parts = pickle.loads(pickle.dumps(list(source.parts(1))))
+    assert len(parts) == 3
+    read = np.concatenate([read().pixels for part in parts for read in part.unread()]).reshape(pictures.shape)
+    assert np.array_equal(read, pictures)
+
+
+def test_images_of_another_form_in_a_store_are_refused(store, pictures):
+    store.objects["images/b.png"] = b"a picture"
+    with pytest.raises(DataError, match=r"^s3://bucket/images: images are read from a store as Parquet"):
+        ImageSource("s3://bucket/images", pixel_schema(2, 2))
+    with pytest.raises(DataError, match="there are no images"):  # a table, then
+        ImageSource("s3://bucket/csv/visits", pixel_schema(2, 2))
+
+
+def test_a_public_table_in_a_store_that_is_the_private_one_is_found(store, tmp_path):
+    (tmp_path / "copy.csv").write_bytes(written(range(90), "csv"))
+    for private, public in (
+        ("s3://bucket/csv/visits", tmp_path),
+        (tmp_path, "s3://bucket/csv"),
+        ("s3://bucket/parquet", "s3://bucket/parquet/visits/1.parquet"),
+    ):
+        with pytest.raises(DataError, match=f"^public='{public}': .* is a file of the private data"):
+            check_apart(private, public)
+    check_apart("s3://bucket/csv", "s3://bucket/parquet")
+
+
+def test_runs_on_a_folder_of_a_store_and_on_a_file_of_it_are_counted_together(store, monkeypatch):
+    monkeypatch.setattr(Gate, "counted", True)
+    for place, warned in (("csv/visits", 0), ("parquet/visits", 0), ("csv/visits/1.csv", 1)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UnbookedWarning)
+            fit(f"s3://bucket/{place}", schema=AGES, epsilon=1.0, method="pairwise", seed=0)
+        assert len([one for one in caught if one.category is UnbookedWarning]) == warned
 
 
 def test_a_disk_is_no_store(store, tmp_path):

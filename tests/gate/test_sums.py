@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from noisegate.errors import DataError
 from noisegate.features.fourier import RandomFourier, draw
 from noisegate.gate.execution import BLOCK_ROWS
 from noisegate.gate.sums import SumTask, Totals, add_records, sum_records
@@ -80,7 +81,7 @@ def test_more_records_than_64_bits_hold_are_refused(chosen):
     totals, other = Totals({"q": task}), Totals({"q": task})
     totals.records, other.records = RECORD_LIMIT - 1, 1
     totals.merge(other)
-    with pytest.raises(OverflowError, match="64 bits"):
+    with pytest.raises(DataError, match="64 bits"):
         totals.merge(other)
 
 
@@ -97,7 +98,7 @@ def test_the_last_record_that_is_taken_and_the_most_noise_fit_into_64_bits(
     assert totals.sums["q"].tolist() == [[sign * (RECORD_LIMIT - 1) * UNITS + last]]
     noisy = add_noise(np.repeat(totals.sums["q"], 1000), noise_std=MAXIMUM_STD, sampler=sampler)
     assert (np.sign(noisy) == sign).all()
-    with pytest.raises(OverflowError, match="64 bits"):
+    with pytest.raises(DataError, match="64 bits"):
         add_records(totals, record, {"q": task})
     assert totals.sums["q"].tolist() == [[sign * (RECORD_LIMIT - 1) * UNITS + last]]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from noisegate.data.stores import Status, files_below, opened, place_of, status, unreadable
 from noisegate.errors import DataError
+
+_BLOCK_BYTES = 1 << 20
 
 
 def check_apart(private: Any, public: Any) -> None:
@@ -32,7 +34,7 @@ _CURE = "What is public is handed out as it is, so it must hold no private recor
 
 def digest_of(path: Path) -> str:
     """Returns the SHA-256 of a file, or of the names and contents of the files in a folder."""
-    if not path.is_dir():
+    if not status(path).folder:
         return _digest(path)
     whole = hashlib.sha256()
     for file in sorted(_files(path)):
@@ -41,38 +43,49 @@ def digest_of(path: Path) -> str:
 
 
 def _check_files(private: Path, public: Path) -> None:
-    if not private.exists() or not public.exists():
-        return  # whoever reads them says so
+    for path in (private, public):
+        try:
+            status(path)
+        except FileNotFoundError:
+            return  # whoever reads it says so
+        except OSError as error:
+            raise unreadable(path, error) from None
     by_size: dict[int, list[Path]] = {}
     for file in _files(private):
-        by_size.setdefault(_size(file), []).append(file)
+        by_size.setdefault(_status(file).size, []).append(file)
     digest = cache(_digest)
     for file in _files(public):
-        for other in by_size.get(_size(file), []):
-            if os.path.samefile(file, other) or digest(file) == digest(other):
-                raise DataError(f"public={str(public)!r}: {file.name!r} is a file of the private data. {_CURE}")
+        for other in by_size.get(_status(file).size, []):
+            if _status(file).identity == _status(other).identity or digest(file) == digest(other):
+                raise DataError(f"public={place_of(public)!r}: {file.name!r} is a file of the private data. {_CURE}")
 
 
 def _files(path: Path) -> Iterator[Path]:
     """Yields the files that may hold records: none that is hidden, and none that is empty."""
-    for file in [path] if path.is_file() else path.rglob("*"):
-        if file.is_file() and not file.name.startswith((".", "_")) and _size(file):
-            yield file
-
-
-def _size(file: Path) -> int:
     try:
-        return file.stat().st_size
+        for file in files_below(path):
+            if not file.name.startswith((".", "_")) and _status(file).size:
+                yield file
     except OSError as error:
-        raise DataError(f"{file.name}: cannot be read: {error.strerror}") from None
+        raise unreadable(path, error) from None
+
+
+def _status(file: Path) -> Status:
+    try:
+        return status(file)
+    except OSError as error:
+        raise unreadable(file, error) from None
 
 
 def _digest(file: Path) -> str:
+    whole = hashlib.sha256()
     try:
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        with opened(file) as stream:
+            while block := stream.read(_BLOCK_BYTES):
+                whole.update(block)
     except OSError as error:
-        raise DataError(f"{file}: cannot be read: {error.strerror}; check the path and its permissions") from None
+        raise unreadable(file, error) from None
+    return whole.hexdigest()
 
 
 def _same_table(private: Any, public: Any) -> bool:

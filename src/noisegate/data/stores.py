@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,12 +23,16 @@ _SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Status:
-    """What a file or folder is, its size in bytes, and when it was last written, in nanoseconds."""
+    """What a file or folder is, its size in bytes, and when it was last written, in nanoseconds.
+
+    Its identity is the same for all paths that lead to it.
+    """
 
     folder: bool
     plain: bool
     size: int
     written: int
+    identity: tuple[int, int] | str
 
 
 def in_store(path: Path) -> bool:
@@ -67,13 +72,16 @@ def status(path: Path) -> Status:
     """Return what is at a path; `OSError` if there is nothing."""
     if not in_store(path):
         found = os.stat(path)
-        return Status(stat.S_ISDIR(found.st_mode), stat.S_ISREG(found.st_mode), found.st_size, found.st_mtime_ns)
+        identity = found.st_dev, found.st_ino
+        plain = stat.S_ISREG(found.st_mode)
+        return Status(stat.S_ISDIR(found.st_mode), plain, found.st_size, found.st_mtime_ns, identity)
     from pyarrow.fs import FileType
 
     there = _store().get_file_info(_key(path))
     if there.type == FileType.NotFound:
         raise FileNotFoundError(2, "there is no such object")
-    return Status(there.type == FileType.Directory, there.is_file, there.size or 0, there.mtime_ns or 0)
+    folder = there.type == FileType.Directory
+    return Status(folder, there.is_file, there.size or 0, there.mtime_ns or 0, place_of(path))
 
 
 def unreadable(path: Path, error: OSError) -> DataError:
@@ -94,6 +102,17 @@ def children(path: Path) -> list[Path]:
 
     found = _store().get_file_info(FileSelector(_key(path)))
     return sorted(Path(f"{_SCHEME}/{one.path}") for one in found)
+
+
+def files_below(path: Path) -> Iterator[Path]:
+    """Yield a file, or those in a folder and in the folders in it."""
+    if not in_store(path):
+        yield from filter(Path.is_file, [path] if path.is_file() else path.rglob("*"))
+    elif status(path).folder:
+        for child in children(path):
+            yield from files_below(child)
+    else:
+        yield path
 
 
 def _key(path: Path) -> str:

@@ -10,7 +10,6 @@ and what their plans cost together, which is public.
 from __future__ import annotations
 
 import math
-import os
 import secrets
 import sys
 import threading
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.data.stores import children, status
 from noisegate.errors import UnbookedWarning, UserError
 from noisegate.privacy import accounting
 from noisegate.privacy.plan import PricedPlan
@@ -100,14 +100,13 @@ class Unbooked:
         return one is not None and one is two
 
 
-def _places(data: Any) -> Iterator[tuple[int, int]]:
+def _places(data: Any) -> Iterator[tuple[int, int] | str]:
     """Yields what tells the files of a path from others."""
     if isinstance(data, str | Path):
         path = Path(data)
         with suppress(OSError):
-            for file in [path, *(path.iterdir() if path.is_dir() else ())]:
-                state = os.stat(file)
-                yield state.st_dev, state.st_ino
+            for file in [path, *(children(path) if status(path).folder else ())]:
+                yield status(file).identity
 
 
 def _hashes(records: Rows) -> Hashes:

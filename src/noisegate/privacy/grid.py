@@ -43,7 +43,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.errors import OptionError
+from noisegate.errors import DataError, OptionError
 from noisegate.privacy.events import Adjacency
 
 FloatRows = npt.NDArray[np.float32] | npt.NDArray[np.float64]
@@ -56,6 +56,15 @@ _WORK = 2**15
 BLOCK_LIMIT = (2**31 - 1) // UNITS
 # A coordinate of Σ|q| over this many records, 1.1·10¹², stays below 2⁶²: int64 has as much room again for the noise.
 RECORD_LIMIT = (2**62 - 1) // UNITS
+
+
+def check_room(records: int) -> None:
+    """Refuses more records than 64 bits hold the sum of, with its noise, by a `DataError`."""
+    if records > RECORD_LIMIT:
+        raise DataError(
+            f"more than {RECORD_LIMIT} records: their sum and its noise could leave 64 bits; release them in several "
+            "parts, each with a budget of its own, and merge these (noisegate release, noisegate merge)"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from noisegate.data.images.folders import ImageFolder, ImageList, find_list, lis
 from noisegate.data.images.memory import memory_images
 from noisegate.data.images.parquet import ImageParquet, image_columns
 from noisegate.data.images.torchvision import CIFAR, IDX, STL, SVHN, CifarBatch, IdxImages, StlImages, SvhnImages
-from noisegate.data.stores import in_store, place_of
+from noisegate.data.stores import absolute, children, in_store, place_of, status, unreadable
 from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
 from noisegate.data.tables.parts import Part, file_parts, stamp
 from noisegate.data.tables.tables import Source, is_folder, told
@@ -142,7 +142,7 @@ class ImageSource(Source[ImageOrigin]):
         self.check_parts()
         self.check()
         assert self._path is not None
-        origins = find_images(self._path.absolute(), self._options) or []
+        origins = find_images(absolute(self._path), self._options) or []
         if self._units is None and all(isinstance(origin, ImageParquet) for origin in origins):
             for path in (origin.path for origin in origins):
                 for part, known in file_parts(ParquetFile(path), size):
@@ -215,12 +215,27 @@ def find_images(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | No
     """
     try:
         if in_store(path):
-            raise DataError(f"{place_of(path)}: images are read from a disk, and tables alone from a store; mount it")
+            return _stored(path, options)
         return _folder(path, options) if is_folder(path) else _file(path, options)
     except FileNotFoundError:
         return None  # a table, then, whose reader says so
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}; check the path and its permissions") from None
+        raise unreadable(path, error) from None
+
+
+def _stored(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
+    """Return images in Parquet, the one form that is read from a store: it hands on whole columns at a time."""
+    files = children(path) if status(path).folder else [path]
+    tables = [file for file in files if file.suffix.lower() in PARQUET]
+    if any(file.suffix.lower() == ".csv" for file in files):
+        return None
+    if len(tables) < len(files):
+        raise DataError(
+            f"{place_of(path)}: images are read from a store as Parquet with a column of images, and nothing else may "
+            "lie beside it; write them so, or mount the store as a disk"
+        )
+    found = any(image_columns(ParquetFile(table).columns()) for table in tables)
+    return [ImageParquet(table, options) for table in tables] if found else None
 
 
 def _file(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from noisegate.data.images.decode import ImageOrigin, ImageReadOptions, Pictures
+from noisegate.data.stores import for_arrow
 from noisegate.data.tables.memory import TableInMemory
 from noisegate.data.tables.parquet_file import ParquetFile
 from noisegate.data.units import check_unit_column
@@ -120,11 +121,11 @@ class ImageParquet(ImageTable):
     @property
     def schema(self) -> pa.Schema:
         """What the footer of the file says."""
-        return pq.read_schema(self.path)
+        return pq.read_schema(for_arrow(self.path))
 
     def _rows(self, rows: int) -> int:
         """Return how many images are read at a time, by the sizes that the file's footer states."""
-        footer = pq.read_metadata(self.path)
+        footer = pq.read_metadata(for_arrow(self.path))
         groups = (footer.row_group(group) for group in range(footer.num_row_groups))
         chunks = [group.column(place) for group in groups for place in range(footer.num_columns)]
         # A nested column is called by its path, as in image.bytes.

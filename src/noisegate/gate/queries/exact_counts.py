@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from noisegate.data.tables.raw import RawTable
 from noisegate.gate.sums import Progress
-from noisegate.privacy.grid import RECORD_LIMIT
+from noisegate.privacy.grid import check_room
 from noisegate.schema.columns import Continuous, Date, Integer
 from noisegate.schema.files import unseen
 from noisegate.schema.partial import PartialSchema
@@ -203,6 +203,5 @@ def read_counts(
         counted.records += len(column.values) + column.missing
         if progress:
             progress(counted.records)
-    if counted.records > RECORD_LIMIT:
-        raise OverflowError(f"more than {RECORD_LIMIT} records: the sum could leave 64 bits.")
+    check_room(counted.records)
     return counted
