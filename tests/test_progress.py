@@ -44,6 +44,20 @@ def test_a_run_logs_what_it_plans_books_and_fits(caplog, tmp_path):
     assert "200" not in said, "the number of records is private"
 
 
+def test_reading_a_large_file_tells_how_far_it_is_in_parts_of_a_hundred(monkeypatch, caplog, tmp_path):
+    monkeypatch.setattr(shown, "EVERY", 0.0)
+    path = tmp_path / "x.csv"
+    path.write_text("ill\n" + "true\nfalse\n" * 100_000)
+    with caplog.at_level(logging.INFO, logger="noisegate"):
+        SMALL.fit(path, schema=Schema([Boolean(name="ill")]), epsilon=2.0)
+    parts = [
+        (int(line.split()[2]), int(line.split()[-1].replace(",", "")))
+        for line in caplog.messages
+        if line.startswith("Reading records: ") and "over" in line
+    ]
+    assert len(parts) > 1 and all(abs(part - over // 2000) <= 5 for part, over in parts)
+
+
 def test_a_run_without_a_ledger_logs_that_it_is_booked_nowhere(caplog):
     with caplog.at_level(logging.INFO, logger="noisegate"):
         SMALL.fit(noisegate.Gate(TABLE, schema=SCHEMA, epsilon=2.0))

@@ -192,7 +192,7 @@ class _Work:
         def count(done: int) -> None:
             self.may_stop()
             if done >= 10_000:  # rounded: the exact number is private, and screens are recorded
-                progress(0, f"over {done - done % 10_000:,}")
+                progress(min(99, 100 * done // about) if about else 0, f"over {done - done % 10_000:,}")
 
         run.method.check_fit(self.device)
         gate = run.gate(data, show_values=show_values, progress=count, engine=engine)
@@ -207,7 +207,8 @@ class _Work:
                     release = self._train(run, gate, plan, data, progress)
             else:
                 try:
-                    with self.folder.observer.working("Reading records", None) as progress:
+                    about = gate.about if self.folder.observer.watched else None
+                    with self.folder.observer.working("Reading records", 100 if about else None) as progress:
                         release = (ask or run.method.query)(gate, plan)
                 except KeyboardInterrupt as stop:
                     for note in getattr(stop, "__notes__", ()):

@@ -302,6 +302,19 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     assert peak(120) < max(peak(60) * 1.2, 50e6)  # Arrow reads some tens of megabytes ahead
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_files_say_about_how_many_records_they_hold_and_tables_in_memory_need_not(kind, tmp_path):
+    schema = Schema((Integer(name="age", lower=0, upper=10**6),))
+    table = pa.table({"age": pa.array(range(100_000, 104_321))})
+    for number in range(10):  # more than are asked
+        if kind == "csv":
+            pyarrow.csv.write_csv(table, tmp_path / f"{number}.csv")
+        else:
+            pyarrow.parquet.write_table(table, tmp_path / f"{number}.parquet")
+    assert TableSource(tmp_path, schema).about() == 43_000
+    assert TableSource(table, schema).about() is None
+
+
 def test_dates_that_no_calendar_has_are_refused(schema, people):
     table = people.set_column(5, "born", pa.array(["2019-02-29"] + ["1999-01-31"] * 299))
     with pytest.raises(DataError, match="record 1, column 'born': expected a date such as"):

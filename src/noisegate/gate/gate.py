@@ -15,6 +15,7 @@ from typing import Any
 from noisegate.data.linked_files import linked_parts
 from noisegate.data.same_files import check_apart
 from noisegate.data.sources import open_records
+from noisegate.data.tables.tables import Source
 from noisegate.data.units import UnitLimit
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
@@ -158,6 +159,12 @@ class Gate:
     def skipped(self) -> int:
         """How many images the latest pass over the records left out; private, for the operator only."""
         return int(getattr(self._source, "skipped", 0))
+
+    @property
+    def about(self) -> int | None:
+        """About how many records there are, where files tell; private, for the operator only."""
+        found: int | None = self._source.about() if isinstance(self._source, Source) else None
+        return found
 
     def check_apart(self, public: Any) -> None:
         """Checks that a public data set, which will be handed out as it is, holds no file of the private one.

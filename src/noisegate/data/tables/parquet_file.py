@@ -45,6 +45,10 @@ class ParquetFile:
             pass
         raise self._broken()
 
+    def about(self) -> int:
+        """Return how many records there are."""
+        return int(pq.read_metadata(for_arrow(self.path)).num_rows)
+
     def parts(self, size: int) -> Iterator[ParquetFile]:
         """Yield parts of whole row groups, of about ``size`` bytes in memory; reads the file's metadata alone."""
         try:

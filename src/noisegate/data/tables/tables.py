@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -31,6 +32,7 @@ NOT_SHOWN = "not shown; use --show-values (in Python: show_values=True) to see i
 
 _PACKED = {b"PK\x03\x04": "a ZIP archive or a spreadsheet", b"\x1f\x8b": "a gzip archive", b"BZh": "a bzip2 archive"}
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_ASKED = 8  # files, for how many records they hold; more would take long in a store
 _T = TypeVar("_T")
 
 
@@ -117,6 +119,19 @@ class Source(ABC, Generic[_Origin]):
             records = copy(self)
             records._share, records._empty = (number, shares), ""
             yield Part(records, stamps)
+
+    def about(self) -> int | None:
+        """Return about how many records files hold, to two digits and from the first files; None if they do not say.
+
+        It is private, as the number itself is, and for whoever waits.
+        """
+        files = [origin for origin in self._origins[:_ASKED] if isinstance(origin, CsvFile | ParquetFile)]
+        if not files or len(files) < len(self._origins[:_ASKED]):
+            return None
+        with suppress(pa.ArrowException, OSError):
+            number = sum(file.about() for file in files) * len(self._origins) // len(files)
+            return int(float(f"{number:.1e}"))
+        return None
 
     def batches(self) -> Iterator[Rows]:
         """Yield the records in order, ``batch_rows`` at a time, in constant memory."""
