@@ -10,7 +10,7 @@ import torch
 
 from noisegate.errors import MissingExtraError, ModelError, OptionError
 from noisegate.features.perceptual import Perceptual
-from noisegate.methods.encoders import chosen_activations
+from noisegate.models.activations import chosen_activations
 from noisegate.models.decoder import LoadedDecoder, load_decoder
 from noisegate.networks.named import load_network
 from noisegate.networks.weights import folder_digest

@@ -6,7 +6,7 @@ from noisegate.features.encoded import EncodedFourier
 from noisegate.features.fourier import draw_points
 from noisegate.features.perceptual import Perceptual
 from noisegate.gate.execution import map_execution
-from noisegate.methods.encoders import chosen_activations
+from noisegate.models.activations import chosen_activations
 from noisegate.networks.named import load_network
 from noisegate.schema import EncodedTable, pixel_schema
 from noisegate.schema.pixels import ImageShape

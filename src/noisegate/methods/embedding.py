@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from noisegate.features.feature_map import Counts, FeatureMap
-from noisegate.methods.encoders import PublicNetwork, chosen_activations
+from noisegate.methods.encoders import PublicNetwork
 from noisegate.methods.method import Method
+from noisegate.models.activations import chosen_activations
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 from noisegate.privacy.release import Release

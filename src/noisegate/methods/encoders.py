@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import OptionError
 from noisegate.methods.method import Method
+from noisegate.models.activations import chosen_activations
 from noisegate.models.decoder import PACKAGED, LoadedDecoder, load_decoder
-from noisegate.schema.pixels import ImageShape
 from noisegate.settings import ImageSize, settings
 
 if TYPE_CHECKING:
-    from noisegate.features.perceptual import Activations, Perceptual
+    from noisegate.features.perceptual import Perceptual
     from noisegate.networks.named import FrozenNetwork
-
-
-def chosen_activations(network: FrozenNetwork, layers: Sequence[str], shape: ImageShape, *, pool: bool) -> Activations:
-    """Returns the map from images to activations.
-
-    Args:
-        network: See `noisegate.networks.named.load_network`.
-        layers: Modules of it; empty for the encoder's four, or all convolutions of another network but 1 x 1 shortcuts.
-        shape: Of the images.
-        pool: Take the mean over height and width of each channel only.
-
-    Raises:
-        OptionError: if there is no such layer, or the network cannot take such images.
-    """
-    from noisegate.features.perceptual import Activations
-    from noisegate.networks.layers import ChosenLayers
-
-    names = tuple(layers) or network.layers
-    chosen = ChosenLayers(network.module, names, shape, mean=network.mean, std=network.std, pool=pool)
-    return Activations(layers=chosen, nonnegative=set(names) <= network.nonnegative)
 
 
 @settings

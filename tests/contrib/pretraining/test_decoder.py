@@ -11,7 +11,7 @@ from noisegate.contrib.pretraining.images import PublicImages
 from noisegate.contrib.pretraining.training import partial_of
 from noisegate.errors import ModelError, OptionError
 from noisegate.features.perceptual import Perceptual
-from noisegate.methods.encoders import chosen_activations
+from noisegate.models.activations import chosen_activations
 from noisegate.networks.decoder import decoder_bytes
 from noisegate.networks.named import load_network
 from noisegate.schema import EncodedTable

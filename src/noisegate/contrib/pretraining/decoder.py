@@ -31,7 +31,7 @@ from noisegate.devices import choose_device
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.features.perceptual import Perceptual
-from noisegate.methods.encoders import chosen_activations
+from noisegate.models.activations import chosen_activations
 from noisegate.networks.decoder import DecoderDesign, DecoderNetwork, build_decoder, decoder_from, default_channels
 from noisegate.networks.layers import ChosenLayers
 from noisegate.networks.named import FrozenNetwork
