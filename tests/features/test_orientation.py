@@ -77,8 +77,18 @@ def test_a_flat_image_has_no_edges_and_no_image_exceeds_the_stated_size():
     assert 0.1 < orientations(stripes).max() <= math.sqrt(2) * 2
 
 
-def test_the_vector_of_an_image_is_a_function_of_that_image_bit_for_bit():
-    orientations = Orientations(image=GRAY)
+def test_divided_by_their_length_a_faint_image_is_nearly_a_bold_one():
+    image = np.random.default_rng(0).integers(0, 128, (1, GRAY.size)) * 2 / 255
+    plain, damped = Orientations(image=GRAY), Orientations(image=GRAY, damping=0.01)
+    assert np.allclose(damped(image), plain(image) / (np.linalg.norm(plain(image)) + 0.01), rtol=1e-4)
+    assert np.allclose(damped(image), damped(image / 2), rtol=0.05)
+    assert not np.allclose(plain(image), plain(image / 2), rtol=0.05)
+    assert not damped(np.full((1, GRAY.size), 0.7)).any()
+
+
+@pytest.mark.parametrize("damping", [None, 0.3])
+def test_the_vector_of_an_image_is_a_function_of_that_image_bit_for_bit(damping):
+    orientations = Orientations(image=GRAY, damping=damping)
     fourier = draw_points(orientations.size, count=20, length_scale=0.5, seed=1)
     features = OrientedFourier(orientations=orientations, fourier=fourier)
     schema = pixel_schema(GRAY.height, GRAY.width, labels=["a", "b"])
@@ -117,22 +127,28 @@ def test_a_length_scale_that_makes_no_sense_is_refused():
 COLOUR = ImageShape(height=8, width=12, channels=3)
 
 
-def oriented(cell):
-    orientations = Orientations(image=COLOUR, cell=cell, directions=6)
+def oriented(cell, damping=None):
+    orientations = Orientations(image=COLOUR, cell=cell, directions=6, damping=damping)
     fourier = draw_points(orientations.size, count=30, length_scale=0.4, seed=2)
     return OrientedFourier(orientations=orientations, fourier=fourier)
 
 
-@pytest.mark.parametrize("cell", [2, 4])
-def test_a_generated_image_has_the_features_that_a_record_has(cell):
+@pytest.mark.parametrize("options", [(2,), (4,), (4, 0.3)])
+def test_a_generated_image_has_the_features_that_a_record_has(options):
     images = np.random.default_rng(0).integers(0, 256, (5, COLOUR.size)) / 255
-    found = oriented(cell).of_points()(torch.from_numpy(images.astype(np.float32)))
-    expected = oriented(cell)(EncodedTable(images, np.zeros((5, 0), dtype=np.int32)))
+    found = oriented(*options).of_points()(torch.from_numpy(images.astype(np.float32)))
+    expected = oriented(*options)(EncodedTable(images, np.zeros((5, 0), dtype=np.int32)))
     # Angles are rounded to 1/4096 of a turn on the private side.
     assert np.abs(found.numpy().T - expected).max() < 2 * np.pi / 4096 / np.sqrt(30) * 1.5
 
 
+def test_an_image_of_one_shade_has_finite_slopes():
+    image = torch.full((1, COLOUR.size), 0.4, requires_grad=True)
+    (slope,) = torch.autograd.grad(oriented(4, 0.3).of_points()(image).sum(), image)
+    assert slope.isfinite().all()
+
+
 def test_slopes_are_those_of_finite_differences():
-    form = oriented(4).of_points().to(torch.float64)
-    images = torch.rand(2, COLOUR.size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    form = oriented(4, 0.3).of_points().to(torch.float64)
+    images = torch.rand(1, COLOUR.size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     assert torch.autograd.gradcheck(form, images.requires_grad_(), eps=1e-7, atol=1e-5)

@@ -178,9 +178,20 @@ _ALL_PAIRS = frozenset({"pairwise", "pairwise-units", "discovered"})
 """Fits whose sums are those of pairs that 48 records cannot say: asked by default then, and on demand since."""
 
 
+DEFAULTS: dict[str, dict[str, Any]] = {"joint": {"unit_orientations": False}}
+"""Of methods whose defaults are others since: those with which their golden files were written."""
+
+
+def asked(method: str, schema: str, fit: str) -> dict[str, Any]:
+    """Returns the settings of a case, "default" or one by its name, with the defaults of then."""
+    name = "joint" if method == "auto" and schema not in ("mixed", "plain") else method
+    changed = {} if fit == "default" else {**FITS, **OTHER_SETTINGS}[fit][2]
+    return {**DEFAULTS.get(name, {}), **changed}
+
+
 def summed_settings(fit: str) -> dict[str, Any]:
     """Returns the settings of a fit, with `ONE_STEP` where it has such a setting."""
-    settings = FITS[fit][2]
+    settings = asked(*FITS[fit][:2], fit)
     if fit in _ALL_PAIRS:
         settings = {"pairs": "all", **settings}
     shortened = {name: value for name, value in ONE_STEP.items() if name in settings and name != "fit_options"}

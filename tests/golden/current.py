@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from .cases import BUDGETS, FITS, OTHER_SETTINGS, SCHEMAS, options
+from .cases import BUDGETS, FITS, OTHER_SETTINGS, SCHEMAS, asked, options
 from .names import FILES, METHOD_NAMES, Schema, program, settings_for
 
 FIRST = next(iter(BUDGETS))
@@ -27,7 +27,7 @@ def plan_cases() -> Iterator[str]:
 def plan(case: str) -> Any:
     """Returns what `noisegate plan --json` says, or its exit code where it refuses."""
     method, schema, budget, fit = case.split(" | ")
-    settings = options(FITS[fit][2]) if fit != "default" else []
+    settings = options(asked(method, schema, fit))
     code, out, err = program(
         "plan", "--schema", f"{schema}.toml", "--method", method, *BUDGETS[budget], *settings, "--json"
     )
@@ -48,8 +48,7 @@ def settings(case: str) -> Any:
     from noisegate import UserError
 
     method, schema, fit = case.split(" | ")
-    changed = {} if fit == "default" else {**FITS, **OTHER_SETTINGS}[fit][2]
     try:
-        return settings_for(method, Schema.from_toml(FILES / f"{schema}.toml"), changed)
+        return settings_for(method, Schema.from_toml(FILES / f"{schema}.toml"), asked(method, schema, fit))
     except UserError:
         return None

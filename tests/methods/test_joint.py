@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -118,11 +120,45 @@ def test_length_scales_grow_with_the_image():
     """Distances grow with the root of the number of pixels; at a fixed scale large images would be noise."""
     spread = {}
     for side in (28, 56):
-        maps = JointEmbedding(image=(side, side, 1), pixels=200, orientations=200).maps(
-            pixel_schema(side, side, labels=["a", "b"])
-        )
+        options = {"pixels": 200, "orientations": 200, "unit_orientations": False}
+        maps = JointEmbedding(image=(side, side, 1), **options).maps(pixel_schema(side, side, labels=["a", "b"]))
         spread[side] = [maps[PIXELS].frequencies.std(), maps[ORIENTATIONS].fourier.frequencies.std()]
     assert np.allclose(np.divide(spread[28], spread[56]), 2, rtol=0.02)
+
+
+def test_images_that_fit_another_class_better_are_made_again_and_the_verdict_says_how_many():
+    gate = Gate(strokes(3000), schema=SCHEMA, epsilon=10.0)
+    method = JointEmbedding(**{**TINY, "fit_options": {"steps": 60}}, tries=4)
+    release = method.query(gate)
+    made, plain = (one.fit_release(release, device="cpu") for one in (method, replace(method, tries=1)))
+    agreement = made.summary.notes["agreement"]
+    assert 0.5 <= agreement <= 1
+    assert f"{100 * agreement:.0f} fit the released means" in str(made.verdict)
+    assert "agreement" not in plain.summary.notes
+    # The generator is the same; what is drawn differs where its first image did not fit.
+    assert all((made.model.tensors()[name] == values).all() for name, values in plain.model.tensors().items())
+    assert made.model.nearest is not None
+    assert plain.model.nearest is None
+
+
+def test_means_that_hardly_any_image_agrees_with_have_no_say():
+    release = JointEmbedding(**QUICK).query(Gate(strokes(500), schema=SCHEMA, epsilon=10.0))
+    # The classes' means change places: whatever the generator of another release makes, fits the other one.
+    method = JointEmbedding(**{**TINY, "fit_options": {"steps": 150}})
+    fitting = method.fitting(release, device="cpu")
+    fitting.run()
+    fitting.target = replace(fitting.target, means={name: m[::-1] for name, m in fitting.target.means.items()})
+    made = method.synthesizer(release, fitting)
+    assert made.model.nearest is None
+    assert "all are taken" in str(made.verdict)
+
+
+def test_settings_of_an_earlier_version_ask_what_they_asked():
+    stored = JointEmbedding(**QUICK).to_json()
+    del stored["unit_orientations"], stored["strokes"]
+    read = JointEmbedding.from_json(stored)
+    assert (read.unit_orientations, read.strokes) == (False, 0)
+    assert read.maps(SCHEMA)[ORIENTATIONS].orientations.damping is None
 
 
 def test_saving_and_settings_come_back(tmp_path):

@@ -4,11 +4,12 @@ Intensities differ from their neighbours by a gradient g at each pixel. In each 
 max(0, ⟨g, u⟩ − |⟨g, u⟂⟩|), which is linear interpolation between neighbouring directions when K = 8, as in histograms
 of oriented gradients, Dalal and Triggs (CVPR 2005), https://doi.org/10.1109/CVPR.2005.177, but without an angle, whose
 slope would be unbounded where g vanishes.
-The values of a direction are added up over overlapping cells with weights that fall off linearly. Nothing is normalised
-by the image's own contrast.
+The values of a direction are added up over overlapping cells with weights that fall off linearly. They are left as they
+are, or divided by their length and a bit (`damping`), so that faint and bold drawings of a thing are alike.
 
-All of it is sums of products of whole numbers, so a record's vector is a function of that record alone, bit for bit,
-on every machine. `OrientedFourier` are random Fourier features of these numbers, in integers too.
+All of it is sums of products of whole numbers, then one root and one division, which IEEE 754 rounds in one way only:
+so a record's vector is a function of that record alone, bit for bit, on every machine. `OrientedFourier` are random
+Fourier features of these numbers, in integers too.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import Constants, Made, RowForm
-from noisegate.features.fourier import FourierOfValues, RandomFourier
+from noisegate.features.fourier import VALUE_STEPS, FourierOfValues, RandomFourier
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 INTENSITIES = 255
 _TURNS = 64  # directions are rounded to 1/64
+_TINY = 1e-12  # an image of one shade has no slope of its length
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,7 @@ class Orientations:
         image: Shape of the images; channels are averaged.
         cell: Distance of the centres of two cells in pixels; a cell reaches this far to all sides of its own.
         directions: Number of directions K.
+        damping: Values are divided by their length plus this number; None leaves them as they are.
 
     Raises:
         OptionError: if height or width is no multiple of `cell`, or the number of directions is odd or below four.
@@ -50,6 +53,7 @@ class Orientations:
     image: ImageShape
     cell: int = 4
     directions: int = 8
+    damping: float | None = None
 
     def __post_init__(self) -> None:
         if self.cell < 1 or self.image.height % self.cell or self.image.width % self.cell:
@@ -108,7 +112,12 @@ class Orientations:
             np.maximum(-along - across, 0, out=strength[:, place + half])
         # Whole numbers below 2⁵³: exact in whatever order a matrix product adds.
         pooled = self.pooling(self.grid[0]) @ strength @ self.pooling(self.grid[1]).T
-        return pooled.reshape(len(whole), self.size) * self.unit
+        values = pooled.reshape(len(whole), self.size) * self.unit
+        if self.damping is None:
+            return values
+        # Whole numbers, whose squares add up to less than 2⁵³: exact in any order.
+        squares = np.square(np.rint(values * VALUE_STEPS)).sum(axis=1, keepdims=True)
+        return np.asarray(values / (np.sqrt(squares) / VALUE_STEPS + self.damping))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -142,8 +151,12 @@ class OrientedFourier(FourierOfValues):
             first, second = constants["vectors"][:, 0], constants["vectors"][:, 1]
             along, across = down * first + right * second, (down * second - right * first).abs()
             strength = torch.cat([along - across, -along - across], dim=1).relu()
-            pooled = constants["down"] @ strength @ constants["right"].T
-            result: Tensor = constants["fourier"](pooled.flatten(1) * scale)
+            values = (constants["down"] @ strength @ constants["right"].T).flatten(1) * scale
+            if orientations.damping is not None:
+                values = values / (
+                    values.square().sum(dim=1, keepdim=True).clamp_min(_TINY).sqrt() + orientations.damping
+                )
+            result: Tensor = constants["fourier"](values)
             return result
 
         down, right = (orientations.pooling(cells) for cells in orientations.grid)

@@ -14,33 +14,44 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, cast
 
 from pydantic import Field
 
 from noisegate.errors import OptionError
-from noisegate.features.fourier import draw_points
-from noisegate.features.orientation import Orientations, OrientedFourier
+from noisegate.features.orientation import Orientations
 from noisegate.methods.embedding import Embedding, NetworkMethod
 from noisegate.methods.matched import IMAGE_FIT, MatchedMethod
 from noisegate.methods.registry import register
+from noisegate.models.image_maps import ImageMap
 from noisegate.models.image_network import ImageKind, check_image_schema, sub_pixel_channels
+from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Share, Widths, derived, settings
 
 if TYPE_CHECKING:
-    from noisegate.features.encoded import EncodedFourier
+    from noisegate.models.image import NeuralImage
+    from noisegate.models.synthesizer import Synthesizer
     from noisegate.networks.named import FrozenNetwork
 
-PIXELS, ORIENTATIONS, STROKES, PERCEPTUAL = "pixels", "orientations", "strokes", "perceptual"
+PIXELS: Final = "pixels"
+ORIENTATIONS: Final = "orientations"
+STROKES: Final = "strokes"
+PERCEPTUAL: Final = "perceptual"
 Frequencies = Annotated[int, Field(ge=0, lt=2**62), "a whole number, 0 or more"]
 ShareOrNone = Annotated[float, Field(ge=0, le=1000), "a number, 0 or more, at most 1000"]
 
 REFERENCE = ImageShape(height=28, width=28)
 """The images that the length scales below were chosen for: simulated digits (benchmarks/images says how)."""
 PIXEL_SCALE, ORIENTATION_SCALE = 5.0, 0.5
+UNIT_SCALE, DAMPING = 0.4, 0.3
+"""Length scale of orientations that were divided by their length plus the second number."""
+_EARLIER: Mapping[str, Any] = {"strokes": 0, "unit_orientations": False}
+"""What was so before there was a setting for it."""
+_JUDGED, _LEAST_AGREEMENT = 1000, 0.3
+"""Images whose classes the released means are asked for, and the share that must agree for them to have a say."""
 
 
 @register("joint")
@@ -68,7 +79,10 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     """Length scale of the pixels, as Euclidean distance of images with intensities in [0, 1]; None for 5 at 28 x 28 x 1
     and in proportion to the root of the number of intensities."""
     orientation_scale: Share | None = None
-    """Length scale of the orientations; None for 0.5 at 28 x 28, in the same proportion to cells."""
+    """Length scale of the orientations; None for 0.4 of unit ones, and of others for 0.5 at 28 x 28, in the same
+    proportion to cells."""
+    unit_orientations: bool = True
+    """Divide an image's orientations by their length, and a bit; else a faint drawing counts as less of one."""
     strokes_scale: Share = 0.5
     """Length scale of the encoder's vectors, whose length is 1."""
     strokes_sha256: str | None = None
@@ -97,6 +111,8 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     channels: Widths = ()
     """Of the generator's convolutions; empty for (32, 16), with a further doubling in front for every doubling of the
     side beyond 56."""
+    tries: Count = 10
+    """How often an image is made at most until the released means of its own class fit it best; 1 takes what comes."""
     components: int = field(default=1, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -107,8 +123,13 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         default = sub_pixel_channels(self.shape) if self.generator == "sub-pixel" else (16, 8)
         object.__setattr__(self, "channels", self.channels or default)
         if self.orientations:
-            self._orientations()
+            Orientations(image=self.shape, cell=self.cell, directions=self.directions)
         super().__post_init__()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Returns the settings in a JSON object; those of an earlier version mean what they meant there."""
+        return super().from_json({**_EARLIER, **data})
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns the settings, with the digest of each network that was used."""
@@ -138,24 +159,9 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sums of pixels, orientations, strokes and activations, as far as they are asked for."""
-        shape = self.shape
-        check_image_schema(schema, shape, labelled=False)
-        embeddings: dict[str, Embedding] = {}
-        if self.pixels:
-            scale = self.pixel_scale or PIXEL_SCALE * math.sqrt(shape.size / REFERENCE.size)
-            pixels = draw_points(shape.size, count=self.pixels, length_scale=scale, seed=self.seed)
-            embeddings[PIXELS] = Embedding(pixels, self.pixels_share)
-        if self.orientations:
-            of = self._orientations()
-            cells = math.prod(of.grid) / math.prod(Orientations(image=REFERENCE).grid)
-            scale = self.orientation_scale or ORIENTATION_SCALE * math.sqrt(cells)
-            # Another stream than the pixels': the next seed of a run would draw the same frequencies.
-            fourier = draw_points(of.size, count=self.orientations, length_scale=scale, seed=self.seed + 2**62)
-            embeddings[ORIENTATIONS] = Embedding(
-                OrientedFourier(orientations=of, fourier=fourier), self.orientations_share
-            )
-        if self.strokes:
-            embeddings[STROKES] = Embedding(self._encoded_strokes(), self.strokes_share)
+        check_image_schema(schema, self.shape, labelled=False)
+        shares = {PIXELS: self.pixels_share, ORIENTATIONS: self.orientations_share, STROKES: self.strokes_share}
+        embeddings = {name: Embedding(one.feature_map(), shares[name]) for name, one in self.image_maps().items()}
         if self.perceptual_share:
             from noisegate.features.perceptual import Perceptual
 
@@ -167,20 +173,60 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         """Returns the public network, or None if no activations are asked for."""
         return super().public_network() if self.perceptual_share else None
 
-    def _orientations(self) -> Orientations:
-        return Orientations(image=self.shape, cell=self.cell, directions=self.directions)
+    def image_maps(self) -> dict[str, ImageMap]:
+        """Returns the maps of pixels, orientations and strokes, as far as they are asked for."""
+        maps: dict[str, ImageMap] = {}
+        image, seed = self.shape, self.seed
+        if self.pixels:
+            scale = self.pixel_scale or PIXEL_SCALE * math.sqrt(image.size / REFERENCE.size)
+            maps[PIXELS] = ImageMap(seen=PIXELS, image=image, count=self.pixels, length_scale=scale, seed=seed)
+        # Other streams than the pixels': the next seed of a run would draw the same frequencies.
+        if self.orientations:
+            maps[ORIENTATIONS] = self._orientations(seed + 2**62)
+        if self.strokes:
+            maps[STROKES] = ImageMap(
+                seen=STROKES,
+                image=image,
+                count=self.strokes,
+                length_scale=self.strokes_scale,
+                seed=seed + 2 * 2**62,
+                sha256=self.strokes_sha256,
+            )
+        return maps
+
+    def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
+        """Returns the synthesizer, which makes images again that fit another class's released means better."""
+        made, maps, target = super().synthesizer(release, fitting), self.image_maps(), fitting.target
+        if self.tries == 1 or not maps or len(target.present) < 2:
+            return made
+        from noisegate.models.nearest_means import NearestMeans
+        from noisegate.seeds import public_random
+
+        nearest = NearestMeans.of_release(maps, target.means, target.noise_std)
+        model = replace(cast("NeuralImage", made.model), nearest=nearest, tries=self.tries)
+        agreement = model.agreement(_JUDGED, public_random(self.seed))
+        kept = agreement >= _LEAST_AGREEMENT
+        summary = made.summary.with_agreement(agreement, kept=kept)
+        return replace(made, model=model if kept else made.model, summary=summary)
+
+    def _orientations(self, seed: int) -> ImageMap:
+        image, cell = self.shape, self.cell
+        # The root of how many cells there are to those of the images that scales were chosen for.
+        grid, most = (math.prod(Orientations(image=of, cell=side).grid) for of, side in ((image, cell), (REFERENCE, 4)))
+        wider = math.sqrt(grid / most)
+        damping = DAMPING * wider if self.unit_orientations else None
+        return ImageMap(
+            seen=ORIENTATIONS,
+            image=image,
+            count=self.orientations,
+            length_scale=self.orientation_scale or (UNIT_SCALE if damping else ORIENTATION_SCALE * wider),
+            seed=seed,
+            cell=cell,
+            directions=self.directions,
+            damping=damping,
+        )
 
     def _stroke_network(self) -> FrozenNetwork:
         from noisegate.networks.named import load_network
 
         return load_network("strokes", None, self.strokes_sha256)
-
-    def _encoded_strokes(self) -> EncodedFourier:
-        from noisegate.features.encoded import EncodedFourier
-        from noisegate.features.perceptual import Perceptual
-        from noisegate.methods.encoders import chosen_activations
-
-        activations = chosen_activations(self._stroke_network(), (), self.shape, pool=False)
-        scale, seed = self.strokes_scale, self.seed + 2 * 2**62
-        fourier = draw_points(activations.dim, count=self.strokes, length_scale=scale, seed=seed)
-        return EncodedFourier(encoding=Perceptual(activations=activations), fourier=fourier)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from noisegate.verdict import Verdict
@@ -27,6 +27,22 @@ class FitSummary:
     discrepancy: float
     notes: Mapping[str, Any] = field(default_factory=dict)
     verdict: Verdict | None = None
+
+    def with_agreement(self, agreement: float, *, kept: bool) -> Self:
+        """Returns the summary, with the share of images that fit the released means of their own class best.
+
+        Args:
+            agreement: Of images as the generator makes them.
+            kept: Whether the others are made again.
+        """
+        told = (
+            f"of 100 images that the generator makes, {100 * agreement:.0f} fit the released means of their class best"
+        )
+        then = "the others are made again" if kept else "that is too few for means to judge by, and all are taken"
+        figures = {"agreement": agreement}
+        found = Verdict(word=None, source="fit", reasons=(f"{told}; {then}",), figures=figures)
+        verdict = Verdict.together([part for part in (self.verdict, found) if part])
+        return replace(self, notes={**self.notes, **figures}, verdict=verdict)
 
     def to_json(self) -> dict[str, Any]:
         """The summary as JSON values; a distance that was not measured is None."""

@@ -51,6 +51,6 @@ class Generator(nn.Module):
 
     def load_fitted(self, tensors: Mapping[str, Array]) -> Self:
         """Returns itself with the weights of a saved model, frozen; those are named after `PREFIX`."""
-        fitted = {name.removeprefix(PREFIX): torch.from_numpy(value) for name, value in tensors.items()}
-        self.load_state_dict({name: value for name, value in fitted.items() if name != "weights"})
+        fitted = {name.removeprefix(PREFIX): value for name, value in tensors.items() if name.startswith(PREFIX)}
+        self.load_state_dict({name: torch.from_numpy(value) for name, value in fitted.items()})
         return self.requires_grad_(False).eval()

@@ -9,7 +9,7 @@ mode gives other images than in evaluation mode, which is the one that is sample
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from noisegate.devices import seeded
 from noisegate.models.generator import PREFIX, Generator
 from noisegate.models.image_network import ImageKind, ImageNetwork
+from noisegate.models.nearest_means import NearestMeans
 from noisegate.models.record_model import Array
 from noisegate.networks.drawing import DrawingDecoder, load_drawing
 from noisegate.schema import EncodedTable, Layout, Schema
@@ -247,11 +248,15 @@ class NeuralImage:
         generator: The fitted network, on the CPU, in evaluation mode.
         weights: Share of each label, (labels,); one 1 without a label.
         labelled: Whether the schema has a label.
+        nearest: Released means of the classes; an image that fits another class's best is made again. None takes all.
+        tries: How often an image is made at most; where none fits, the one is taken that comes closest to it.
     """
 
     generator: ImageGenerator
     weights: npt.NDArray[np.float64]
     labelled: bool = True
+    nearest: NearestMeans | None = None
+    tries: int = 1
 
     kind: ClassVar[str] = "image-generator"
 
@@ -262,24 +267,52 @@ class NeuralImage:
         with torch.no_grad():
             for start in range(0, rows, _BLOCK):
                 block = labels[start : start + _BLOCK]
-                pixels[start : start + _BLOCK] = self.generator(self.generator.noise(len(block), random), block)
+                pixels[start : start + _BLOCK] = self._images(block, random)
         codes = labels.numpy().astype(np.int32)[:, None]
         return EncodedTable(pixels, codes if self.labelled else codes[:, :0])
+
+    def agreement(self, rows: int, random: torch.Generator) -> float:
+        """Returns the share of `rows` images, made once each, that fit the released means of their own class best."""
+        assert self.nearest is not None
+        made = replace(self, nearest=None).draw(rows, random)
+        with torch.no_grad():
+            margins = self.nearest.margins(
+                torch.from_numpy(made.numeric).float(), torch.from_numpy(made.codes[:, 0]).long()
+            )
+        return float((margins > 0).double().mean())
+
+    def _images(self, labels: Int64[Tensor, " rows"], random: torch.Generator) -> Float[Tensor, "rows pixels"]:
+        """Returns an image for each label; how much randomness is taken does not depend on which ones are kept."""
+        noise = [self.generator.noise(len(labels), random) for _ in range(self.tries)]
+        images: Tensor = self.generator(noise[0], labels)
+        if self.nearest is None:
+            return images
+        best = self.nearest.margins(images, labels)
+        for again in noise[1:]:
+            rows = (best <= 0).nonzero()[:, 0]
+            if len(rows):
+                made = self.generator(again[rows], labels[rows])
+                margins = self.nearest.margins(made, labels[rows])
+                better = margins > best[rows]
+                images[rows[better]], best[rows[better]] = made[better], margins[better]
+        return images
 
     def tensors(self) -> dict[str, Array]:
         """Returns the weights of the network and the shares of the labels."""
         fitted = {f"{PREFIX}{name}": value.numpy() for name, value in self.generator.state_dict().items()}
-        return {**fitted, "weights": self.weights}
+        return {**fitted, "weights": self.weights, **(self.nearest.tensors() if self.nearest else {})}
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the shape of the images and the design of the network."""
+        """Returns the shape of the images, the design of the network, and what the released means are of."""
         network = self.generator.network
+        kept = {"nearest": self.nearest.to_json(), "tries": self.tries} if self.nearest else {}
         return {
             "image": list(astuple(network.shape)),
             "network": network.kind,
             "latent": network.latent,
             "hidden": list(network.hidden),
             "channels": list(network.channels),
+            **kept,
         }
 
     @classmethod
@@ -298,4 +331,6 @@ class NeuralImage:
         if network.shape.size != len(layout.numeric) or (labels or [1]) != [len(weights)]:
             raise ValueError(f"images of {network.shape} with {len(weights)} labels do not fit the schema")
         generator = build_image_generator(network, len(weights), seed=0).load_fitted(tensors)
-        return cls(generator=generator, weights=weights, labelled=bool(labels))
+        nearest = NearestMeans.from_saved(tensors, description["nearest"]) if "nearest" in description else None
+        tries = description.get("tries", 1)
+        return cls(generator=generator, weights=weights, labelled=bool(labels), nearest=nearest, tries=tries)

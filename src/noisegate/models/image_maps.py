@@ -1,0 +1,66 @@
+"""Public maps of images, by the few numbers that they are drawn from: so a model can keep them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from noisegate.features.fourier import RandomFourier, draw_points
+from noisegate.features.orientation import Orientations, OrientedFourier
+from noisegate.schema.pixels import ImageShape
+
+if TYPE_CHECKING:
+    from noisegate.features.encoded import EncodedFourier
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageMap:
+    """Random Fourier features of what is seen in an image.
+
+    Attributes:
+        seen: Pixels, gradient orientations, or what the encoder of drawn signs gives.
+        image: Shape of the images.
+        count: Random frequencies.
+        length_scale: Of the kernel.
+        seed: Of the frequencies.
+        cell: Of orientations; see `Orientations`.
+        directions: Of orientations.
+        damping: Of orientations.
+        sha256: What the file of the encoder hashes to.
+    """
+
+    seen: Literal["pixels", "orientations", "strokes"]
+    image: ImageShape
+    count: int
+    length_scale: float
+    seed: int
+    cell: int = 4
+    directions: int = 8
+    damping: float | None = None
+    sha256: str | None = None
+
+    def feature_map(self) -> RandomFourier | OrientedFourier | EncodedFourier:
+        """Returns the map; a `UserError` if its encoder is not the one in the package."""
+        draw = partial(draw_points, count=self.count, length_scale=self.length_scale, seed=self.seed)
+        if self.seen == "pixels":
+            return draw(self.image.size)
+        if self.seen == "orientations":
+            of = Orientations(image=self.image, cell=self.cell, directions=self.directions, damping=self.damping)
+            return OrientedFourier(orientations=of, fourier=draw(of.size))
+        from noisegate.features.encoded import EncodedFourier
+        from noisegate.features.perceptual import Perceptual
+        from noisegate.models.activations import chosen_activations
+        from noisegate.networks.named import STROKES, load_network
+
+        activations = chosen_activations(load_network(STROKES, None, self.sha256), (), self.image, pool=False)
+        return EncodedFourier(encoding=Perceptual(activations=activations), fourier=draw(activations.dim))
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the numbers."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Returns what `to_json` gave."""
+        return cls(**{**data, "image": ImageShape(**data["image"])})
