@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -145,21 +145,29 @@ class OrientedFourier(FourierOfValues):
 
         def features(constants: Constants, points: Made) -> Float[Tensor, "dim rows"]:
             assert isinstance(points, torch.Tensor)
-            gray = points.reshape(-1, shape.height, shape.width, shape.channels).sum(dim=3)
-            wide = torch.nn.functional.pad(gray[:, None], (1, 1, 1, 1), mode="replicate")
-            down, right = wide[:, :, 2:, 1:-1] - wide[:, :, :-2, 1:-1], wide[:, :, 1:-1, 2:] - wide[:, :, 1:-1, :-2]
+            gray = points.reshape(-1, 1, shape.height, shape.width, shape.channels).sum(dim=4)
+            # Products with matrices of differences: padded pictures cost half as much again, most of it backwards.
+            down, right = constants["down differences"] @ gray, gray @ constants["right differences"].T
             first, second = constants["vectors"][:, 0], constants["vectors"][:, 1]
             along, across = down * first + right * second, (down * second - right * first).abs()
             strength = torch.cat([along - across, -along - across], dim=1).relu()
             values = (constants["down"] @ strength @ constants["right"].T).flatten(1) * scale
             if orientations.damping is not None:
-                values = values / (
-                    values.square().sum(dim=1, keepdim=True).clamp_min(_TINY).sqrt() + orientations.damping
-                )
+                squares = values.square().sum(dim=1, keepdim=True)
+                values = values / (squares.clamp_min(_TINY).sqrt() + orientations.damping)
             result: Tensor = constants["fourier"](values)
             return result
 
-        down, right = (orientations.pooling(cells) for cells in orientations.grid)
+        constants: dict[str, Any] = {}
+        for name, side, cells in zip(("down", "right"), (shape.height, shape.width), orientations.grid, strict=True):
+            constants |= {name: orientations.pooling(cells), f"{name} differences": _differences(side)}
         vectors = orientations.vectors[: orientations.directions // 2, :, None, None].astype(np.float64)
-        fourier = self.fourier.of_points()
-        return RowForm(features, {"down": down, "right": right, "vectors": vectors, "fourier": fourier})
+        return RowForm(features, {**constants, "vectors": vectors, "fourier": self.fourier.of_points()})
+
+
+def _differences(side: int) -> npt.NDArray[np.float64]:
+    """Returns what takes pixels to the difference of their two neighbours along an axis, (side, side)."""
+    places, matrix = np.arange(side), np.zeros((side, side))
+    matrix[places, np.minimum(places + 1, side - 1)] += 1
+    matrix[places, np.maximum(places - 1, 0)] -= 1
+    return matrix
