@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pyarrow.csv import write_csv
 
 from noisegate.data import TableSource
+from noisegate.data.images import images
 from noisegate.data.images.images import ImageSource
 from noisegate.data.tables.csv_file import BOM, CsvFile
 from noisegate.data.tables.parquet_file import ParquetFile
@@ -174,11 +175,12 @@ def test_shares_of_units_are_the_records_that_one_pass_uses(
             pq.write_table(table, folder / f"{number}.parquet", row_group_size=3)
     limit = UnitLimit(column="who", contributions=contributions)
     source = TableSource(folder, AGES, units=limit, batch_rows=batch)
-    parts = pickle.loads(pickle.dumps(list(source.parts(1, shares))))
-    assert len(parts) == shares
-    found = [age for part in parts for read in part.unread() for age in read().numeric[:, 0].tolist()]
     used = [age for read in source.unread() for age in read().numeric[:, 0].tolist()]
-    assert sorted(found) == sorted(used)
+    for shared in (source.parts(1, shares), source.shares(shares, thinned=True)):
+        parts = pickle.loads(pickle.dumps(list(shared)))
+        assert len(parts) == shares
+        found = [age for part in parts for read in part.unread() for age in read().numeric[:, 0].tolist()]
+        assert sorted(found) == sorted(used)
     assert len(used) == sum(min(contributions, sum(who == one for one, _ in records)) for who in "abcde")
 
 
@@ -230,6 +232,16 @@ def test_parts_of_images_are_all_images(kind, contributions, tmp_path, monkeypat
     sizes = [sum(len(read()) for read in part.unread()) for part in parts]
     assert max(sizes) < 20
     assert all(len(pickle.dumps(part)) < 10_000 for part in parts)
+
+
+def test_thinned_shares_are_equal_and_decode_no_picture_of_another(tmp_path, monkeypatch):
+    path, schema = image_places("folder", tmp_path)
+    right, decoded = images.decode_picture, []
+    monkeypatch.setattr(images, "decode_picture", lambda *told: decoded.append(1) or right(*told))
+    source = ImageSource(path, schema, batch_rows=12)
+    shares = [[len(read()) for read in part.unread()] for part in source.shares(4, thinned=True)]
+    assert shares == [[3, 3, 2], [3, 3, 2], [3, 3, 1], [3, 3, 1]] and len(decoded) == 30
+    assert pictures(source.shares(4, thinned=True)) == pictures([source])
 
 
 @pytest.mark.parametrize("kind", ["folder", "list"])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from noisegate.data.images.parquet import ImageParquet, image_columns
 from noisegate.data.images.torchvision import CIFAR, IDX, STL, SVHN, CifarBatch, IdxImages, StlImages, SvhnImages
 from noisegate.data.stores import absolute, children, in_store, place_of, status, unreadable
 from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
-from noisegate.data.tables.parts import Part, file_parts, stamp
+from noisegate.data.tables.parts import Part, Stamp, file_parts, stamp
 from noisegate.data.tables.tables import Source, is_folder, told
 from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError, OptionError, SchemaError
@@ -139,10 +139,7 @@ class ImageSource(Source[ImageOrigin]):
 
     def parts(self, size: int, shares: int = 1) -> Iterator[Part]:
         """Yield row groups of Parquet, and shares of all else; a folder's files are opened by one part each."""
-        self.check_parts()
-        self.check()
-        assert self._path is not None
-        origins = find_images(absolute(self._path), self._options) or []
+        origins = self._found()
         if self._units is None and all(isinstance(origin, ImageParquet) for origin in origins):
             for path in (origin.path for origin in origins):
                 for part, known in file_parts(ParquetFile(path), size):
@@ -150,9 +147,18 @@ class ImageSource(Source[ImageOrigin]):
                     records._origins, records._empty = [ImageParquet(path, self._options, part)], ""
                     yield Part(records, {path: known})
             return
+        yield from self.shares(shares)
+
+    def _found(self) -> list[ImageOrigin]:
+        self.check_parts()
+        self.check()
+        assert self._path is not None
+        return find_images(absolute(self._path), self._options) or []
+
+    def _anywhere(self) -> tuple[Self, Mapping[Path, Stamp]]:
         whole = copy(self)
-        whole._origins = origins
-        yield from whole._shares(shares, {path: stamp(path) for origin in origins for path in origin.kept_in()})
+        whole._origins = origins = self._found()
+        return whole, {path: stamp(path) for origin in origins for path in origin.kept_in()}
 
     def unread(self) -> Iterator[Callable[[], Rows]]:
         """Yield functions that decode at most ``batch_rows`` images each, to be called in any thread."""

@@ -10,8 +10,9 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
@@ -93,6 +94,7 @@ class Source(ABC, Generic[_Origin]):
         self.name: str
         self._origins: Sequence[_Origin]
         self._share = (0, 1)  # which of how many parts this is, of which each has every n-th batch
+        self._thinned = (0, 1)  # or every n-th record of each batch
 
     @abstractmethod
     def check(self) -> None:
@@ -114,10 +116,20 @@ class Source(ABC, Generic[_Origin]):
     def check_parts(self) -> None:
         """Refuse records of which no parts can be read apart, by an `OptionError`."""
 
-    def _shares(self, shares: int, stamps: Mapping[Path, Stamp]) -> Iterator[Part]:
+    @abstractmethod
+    def _anywhere(self) -> tuple[Self, Mapping[Path, Stamp]]:
+        """Return all records as another process can open them, and what their files look like."""
+
+    def shares(self, shares: int, *, thinned: bool = False) -> Iterator[Part]:
+        """Yield parts that walk through all files: each has every n-th batch, or, ``thinned``, record of each batch."""
+        whole, stamps = self._anywhere()
         for number in range(shares):
-            records = copy(self)
-            records._share, records._empty = (number, shares), ""
+            records = copy(whole)
+            records._empty = ""
+            if thinned:
+                records._thinned = (number, shares)
+            else:
+                records._share = (number, shares)
             yield Part(records, stamps)
 
     def about(self) -> int | None:
@@ -158,13 +170,21 @@ class Source(ABC, Generic[_Origin]):
             for piece, rows, units in self._pieces(origin):
                 # Units are counted here, one batch after the other.
                 count = None if counter is None else partial(counter.used, units)
-                used = None if count is None else told(count, origin, done, show_values=False)
+                used = self._kept(None if count is None else told(count, origin, done, show_values=False), rows)
                 if next(batches) % shares == share:
                     yield partial(self._witnessed, partial(self._encoded, piece, used, origin, done))
                 done += rows
             seen += done
         if not seen and self._empty:
             raise self.no_records()
+
+    def _kept(self, used: Mask | None, rows: int) -> Mask | None:
+        """Return which records of a batch are used here, of those that are used anywhere; None for all."""
+        first, step = self._thinned
+        if step == 1:
+            return used
+        own: Mask = np.arange(rows) % step == first
+        return own if used is None else own & used
 
     def no_records(self) -> DataError:
         """Return the error of a source that holds no record."""
@@ -252,15 +272,18 @@ class TableSource(Source[Origin]):
         files = self._files()
         self.check()
         if self._units is not None:
-            whole = copy(self)
-            whole._origins = [replace(file, path=absolute(file.path)) for file in files]
-            yield from whole._shares(shares, {file.path: stamp(file.path) for file in whole._files()})
+            yield from self.shares(shares)
             return
         for file in files:
             for part, known in file_parts(file, size):
                 records = copy(self)
                 records._origins, records._empty = [part], ""  # a part without records is none of its own business
                 yield Part(records, {part.path: known})
+
+    def _anywhere(self) -> tuple[Self, Mapping[Path, Stamp]]:
+        whole = copy(self)
+        whole._origins = files = [replace(file, path=absolute(file.path)) for file in self._files()]
+        return whole, {file.path: stamp(file.path) for file in files}
 
     def _pieces(self, origin: Origin) -> Iterator[tuple[Mapping[str, pa.Array], int, pa.Array | None]]:
         unit = () if self._units is None else (self._units.column,)
