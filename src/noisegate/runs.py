@@ -141,14 +141,14 @@ def resume_run(
         UserError: if there is nothing to resume, or an option differs from what the run began with.
     """
     observer = folder.observer
-    if engine is not None:
-        named = observer.option("engine")
-        raise OptionError(
-            f"{named}: a fit that goes on sums no records; leave it out beside {observer.option('resume')}."
-        )
     with held() as may_stop:
         work = _Work(folder=folder, device=device, may_stop=may_stop)
         if not folder.training:
+            if engine is not None:
+                raise OptionError(
+                    f"{observer.option('engine')}: a fit that goes on sums no records; leave it out beside "
+                    f"{observer.option('resume')}."
+                )
             release = folder.reopen()
             method = method_of(release.certificate, seed=given["settings"].get("seed"))
             method.check_fit(device)
@@ -163,7 +163,7 @@ def resume_run(
         run.check(given, observer)
         began = folder.out or folder.path
         observer.say(f"Going on with {began} after {folder.steps_begun} steps: nothing more is spent.")
-        return work.model(run.method, *work.release(run, data, show_values=show_values, resumed=True))
+        return work.model(run.method, *work.release(run, data, show_values=show_values, resumed=True, engine=engine))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -148,14 +148,14 @@ def test_an_interrupted_training_goes_on_with_the_records_and_pays_once(desk, cl
 
 
 def test_ctrl_c_while_the_records_are_read_spends_nothing(desk, cli, monkeypatch):
-    batches = TableSource.batches
+    unread = TableSource.unread
 
     def pressed(source):
         signal.raise_signal(signal.SIGINT)
-        return batches(source)
+        return unread(source)
 
     before = desk.listing()
-    monkeypatch.setattr(TableSource, "batches", pressed)
+    monkeypatch.setattr(TableSource, "unread", pressed)
     ended = cli(*command(desk))
     assert ended.code == 130
     assert "--resume" not in ended.err

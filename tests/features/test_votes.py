@@ -6,7 +6,8 @@ import pytest
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.votes import NearestVotes, lattice
-from noisegate.gate.sums import Encoded, LocalEngine, SumTask, sum_records
+from noisegate.gate.execution import Encoded
+from noisegate.gate.sums import LocalEngine, SumTask, sum_records
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.records import Rows

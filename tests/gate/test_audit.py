@@ -17,9 +17,9 @@ import pytest
 import torch
 
 from noisegate.auditing.bounds import one_run_epsilon, right_guesses, scaled, sensitivity_factor
+from noisegate.gate import samples
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example import gradients as per_example
-from noisegate.gate.queries import gradients
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.gradient_plan import GradientPlan
@@ -109,19 +109,19 @@ def skip_clipping(patch):
 
 def fix_batches(patch):
     step = iter(range(10**9))
-    patch.setattr(gradients, "poisson_sample", lambda records, rate: np.arange(next(step) % BATCHES, records, BATCHES))
+    patch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(next(step) % BATCHES, records, BATCHES))
 
 
 def share_draws(patch):
     """Amplification claimed for each image, though all images of a step come from one draw of a shard (GS-WGAN)."""
-    step, kept, right = iter(range(10**9)), [], gradients.poisson_sample
+    step, kept, right = iter(range(10**9)), [], samples.poisson_sample
 
-    def sample(records, rate):
+    def sample(records, rate, words):
         if next(step) % IMAGES == 0:
-            kept[:] = [right(records, rate)]
+            kept[:] = [right(records, rate, words)]
         return kept[0]
 
-    patch.setattr(gradients, "poisson_sample", sample)
+    patch.setattr(samples, "poisson_sample", sample)
 
 
 @pytest.mark.slow

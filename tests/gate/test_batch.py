@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from noisegate.errors import OptionError
+from noisegate.gate import samples
 from noisegate.gate.gate import Gate
-from noisegate.gate.queries import batches, gradients
+from noisegate.gate.queries import batches
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import Certificate, render
@@ -64,7 +65,7 @@ def kinds(ledger):
 
 
 def test_a_step_is_the_clipped_vector_and_noise_of_the_planned_size(monkeypatch):
-    monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: np.arange(30, records))
+    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(30, records))
     clipped = frame()[["a", "b"]].to_numpy()[30:].mean(axis=0)
     clipped *= min(1, 0.4 / np.linalg.norm(clipped))
     with opened(steps=400, clip_norm=0.4, epsilon=50.0) as session:
@@ -89,7 +90,7 @@ def test_images_are_kept_as_bytes_and_seen_as_the_numbers_that_a_table_of_their_
         plan = BatchPlan(name="b", steps=1, sampling_probability=1.0, clip_norm=1.0, parameters={"g": (2,)})
         with gate.batch(plan.calibrate(gate.budget), noted, method="t", public={}) as run:
             run.step(AT)
-            assert run._records[0].dtype == np.uint8
+            assert run._held.together()[0].dtype == np.uint8
         assert seen[-1].dtype == np.float32
         assert seen[-1].tobytes() == (pixels.reshape(64, 4) / 255).astype(np.float32).tobytes()
 
@@ -108,7 +109,7 @@ def test_a_vector_is_clipped_as_a_whole_exactly(length, exactly):
 
 
 def test_an_empty_sample_is_noised_like_any_other(monkeypatch):
-    monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: np.zeros(0, dtype=np.intp))
+    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.zeros(0, dtype=np.intp))
     with opened() as session:
         assert np.abs(session.step(AT)["g"]).min() > 0
 
@@ -145,7 +146,7 @@ def test_tensors_and_arrays_may_be_parameters():
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_a_record_moves_a_vector_by_at_most_the_sensitivity(adjacency, exactly, monkeypatch):
-    monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: np.arange(records))
+    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(records))
 
     def turned(at, numeric, codes):
         """One record turns the whole vector round."""
@@ -286,7 +287,7 @@ def runs_over(numeric):
 def drawn(monkeypatch):
     """The vectors of steps on all 40 records, before noise."""
     exact = []
-    monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: np.arange(records))
+    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(records))
     monkeypatch.setattr(noise, "add_noise", lambda sums, **_: exact.append(sums.tolist()) or sums + 1)
     return exact
 

@@ -8,9 +8,9 @@ import pytest
 
 from noisegate.data.tables.tables import TableSource
 from noisegate.features.fourier import draw
-from noisegate.gate.execution import BLOCK_ROWS, blocks
+from noisegate.gate.execution import BLOCK_ROWS, Encoded, blocks
 from noisegate.gate.gate import Gate
-from noisegate.gate.sums import Encoded, LocalEngine, SumTask, sum_records
+from noisegate.gate.sums import LocalEngine, SumTask, sum_records
 from noisegate.methods.merf import DPMERF
 from noisegate.privacy.grid import Grid
 from noisegate.records import Rows

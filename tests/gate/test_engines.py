@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from noisegate.errors import DataError
-from noisegate.gate.sums import Encoded, LocalEngine, SumTask, sum_records
+from noisegate.gate.execution import Encoded
+from noisegate.gate.sums import LocalEngine, SumTask, sum_records
 from noisegate.privacy.grid import Grid
 
 

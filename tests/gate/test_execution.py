@@ -13,6 +13,7 @@ import torch
 from tests.kernels import EVERYTHING, ByPlace
 
 from noisegate.errors import OptionError, SlowKernelsWarning, UnbookedWarning
+from noisegate.gate import samples
 from noisegate.gate.execution import Execution, executions
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example import clipping
@@ -73,7 +74,7 @@ def calibrated(made, budget):
 @pytest.fixture
 def plain(monkeypatch):
     """Every record is in the sample, and the sum comes without noise, in grid units."""
-    monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: np.arange(records))
+    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(records))
     monkeypatch.setattr(noise, "add_noise", lambda sums, **_: sums)
     monkeypatch.setattr(gradients.GradientSession, "_unpacked", lambda self, sums: sums)
 
@@ -162,7 +163,7 @@ here.check_all_blocks()
 
 def check_all_blocks():
     """Whatever this process's kernels do, in blocks of whatever size: a sum is the sum of its records."""
-    gradients.poisson_sample = lambda records, rate: np.arange(records)
+    samples.poisson_sample = lambda records, rate, _: np.arange(records)
     noise.add_noise = lambda sums, **_: sums
     gradients.GradientSession._unpacked = lambda self, sums: sums
     data = frame(33)

@@ -9,9 +9,9 @@ import torch
 
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import Counts
+from noisegate.gate import samples
 from noisegate.gate.gate import Gate
 from noisegate.gate.journal import Journal
-from noisegate.gate.queries import gradients
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
 from noisegate.privacy.gradient_plan import GradientPlan
@@ -98,7 +98,7 @@ def test_two_processes_with_one_journal_share_its_steps(journal):
 
 def test_an_error_before_any_noise_gives_the_cost_back_and_leaves_no_journal(ledger, journal, monkeypatch):
     with opened(journal, ledger=ledger, dataset="clinic") as session:
-        monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: 1 / 0)
+        monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             session.step(AT)
     assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]
@@ -120,20 +120,20 @@ def test_a_run_that_another_process_went_on_with_is_not_given_back(where, ledger
 
         monkeypatch.setattr(Journal, "begin", overtaken)
 
-    right = gradients.poisson_sample
+    right = samples.poisson_sample
 
-    def meanwhile(records, rate):
+    def meanwhile(records, rate, _):
         if where != "begin":
             with monkeypatch.context() as patch:
-                patch.setattr(gradients, "poisson_sample", right)
+                patch.setattr(samples, "poisson_sample", right)
                 opened(journal, ledger=ledger, dataset="clinic").step(AT)
         raise ZeroDivisionError
 
     if where == "begin":
-        sample = [lambda records, rate: np.arange(3), meanwhile]
-        monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: sample.pop(0)(records, rate))
+        sample = [lambda records, rate, _: np.arange(3), meanwhile]
+        monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: sample.pop(0)(records, rate, _))
     else:
-        monkeypatch.setattr(gradients, "poisson_sample", meanwhile)
+        monkeypatch.setattr(samples, "poisson_sample", meanwhile)
     with pytest.raises(ZeroDivisionError):
         one.step(AT)
     assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
@@ -167,7 +167,7 @@ def test_a_resumed_run_that_fails_gives_nothing_back(ledger, journal, monkeypatc
     with opened(journal, ledger=ledger, dataset="clinic") as session:
         session.step(AT)
     with opened(journal, ledger=ledger, dataset="clinic") as session:
-        monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: 1 / 0)
+        monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             session.step(AT)
     assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]

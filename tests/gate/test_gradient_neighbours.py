@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from noisegate.gate import samples
 from noisegate.gate.per_example.gradients import FactoredLoss, block_gradients, gradient_source
-from noisegate.gate.queries import gradients
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS
 
@@ -193,7 +193,7 @@ def test_a_sample_larger_than_a_block_is_summed_in_blocks_of_one_shape(monkeypat
         found = session.step({"w": torch.zeros(1)})["w"]
     assert set(shapes) == {(8, 1)}
     assert float(found) == pytest.approx(53 / 2, abs=8 * plan.noise_std_natural + 0.2)
-    assert gradients.poisson_sample(53, 1.0).size == 53
+    assert samples.PoissonSamples(rate=1.0).places(53, 0).size == 53
 
 
 def test_inputs_that_torch_hands_over_column_by_column_add_the_same_integers_whatever_the_neighbours():

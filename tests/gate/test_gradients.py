@@ -7,9 +7,9 @@ import torch
 
 from noisegate.errors import BudgetRefusedError, DataError, OptionError
 from noisegate.features.feature_map import Counts
+from noisegate.gate import samples
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.gradients import FactoredLoss, module_loss
-from noisegate.gate.queries import gradients
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.models.folder import verify_model, write_model
 from noisegate.privacy.gradient_plan import GradientPlan
@@ -75,7 +75,7 @@ def test_a_model_learns_from_what_leaves_the_gate():
 
 def test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size(monkeypatch):
     taken = np.arange(0, 80, 3)
-    monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: taken)
+    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: taken)
     records = 2 * torch.tensor(((frame()[["a", "b", "c"]].to_numpy() + 1) / 2).astype(np.float32)) - 1
     residual = 0.5 - torch.tensor(frame().ill.to_numpy(), dtype=torch.float32)
     exact = torch.cat([records * residual[:, None], residual[:, None]], dim=1)[taken]
@@ -90,7 +90,7 @@ def test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size(monkeypatch):
 
 
 def test_an_empty_sample_is_noised_like_any_other(monkeypatch):
-    monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: np.zeros(0, dtype=np.intp))
+    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.zeros(0, dtype=np.intp))
     with opened(plan=plan_of(steps=2)) as session:
         first, second = session.step(START), session.step(START)
     values = torch.stack([first["w"], second["w"]])
@@ -102,7 +102,7 @@ def test_an_empty_sample_is_noised_like_any_other(monkeypatch):
 def test_every_step_draws_a_new_sample_of_all_records(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        gradients, "poisson_sample", lambda records, rate: asked.append((records, rate)) or np.arange(3)
+        samples, "poisson_sample", lambda records, rate, _: asked.append((records, rate)) or np.arange(3)
     )
     with opened(plan=plan_of(steps=3, sampling_probability=0.3)) as session:
         for _ in range(3):
@@ -112,7 +112,7 @@ def test_every_step_draws_a_new_sample_of_all_records(monkeypatch):
 
 
 def test_a_factored_loss_gives_the_sums_that_the_plain_one_gives(monkeypatch):
-    monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: np.arange(records))
+    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(records))
     weight = torch.tensor([[[0.3, -0.2, 0.8]], [[0.1, 0.0, -0.5]]])
 
     def inputs(numeric, codes):
@@ -295,7 +295,7 @@ def test_gradients_that_depend_on_the_place_in_a_block_are_refused(monkeypatch, 
 
 def test_the_whole_plan_is_reserved_before_the_first_record_is_read(ledger, monkeypatch):
     session = opened(options={"ledger": ledger, "dataset": "clinic"})
-    monkeypatch.setattr(session._access.source, "batches", lambda: (_ for _ in ()).throw(DataError("unreadable")))
+    monkeypatch.setattr(session._access.source, "unread", lambda: (_ for _ in ()).throw(DataError("unreadable")))
     with pytest.raises(DataError, match="unreadable"):
         session.step(START)
     # No noise was drawn, so it is given back.
@@ -307,7 +307,7 @@ def test_a_run_over_the_cap_reads_nothing(ledger, monkeypatch):
     first = opened(options={"ledger": ledger, "dataset": "clinic"})
     first.step(START)
     second = opened(options={"ledger": ledger, "dataset": "clinic"})
-    monkeypatch.setattr(second._access.source, "batches", lambda: pytest.fail("records were read"))
+    monkeypatch.setattr(second._access.source, "unread", lambda: pytest.fail("records were read"))
     with pytest.raises(BudgetRefusedError):
         second.step(START)
     # The first was left after one step: it stays reserved, which counts as spent.
@@ -317,7 +317,7 @@ def test_a_run_over_the_cap_reads_nothing(ledger, monkeypatch):
 def test_an_error_after_the_first_noise_gives_nothing_back(ledger, monkeypatch):
     with opened(options={"ledger": ledger, "dataset": "clinic"}) as session:
         session.step(START)
-        monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: 1 / 0)
+        monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             session.step(START)
     assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]

@@ -3,12 +3,15 @@
 The sample has no seed; each acceptance fails by chance with probability at most 1e-9.
 """
 
+import hashlib
+import pickle
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from noisegate.gate.queries import gradients
-from noisegate.gate.queries.gradients import poisson_sample
+from noisegate.gate import samples
+from noisegate.gate.samples import PoissonSamples, poisson_sample
 from noisegate.privacy.gradient_plan import RATES
 
 CHANCE = 1e-9
@@ -19,11 +22,13 @@ def fits(found, draws, rate):
     return bool(low <= found <= high)
 
 
-def members(records, rate, times):
-    found = np.zeros((times, records), dtype=bool)
-    for row in found:
-        row[poisson_sample(records, rate)] = True
-    return found
+def members(records, rate, times, parts=1):
+    """Who is in which of the samples of a session: the steps of one of them, by records in so many parts."""
+    drawn, found = PoissonSamples(rate=rate), np.zeros((times, parts, records // parts), dtype=bool)
+    for step, row in enumerate(found):
+        for number, part in enumerate(row):
+            part[drawn.places(len(part), step, number)] = True
+    return found.reshape(times, -1)
 
 
 @pytest.mark.parametrize("rate", [1 / 64, 0.25, 0.75])
@@ -41,28 +46,48 @@ def test_sizes_of_samples_vary_as_binomial_ones_do():
     assert stats.chi2.ppf(1e-6, 3000) < statistic < stats.chi2.isf(1e-6, 3000)
 
 
-def test_records_and_samples_are_independent():
-    found = members(2000, 0.5, 200).astype(float) * 2 - 1
-    for left, right in ((found[:, :-1], found[:, 1:]), (found[:-1], found[1:]), (found[:, :-7], found[:, 7:])):
+@pytest.mark.parametrize("parts", [1, 40])
+def test_records_and_samples_are_independent(parts):
+    found, one = members(2000, 0.5, 200, parts).astype(float) * 2 - 1, 2000 // parts % 2000
+    pairs = [(found[:, :-by], found[:, by:]) for by in {1, 7, one} - {0}]
+    for left, right in (*pairs, (found[:-1], found[1:])):
         assert abs((left * right).sum() / np.sqrt(left.size)) < 7.5
 
 
 def test_every_record_has_the_same_rate_whatever_its_place(monkeypatch):
-    monkeypatch.setattr(gradients, "_AT_ONCE", 100)
+    monkeypatch.setattr(samples, "_AT_ONCE", 100)
     per_record = members(250, 0.5, 2000).sum(axis=0)
     assert stats.chi2.ppf(CHANCE, 250) < (np.square(per_record - 1000) / 500).sum() < stats.chi2.isf(CHANCE, 250)
 
 
-def test_words_are_compared_exactly(monkeypatch):
-    words = np.array([0, 1, 2, 3, RATES - 1], dtype=np.uint64)
-    monkeypatch.setattr(gradients, "_words", lambda count: words[:count])
-    assert poisson_sample(5, 1 / RATES).tolist() == [0]
-    assert poisson_sample(5, 3 / RATES).tolist() == [0, 1, 2]
-    assert poisson_sample(5, (RATES - 1) / RATES).tolist() == [0, 1, 2, 3]
-    assert poisson_sample(5, 1.0).tolist() == [0, 1, 2, 3, 4]
+def test_words_are_compared_exactly():
+    words = np.array([0, 1, 2, 3, RATES - 1], dtype=np.uint32)
+    for rate, expected in ((1, 1), (3, 3), (RATES - 1, 4), (RATES, 5)):
+        assert poisson_sample(5, rate / RATES, lambda count: words[:count]).tolist() == list(range(expected))
+
+
+def test_words_are_those_of_chacha20_under_a_key_of_step_and_part():
+    """By another implementation: RFC 8439, and RFC 7693 for the key."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+
+    which = (3).to_bytes(8, "little") + (5).to_bytes(8, "little")
+    key = hashlib.blake2b(which, key=bytes(range(32)), digest_size=32).digest()
+    stream = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(4 * 1000))
+    expected = np.flatnonzero(np.frombuffer(stream, "<u4") < RATES // 8)
+    drawn = PoissonSamples(rate=0.125, key=bytes(range(32)))
+    assert drawn.places(1000, 3, 5).tolist() == expected.tolist()
+
+
+def test_a_step_that_is_redone_has_the_same_sample_and_no_other_has_it():
+    drawn, other = PoissonSamples(rate=0.5), PoissonSamples(rate=0.5)
+    first = drawn.places(300, 2, 1).tolist()
+    assert pickle.loads(pickle.dumps(drawn)).places(300, 2, 1).tolist() == first  # wherever it is drawn
+    for one in (drawn.places(300, 1, 2), drawn.places(300, 2, 0), drawn.places(300, 3, 1), other.places(300, 2, 1)):
+        assert one.tolist() != first
+    assert len(drawn.key) == 32 and drawn.key.hex() not in repr(drawn) and repr(drawn.key) not in repr(drawn)
 
 
 def test_samples_of_nothing_and_of_everything():
-    assert poisson_sample(0, 0.5).tolist() == []
-    assert poisson_sample(7, 1.0).tolist() == list(range(7))
-    assert poisson_sample(50, 1 / RATES).size <= 1
+    assert PoissonSamples(rate=0.5).places(0, 0).tolist() == []
+    assert PoissonSamples(rate=1.0).places(7, 0).tolist() == list(range(7))
+    assert PoissonSamples(rate=1 / RATES).places(50, 0).size <= 1

@@ -8,9 +8,9 @@ import torch
 from noisegate.devices import seeded
 from noisegate.errors import DataError, OptionError
 from noisegate.features.perceptual import Activations, Perceptual
+from noisegate.gate import samples
 from noisegate.gate.execution import BLOCK_ROWS, block_rows, embedded_records
 from noisegate.gate.gate import Gate
-from noisegate.gate.queries import gradients
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.networks.layers import ChosenLayers
@@ -58,7 +58,7 @@ def opened(data=None, feature_map=None, *, norm=1.0, schema=SCHEMA, **options):
 
 @pytest.fixture
 def everyone(monkeypatch):
-    monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: np.arange(records))
+    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(records))
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_a_map_that_is_unusable_is_named_before_anything_is_spent(change, error,
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.register("clinic", epsilon=100.0, delta=1e-5)
     session = opened(feature_map=Folded(change), ledger=ledger, dataset="clinic")
-    monkeypatch.setattr(session._access.source, "batches", lambda: pytest.fail("records were read"))
+    monkeypatch.setattr(session._access.source, "unread", lambda: pytest.fail("records were read"))
     with session, pytest.raises(error, match=message):
         session.step(START)
     assert [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER]

@@ -243,7 +243,7 @@ def test_every_sum_has_its_noise(monkeypatch):
     """The same samples of the same records, twice: what leaves the gate differs by noise of the planned size."""
     seen = []
     taken = GradientSession._unpacked
-    monkeypatch.setattr("noisegate.gate.queries.gradients.poisson_sample", lambda records, rate: np.arange(20))
+    monkeypatch.setattr("noisegate.gate.samples.poisson_sample", lambda records, rate, _: np.arange(20))
     monkeypatch.setattr(GradientSession, "_unpacked", lambda self, sums: seen.append(sums) or taken(self, sums))
     method = tiny(steps=1, hidden=(16,))
     plan = method.plan(SCHEMA, Budget(epsilon=1.0))

@@ -7,7 +7,7 @@ import torch
 
 from noisegate import Budget, Gate, Ledger, PrivateSetGeneration, Synthesizer
 from noisegate.errors import CalibrationError, DivergedError, ModelError, OptionError, SchemaError
-from noisegate.gate.queries import gradients
+from noisegate.gate import samples
 from noisegate.methods.gradient import STATE_FILE
 from noisegate.methods.registry import method_named
 from noisegate.models.folder import verify_model
@@ -111,7 +111,7 @@ def test_a_set_teaches_an_easy_task_and_with_shuffled_labels_does_not(shuffled, 
         return sums + np.rint(noise_std * random.standard_normal(len(sums))).astype(np.int64)
 
     monkeypatch.setattr(gate_noise, "add_noise", noise)
-    monkeypatch.setattr(gradients, "poisson_sample", lambda rows, rate: np.flatnonzero(random.random(rows) < rate))
+    monkeypatch.setattr(samples, "poisson_sample", lambda rows, rate, _: np.flatnonzero(random.random(rows) < rate))
     asked = gate(pixel_table(1000, shuffled=shuffled), PIXELS, epsilon=50.0)
     score = judged(IMAGES.fit(asked, device="cpu").sample(6, seed=0))
     assert score < 0.75 if shuffled else score > 0.9
@@ -168,7 +168,7 @@ def test_a_run_that_is_taken_up_again_gives_the_same_bits(tmp_path, monkeypatch,
         return sums + random.integers(-(2**20), 2**20, len(sums))
 
     monkeypatch.setattr(gate_noise, "add_noise", noise)
-    monkeypatch.setattr(gradients, "poisson_sample", lambda records, rate: np.arange(len(drawn), 40))
+    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(len(drawn), 40))
     # Smaller than the set, so that the order of its records matters.
     monkeypatch.setattr(synthetic_set, "INNER_BATCH", 3)
     whole = TABLE.query(gate())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
+import numpy as np
 from tests.planted.patches import Plant, bug
 
 
@@ -18,12 +20,13 @@ def sums_of_the_round_before(plant: Plant) -> None:
     """A worker keeps what it added up in the round before."""
 
     @plant.wrap("ray_worker.Worker.begin")
-    def _(begin: Any, worker: Any, tasks: Any, layout: Any) -> Any:
-        before = worker._totals
-        told = begin(worker, tasks, layout)
-        for name in set(before.sums) & set(tasks):
-            worker._totals.sums[name] += before.sums[name]
-        worker._totals.records += before.records
+    def _(begin: Any, worker: Any, job: Any, layout: Any) -> Any:
+        before = worker._job.total()
+        told = begin(worker, job, layout)
+        now = worker._job.total()
+        for name in set(before.sums) & set(now.sums):
+            now.sums[name] += before.sums[name]
+        now.records += before.records
         return told
 
 
@@ -37,3 +40,41 @@ def parts_of_a_lost_worker_left_out(plant: Plant) -> None:
 def batches_in_every_share(plant: Plant) -> None:
     """A share has the batches of all others too."""
     plant.rewrite("tables.Source.unread", "next(batches) % shares == share", "True")
+
+
+@bug("test_a_lost_worker_changes_no_step")
+def answers_before_a_loss_count_twice(plant: Plant) -> None:
+    """Where a worker is lost in a step, what the others had answered is added to what all answer then."""
+    kept: list[Any] = []
+
+    @plant.wrap("ray_round.Pass._lost")
+    def _(lost: Any, parts: Any, shift: Any, number: Any) -> Any:
+        kept.extend(one for one in parts._shifts if one is not shift and number is None)
+        return lost(parts, shift, number)
+
+    @plant.wrap("steps.HeldGradients.merged")
+    def _(merged: Any, held: Any, found: Any) -> Any:
+        again, kept[:] = len(kept), []
+        return merged(held, [*found, *found[:again]])
+
+
+@bug("test_one_record_moves_a_step_of_workers_by_the_bound_at_most")
+def gradients_of_workers_not_clipped(plant: Plant) -> None:
+    """Workers clip gradients to four times the norm."""
+    from noisegate.gate.per_example import clipping
+
+    right = clipping.clip_factors
+
+    def wide(parts: Any, grid: Any) -> Any:
+        return np.minimum(4 * right(parts, grid), np.float32(grid.scale))
+
+    @plant.wrap("ray_worker.Worker.totals")
+    def _(totals: Any, worker: Any, *question: Any) -> Any:
+        with patch.object(clipping, "clip_factors", wide):
+            return totals(worker, *question)
+
+
+@bug("test_thinned_shares_are_equal_and_decode_no_picture_of_another", "test_units_count_once")
+def records_in_every_share(plant: Plant) -> None:
+    """A thinned share has the records of all others too."""
+    plant.rewrite("tables.Source._kept", "any_places % step == first", "any_places >= 0")

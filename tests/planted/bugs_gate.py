@@ -241,9 +241,9 @@ def ball_of_one_table_only(plant: Plant) -> None:
 def fixed_batches_paid_as_poisson(plant: Plant) -> None:
     """Batches take turns, and are paid as if they were drawn."""
     plant.rewrite(
-        "gradients_query.StepSession._sample",
-        "poisson_sample(records, any_rate)",
-        "np.arange(number % 2, records, 2)",
+        "samples.PoissonSamples.places",
+        "poisson_sample(records, any_rate, any_words)",
+        "np.arange(step % 2, records, 2)",
     )
 
 
@@ -287,7 +287,7 @@ def resumed_without_its_reservation(plant: Plant) -> None:
 @bug("test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size")
 def padding_of_a_step_counted(plant: Plant) -> None:
     """The last record of a block is added once for each empty place."""
-    plant.rewrite("gradients_query.GradientSession._exact", "part[:len(block)]", "part")
+    plant.rewrite("steps.HeldGradients.total", "part[:len(block)]", "part")
 
 
 @bug("test_gradients_that_depend_on_the_place_in_a_block_are_refused")
@@ -337,7 +337,7 @@ def shape_of_a_vector_follows_the_sample(plant: Plant) -> None:
 @bug("test_every_step_is_of_a_new_poisson_sample")
 def whole_batches_paid_as_sampled(plant: Plant) -> None:
     """Every step uses all records, and is paid as if they were sampled."""
-    plant.wrap("gradients_query.StepSession._sample")(lambda _, session, records, number: np.arange(records))
+    plant.wrap("gradients_query.SampleSession._sample")(lambda _, session, records, number: np.arange(records))
 
 
 @bug("test_a_function_with_a_memory_is_refused_before_anything_is_spent")

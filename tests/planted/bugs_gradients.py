@@ -17,14 +17,36 @@ MOVED = "test_adding_removing_or_changing_a_record"
 @bug("test_the_rate_is_that_which_is_accounted")
 def sample_larger_than_paid(plant: Plant) -> None:
     """Each record is half as likely again to be in a sample as is accounted."""
-    plant.wrap("gradients_query.poisson_sample")(lambda sample, records, rate: sample(records, min(1.5 * rate, 1.0)))
+    plant.wrap("samples.poisson_sample")(
+        lambda sample, records, rate, words: sample(records, min(1.5 * rate, 1.0), words)
+    )
 
 
 @bug("test_records_and_samples_are_independent")
 def sample_from_the_model_stream(plant: Plant) -> None:
     """Whoever knows a seed knows who is in a sample."""
-    plant.wrap("gradients_query.poisson_sample")(
-        lambda _, records, rate: np.flatnonzero(np.random.default_rng(0).random(records) < rate)
+    plant.wrap("samples.poisson_sample")(
+        lambda _, records, rate, words: np.flatnonzero(np.random.default_rng(0).random(records) < rate)
+    )
+
+
+@bug("test_a_step_that_is_redone_has_the_same_sample_and_no_other_has_it", "test_records_and_samples_are_independent")
+def key_of_a_sample_repeats_each_step(plant: Plant) -> None:
+    """The key of a sample follows from the part alone: all steps have one sample."""
+    plant.rewrite("samples.PoissonSamples._stream", "step.to_bytes(8, 'little') + any_part", "any_part")
+
+
+@bug("test_records_and_samples_are_independent")
+def one_sample_for_all_parts(plant: Plant) -> None:
+    """The key of a sample follows from the step alone: records at the same place of two parts are in it together."""
+    plant.rewrite("samples.PoissonSamples._stream", "any_step + part.to_bytes(8, 'little')", "any_step")
+
+
+@bug("test_every_session_has_a_key_of_its_own_which_nobody_is_told")
+def one_key_for_all_sessions(plant: Plant) -> None:
+    """The key of samples is no secret of one session."""
+    plant.wrap("samples.PoissonSamples._stream")(
+        lambda stream, drawn, step, part: stream(dataclasses.replace(drawn, key=bytes(32)), step, part)
     )
 
 

@@ -58,6 +58,8 @@ SEAMS = {
     "shards": "noisegate.gate.queries.shards",
     "ray_round": "noisegate.gate.engines.ray_round",
     "ray_worker": "noisegate.gate.engines.worker",
+    "samples": "noisegate.gate.samples",
+    "steps": "noisegate.gate.steps",
     "sums": "noisegate.gate.sums",
     "sums_query": "noisegate.gate.queries.sums",
     # Features, methods and what a user is told.

@@ -24,7 +24,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
@@ -200,6 +200,18 @@ def made_up_records(layout: Layout, rows: int, random: np.random.Generator) -> E
             numeric[random.uniform(size=rows) < 0.1, place] = np.nan
     codes = [random.integers(0, column.size, rows).astype(np.int32) for column in layout.coded]
     return EncodedTable(numeric=numeric, codes=np.stack(codes, axis=1) if codes else np.zeros((rows, 0), np.int32))
+
+
+class Encoded:
+    """Records that are encoded already, in batches of any size."""
+
+    def __init__(self, batches: Iterable[EncodedTable]) -> None:
+        self._batches = batches
+
+    def unread(self) -> Iterator[Callable[[], EncodedTable]]:
+        """Yields a function for each batch, which returns it."""
+        for batch in self._batches:
+            yield partial(EncodedTable.concatenate, [batch])
 
 
 def map_execution(name: str, feature_map: FeatureMap, layout: Layout, rows: int | None = None) -> Execution:

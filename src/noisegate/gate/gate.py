@@ -256,7 +256,7 @@ class Gate:
         if physical_batch is not None:
             warnings.warn("physical_batch is now called microbatch.", DeprecationWarning, stacklevel=2)
             microbatch = physical_batch if microbatch is None else microbatch
-        access = self._access(plan, CalibratedStepPlan, method, public, of=GradientPlan)
+        access = self._access(plan, CalibratedStepPlan, method, public, of=GradientPlan, device=device)
         options: dict[str, Any] = {"device": device, "microbatch": microbatch, "represent": represent}
         return GradientSession(access, loss, journal=journal, **options)
 
@@ -330,7 +330,13 @@ class Gate:
         return MarginalSession(self._access(plan, MarginalPlan, method, public), bins).release()
 
     def _access(
-        self, plan: Any, kind: type[Any], method: str, public: Mapping[str, Any], of: type[StepPlan] | None = None
+        self,
+        plan: Any,
+        kind: type[Any],
+        method: str,
+        public: Mapping[str, Any],
+        of: type[StepPlan] | None = None,
+        device: str = "cpu",
     ) -> Access:
         """Returns what one query is granted; refuses a plan of another kind, or calibrated for another budget."""
         if not isinstance(plan, kind) or (of is not None and not isinstance(plan.plan, of)):
@@ -343,7 +349,7 @@ class Gate:
                 "linked tables are summed on this machine, by questions about counts of cells and nothing else; take "
                 "method='linked', and leave the engine out."
             )
-        self._engine.check(self._source, sums=kind is CalibratedPlan)
+        self._engine.check(self._source, sums=kind is CalibratedPlan or of is GradientPlan, device=device)
         unbooked = Unbooked(plan, self._data) if self._ledger is None and self.counted else None
         # Files may be private to whoever starts the run: their records are not compared, where they lie is.
         self._source.witness = None if unbooked is None or isinstance(self._data, str | Path) else unbooked.see

@@ -14,8 +14,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from noisegate.devices import usable_cores
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import ExactMap, ExactSum, FeatureMap
 from noisegate.gate.execution import Execution, Shared, block_rows, blocks, parts_of
+from noisegate.gate.steps import Held, HeldGradients, StepTask
 from noisegate.privacy.grid import Grid, check_room
 from noisegate.records import WeightedRows
 from noisegate.schema import EncodedTable
@@ -154,31 +155,27 @@ def _by_label(records: EncodedTable, label: int | None) -> Iterator[tuple[int, s
             yield int(labels[start]), slice(start, end)
 
 
-class Encoded:
-    """Records that are encoded already, in batches of any size."""
-
-    def __init__(self, batches: Iterable[EncodedTable]) -> None:
-        self._batches = batches
-
-    def unread(self) -> Iterator[Callable[[], EncodedTable]]:
-        """Yields a function for each batch, which returns it."""
-        for batch in self._batches:
-            yield partial(EncodedTable.concatenate, [batch])
-
-
 Progress = Callable[[int], None]
 """Called with the number of records summed so far. It is shown to the operator only."""
 
 
 class Engine(Protocol):
-    """Sums feature vectors over all records of a source."""
+    """Sums feature vectors over all records of a source.
 
-    def check(self, source: Any, *, sums: bool) -> None:
+    Attributes:
+        one_core: Whether torch computes on one thread wherever it sums.
+    """
+
+    one_core: ClassVar[bool] = False
+
+    def check(self, source: Any, *, sums: bool, device: str = "cpu") -> None:
         """Refuses what it cannot do, before anything is spent; by default nothing.
 
         Args:
             source: The records, of which none is read.
-            sums: Whether sums of vectors are asked for; other kinds of query read the records by themselves.
+            sums: Whether sums of vectors or of gradients are asked for; other kinds of query read the records by
+                themselves.
+            device: Where torch is to compute gradients.
 
         Raises:
             OptionError: if it cannot sum these records, or the query would pass it by.
@@ -195,6 +192,12 @@ class Engine(Protocol):
     def sum(self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
         """Returns the exact totals over all records of `source`, from `unread` or from its parts."""
         ...
+
+    def hold(self, source: Any, task: StepTask, progress: Progress | None) -> Held:
+        """Reads all records of `source` for the steps of a session; by default into the memory of this process."""
+        held = HeldGradients(task)
+        held.add(0, source, progress)
+        return held
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,10 @@ from noisegate.gate.engines import worker as workers
 from noisegate.gate.engines.ray import RayEngine
 from noisegate.gate.engines.ray_pool import Pool
 from noisegate.gate.engines.ray_round import LOSSES, Pass
-from noisegate.gate.engines.worker import Worker, fingerprint
+from noisegate.gate.engines.worker import SumJob, Worker, fingerprint
+from noisegate.gate.execution import Encoded
 from noisegate.gate.gate import Gate
-from noisegate.gate.sums import Encoded, LocalEngine, SumTask, sum_records
+from noisegate.gate.sums import LocalEngine, SumTask, sum_records
 from noisegate.privacy.grid import Grid
 
 
@@ -54,7 +55,7 @@ def same(totals, parts, tasks):
 
 def begun(tasks, layout):
     worker = Worker()
-    worker.begin(tasks, layout)
+    worker.begin(SumJob(tasks), layout)
     return worker
 
 
@@ -69,7 +70,7 @@ def test_a_repeated_part_counts_once(tasks, layout, parts):
 def test_a_round_begins_with_nothing(tasks, layout, parts):
     worker = begun(tasks, layout)
     worker.add(0, parts[0])
-    worker.begin(tasks, layout)
+    worker.begin(SumJob(tasks), layout)
     assert worker.totals()[0] == {} and worker.totals()[1].records == 0
     worker.add(0, parts[1])
     same(worker.totals()[1], parts[1:2], tasks)
@@ -87,17 +88,19 @@ def test_a_part_that_fails_adds_nothing_and_its_error_is_a_value(error, tasks, l
 
 
 def test_fingerprints_tell_processors_versions_settings_and_integers_apart(tasks, layout, chosen, monkeypatch):
-    here = fingerprint(tasks, layout)
-    assert fingerprint(tasks, layout) == here
+    here = fingerprint(SumJob(tasks), layout)
+    assert fingerprint(SumJob(tasks), layout) == here
     other = chosen(np.nextafter(np.eye(4, dtype=np.float32), 0, dtype=np.float32) * np.float32(0.99))
-    assert fingerprint({"q": SumTask(feature_map=other, grid=Grid(norm=1.0), columns=2, label=1)}, layout) != here
+    assert (
+        fingerprint(SumJob({"q": SumTask(feature_map=other, grid=Grid(norm=1.0), columns=2, label=1)}), layout) != here
+    )
     with monkeypatch.context() as patched:
         patched.setenv("MKL_CBWR", "AVX2,STRICT")
-        assert fingerprint(tasks, layout) != here
+        assert fingerprint(SumJob(tasks), layout) != here
     for name, found in (("_processor", ("another",)), ("_version", "0")):
         with monkeypatch.context() as patched:
             patched.setattr(workers, name, lambda *_, found=found: found)
-            assert fingerprint(tasks, layout) != here
+            assert fingerprint(SumJob(tasks), layout) != here
 
 
 def played(monkeypatch, parts, tasks, layout, dies=lambda *_: None, progress=None, hands=2):
@@ -105,7 +108,7 @@ def played(monkeypatch, parts, tasks, layout, dies=lambda *_: None, progress=Non
     monkeypatch.setitem(sys.modules, "ray", ray)
     pool = Pool(workers=hands, wait_seconds=60)
     try:
-        return Pass(pool, parts, tasks, layout, progress).totals()
+        return Pass(pool, parts, SumJob(tasks), layout, progress).totals()
     finally:
         assert len(pool.actors) == len(ray.alive) <= hands  # each that was dismissed is gone
         pool.close()

@@ -1,5 +1,7 @@
 """Sums on the machines of a Ray cluster: descriptions of parts go to workers, exact totals come back.
 
+For the steps of a session each worker keeps its share of the records in memory, and draws their samples (G-33).
+
 The totals are private, like the records: so is the cluster, its object store and its network. Noise is drawn here.
 
 Which worker computes a record's vector depends on the other records. So all workers must compute alike, and as this
@@ -9,20 +11,25 @@ made-up records to other integers, is refused (G-29).
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from noisegate.data.tables.tables import Source
 from noisegate.devices import usable_cores
 from noisegate.errors import OptionError, require
 from noisegate.gate.engines.ray_pool import Pool
 from noisegate.gate.engines.ray_round import Pass
+from noisegate.gate.engines.worker import SumJob
+from noisegate.gate.steps import Held, HeldGradients, Integers, StepTask
 from noisegate.gate.sums import Engine, Progress, SumTask, Totals
 
+EVEN = 8
+"""So many parts for each worker make their shares of the records nearly equal, as steps that wait for all need."""
 ANSWER_SECONDS = 10.0
 """How long an address may take to answer."""
 _SETTINGS = b"\x04"
@@ -54,6 +61,8 @@ class RayEngine(Engine):
         33554432
     """
 
+    one_core: ClassVar[bool] = True
+
     address: str | None = None
     workers: int | None = None
     part_bytes: int = 1 << 25
@@ -67,12 +76,18 @@ class RayEngine(Engine):
         if not self.wait_seconds > 0:
             raise OptionError(f"wait_seconds={self.wait_seconds!r} must be a positive number of seconds.")
 
-    def check(self, source: Any, *, sums: bool) -> None:
-        """Refuses other records than tables in files, and queries that are no sums; joins the cluster."""
+    def check(self, source: Any, *, sums: bool, device: str = "cpu") -> None:
+        """Refuses other records than those in files, and queries that are no sums; joins the cluster."""
         if not sums:
             raise OptionError(
                 "engine='ray': this method asks for more than sums over the records, in an order that one machine "
-                "keeps; choose one that sums, such as pairwise or dp-merf, or leave the engine out"
+                "keeps; choose one that sums vectors or gradients, such as pairwise, dp-merf or dp-cgan, or leave the "
+                "engine out"
+            )
+        if device != "cpu":
+            raise OptionError(
+                f"device={device!r}: workers of engine='ray' compute on the CPU; give device='cpu' (--device cpu), or "
+                "leave the engine out"
             )
         source.check_parts()
         self._join()
@@ -155,7 +170,7 @@ class RayEngine(Engine):
 
 @dataclass(frozen=True)
 class _Rounds(Engine):
-    """The rounds of one run."""
+    """The rounds of one run, and its steps."""
 
     pool: Pool
     part_bytes: int
@@ -163,10 +178,38 @@ class _Rounds(Engine):
     def sum(self, source: Source[Any], tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
         parts = list(source.parts(self.part_bytes, self.pool.workers))
         try:
-            totals = Pass(self.pool, parts, tasks, source.schema.layout, progress).totals()
+            totals: Totals = Pass(self.pool, parts, SumJob(tasks), source.schema.layout, progress).totals()
         except BaseException:
             self.pool.close()  # what its workers are still at belongs to a round that is over
             raise
         if not totals.records:
             raise source.no_records()
         return totals
+
+    def hold(self, source: Source[Any], task: StepTask, progress: Progress | None) -> Held:
+        workers = self.pool.workers
+        parts = list(source.parts(self.part_bytes, 1))
+        if len(parts) < EVEN * workers:
+            parts = list(source.shares(workers, thinned=True))
+        job, most = HeldGradients(task), math.ceil(len(parts) / workers)
+        held = _Steps(Pass(self.pool, parts, job, source.schema.layout, progress, most))
+        if not held.records:
+            raise source.no_records()
+        return held
+
+
+@dataclass(frozen=True)
+class _Steps(Held):
+    """Records that workers hold, and the steps of a session over them."""
+
+    parts: Pass
+
+    @property
+    def records(self) -> int:
+        return self.parts.read()
+
+    def total(self, step: int, parameters: Mapping[str, Any]) -> Integers:
+        import ray
+
+        total: Integers = self.parts.totals(step, ray.put(dict(parameters)))
+        return total

@@ -9,7 +9,7 @@ from typing import Any
 from noisegate.gate.engines.worker import Worker
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Pool:
     """The workers that are hired; one that is dismissed is never asked again.
 
@@ -17,11 +17,13 @@ class Pool:
         workers: How many there are at most, of one core each.
         wait_seconds: How long a round waits for its first one.
         actors: Ray's handles of them.
+        turn: Whose parts they hold.
     """
 
     workers: int
     wait_seconds: float
     actors: list[Any] = field(default_factory=list)
+    turn: Any = None
 
     def hire(self) -> Any:
         """Returns one more worker, which begins as soon as the cluster has a core for it."""

@@ -1,7 +1,7 @@
-"""One pass over parts of the records by workers of a Ray cluster, some of which may be lost on the way.
+"""One job over parts of the records by workers of a Ray cluster, some of which may be lost on the way.
 
 Whoever loses a worker loses its parts, and gives them to others; what a lost worker holds is never asked for. So each
-part is in exactly one of the totals that are merged, however often it was read (G-29).
+part is in exactly one of the totals that are merged, however often it was read (G-29, G-33).
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from noisegate.data.tables.parts import Part
 from noisegate.errors import DataError, OptionError
 from noisegate.gate.engines.ray_pool import Pool
-from noisegate.gate.engines.worker import fingerprint
-from noisegate.gate.sums import Progress, SumTask, Totals
+from noisegate.gate.engines.worker import Job, fingerprint
+from noisegate.gate.sums import Progress
 from noisegate.progress import LOG
 from noisegate.schema import Layout
 
@@ -30,7 +30,7 @@ BEAT_SECONDS = 0.5
 
 @dataclass(eq=False)
 class _Shift:
-    """What a worker has done in this round: whether it has begun, and how many records of which parts it has summed."""
+    """What a worker has done: whether it has begun, and how many records of which parts it has taken up."""
 
     actor: Any
     begun: bool = False
@@ -38,55 +38,78 @@ class _Shift:
 
 
 class Pass:
-    """One pass over the parts.
+    """One pass over the parts, and sums over all of them, as often as they are asked for.
 
     Args:
         pool: The workers, of which more are hired where some are missing.
         parts: Of the records, each once.
-        tasks: What is summed.
+        job: What workers do with them.
         layout: Of the records.
-        progress: Called with the number of records summed so far.
+        progress: Called with the number of records taken up so far.
+        most: How many parts a worker takes up while others may still begin; None for as many as it can.
     """
 
     def __init__(
-        self, pool: Pool, parts: Sequence[Part], tasks: Mapping[str, SumTask], layout: Layout, progress: Progress | None
+        self,
+        pool: Pool,
+        parts: Sequence[Part],
+        job: Job,
+        layout: Layout,
+        progress: Progress | None,
+        most: int | None = None,
     ) -> None:
         import ray
 
-        self._pool, self._parts, self._tasks, self._progress = pool, parts, tasks, progress
-        self._alike = fingerprint(tasks, layout)
-        self._given = ray.put(dict(tasks)), layout
-        self._left = list(range(len(parts)))
+        self._pool, self._parts, self._job, self._progress = pool, parts, job, progress
+        self._alike = fingerprint(job, layout)
+        self._given = ray.put(job), layout
+        self._most = len(parts) if most is None else most
+
+    def totals(self, *question: Any) -> Any:
+        """Returns the exact totals over all parts."""
+        while True:
+            self.read()
+            if (found := self._merged(*question)) is not None:
+                return found
+
+    def read(self) -> int:
+        """Makes sure that each part is held by a worker; returns how many records there are."""
+        if self._pool.turn is not self:
+            self._start()
+        self._read()
+        return self._records
+
+    @property
+    def _records(self) -> int:
+        return sum(sum(shift.parts.values()) for shift in self._shifts)
+
+    def _start(self) -> None:
+        """Begins with all parts, by workers that let go of what they hold of others."""
+        self._pool.turn, self._left = self, list(range(len(self._parts)))
         self._shifts: list[_Shift] = []
         self._running: dict[Any, tuple[_Shift, int | None]] = {}  # None for a worker that begins
         self._errors: dict[int, Exception] = {}
         self._losses = Counter[int | None]()
-        self._started = time.monotonic()
+        self._started = self._staffed = time.monotonic()
         self._given_out: dict[int, float] = {}  # when each part was, for the log
-
-    def totals(self) -> Totals:
-        """Returns the exact totals over all parts."""
         while len(self._pool.actors) < min(self._pool.workers, len(self._parts)):
             self._pool.hire()
         for actor in self._pool.actors:
             self._begin(actor)
-        while True:
-            self._read()
-            if (totals := self._merged()) is not None:
-                return totals
 
     def _begin(self, actor: Any) -> None:
         self._shifts.append(shift := _Shift(actor))
         self._running[actor.begin.remote(*self._given)] = shift, None
 
     def _read(self) -> None:
-        """Gives out parts until each is summed by a worker; raises the error of the first one that has any."""
+        """Gives out parts until each is taken up by a worker; raises the error of the first one that has any."""
         import ray
 
         while self._left or any(number is not None for _, number in self._running.values()):
             busy = {id(shift) for shift, _ in self._running.values()}
+            most = len(self._parts) if self._waited else self._most  # those who have begun take what is left
             for shift in self._shifts:
-                if self._left and id(shift) not in busy:
+                if self._left and id(shift) not in busy and len(shift.parts) < most:
                     number = self._left.pop(0)
                     self._given_out[number] = time.monotonic()
                     self._running[shift.actor.add.remote(number, self._parts[number])] = shift, number
@@ -94,12 +117,16 @@ class Pass:
             for call in ready:
                 self._take(call)
             if self._progress:
-                self._progress(sum(sum(shift.parts.values()) for shift in self._shifts))
-            waited = time.monotonic() - self._started
-            if waited > self._pool.wait_seconds and not any(shift.begun for shift in self._shifts):
+                self._progress(self._records)
+            if self._waited and not any(shift.begun for shift in self._shifts):
                 raise self._busy()
         if self._errors:
             raise self._errors[self._end]
+
+    @property
+    def _waited(self) -> bool:
+        """Whether those who have not begun by now were waited for long enough."""
+        return time.monotonic() - self._staffed > self._pool.wait_seconds
 
     def _take(self, call: Any) -> None:
         import ray
@@ -130,7 +157,7 @@ class Pass:
         now, done = time.monotonic(), sum(len(shift.parts) for shift in self._shifts)
         left = (now - self._started) / done * (len(self._parts) - done)
         seconds = {"seconds": round(now - self._given_out[number], 3), "seconds_left": round(left)}
-        _log(logging.INFO, "part summed", part=number + 1, parts=len(self._parts), done=done, **seconds)
+        _log(logging.INFO, self._job.done, part=number + 1, parts=len(self._parts), done=done, **seconds)
 
     def _lost(self, shift: _Shift, number: int | None) -> None:
         """Hires another worker, and gives the parts of a lost one to whoever is free."""
@@ -149,6 +176,7 @@ class Pass:
         again = [*shift.parts] + ([] if number is None else [number])
         self._left = sorted(one for one in [*self._left, *again] if one < self._end)
         self._begin(self._pool.hire())
+        self._staffed = time.monotonic()
 
     def _busy(self) -> OptionError:
         return OptionError(
@@ -162,24 +190,29 @@ class Pass:
         """Behind which part none need be read: the first that has an error, as an earlier one may have one too."""
         return min(self._errors, default=len(self._parts))
 
-    def _merged(self) -> Totals | None:
+    def _merged(self, *question: Any) -> Any:
         """Returns the totals of all workers together, or None if one of them was lost by now."""
         import ray
 
-        totals, seen = Totals(self._tasks), set[int]()
-        for shift in [one for one in self._shifts if one.parts]:
+        asked = [(shift, shift.actor.totals.remote(*question)) for shift in self._shifts if shift.parts]
+        totals, seen = [], set[int]()
+        for shift, call in asked:
             try:
-                parts, found = ray.get(shift.actor.totals.remote())
+                found = ray.get(call)
             except ray.exceptions.RayError:
                 self._lost(shift, None)
                 return None
+            if isinstance(found, Exception):
+                raise found
+            parts, total = found
             if parts != shift.parts or not seen.isdisjoint(parts):
                 raise RuntimeError("a part of the records is in no sum, or in two")
             seen.update(parts)
-            totals.merge(found)
+            totals.append(total)
         if seen != set(range(len(self._parts))):
             raise RuntimeError("a part of the records is in no sum")
-        return totals
+        self._losses.clear()  # what comes now is another question
+        return self._job.merged(totals)
 
 
 def _log(level: int, event: str, **values: float | None) -> None:

@@ -316,12 +316,7 @@ def choose_execution(
         OptionError: if what a record adds changes with its neighbours or its place in every way.
         DataError: if the map is not finite at a made-up record.
     """
-    import torch
-
-    generator, count = torch.Generator().manual_seed(20240229), sum(value.numel() for value in parameters.values())
-    nearby = {
-        key: value + 0.02 * torch.randn(value.shape, generator=generator).to(value) for key, value in parameters.items()
-    }
+    close, count = nearby(parameters), sum(value.numel() for value in parameters.values())
 
     def made_up(rows: int, random: np.random.Generator) -> EncodedTable:
         records = made_up_records(layout, rows, random)
@@ -329,7 +324,7 @@ def choose_execution(
 
     def compute(way: Execution, records: EncodedTable, places: range) -> Probed:
         source.execution = way
-        vectors = block_gradients(source, nearby, records.numeric, records.codes, device)
+        vectors = block_gradients(source, close, records.numeric, records.codes, device)
         chosen = tuple(part[places.start : places.stop] for part in vectors)
         values = np.concatenate([part.reshape(len(places), math.prod(part.shape[1:])) for part in chosen], axis=1)
         return [row.tobytes() + sums for row, sums in zip(values, _added(source, chosen, count), strict=True)], values
@@ -341,6 +336,16 @@ def choose_execution(
     )
     most = source.execution.rows
     source.execution = sound_execution(most, compute, made_up, name=f"gradients of {name!r}", refusal=refusal)
+
+
+def nearby(parameters: Parameters) -> dict[str, Tensor]:
+    """Returns parameters near some, at which less is zero; the same ones each time."""
+    import torch
+
+    generator = torch.Generator().manual_seed(20240229)
+    return {
+        key: value + 0.02 * torch.randn(value.shape, generator=generator).to(value) for key, value in parameters.items()
+    }
 
 
 def _added(source: GradientSource, vectors: Arrays, count: int) -> list[bytes]:

@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.gate.execution import made_up_records
-from noisegate.gate.queries.gradients import Records, StepSession, as_floats
+from noisegate.gate.queries.gradients import SampleSession
+from noisegate.gate.samples import Records, as_floats
 from noisegate.gate.session import Access, Integers
 
 SampleVector: TypeAlias = Callable[
@@ -33,7 +34,7 @@ SampleVector: TypeAlias = Callable[
 _TRIED = (7, 0, 1, 12, 7)
 
 
-class BatchSession(StepSession):
+class BatchSession(SampleSession):
     """The steps of one plan of whole samples, to be had from `Gate.batch`.
 
     The function of a sample draws no randomness but from a generator that it makes anew, and keeps nothing from one

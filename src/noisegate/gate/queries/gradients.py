@@ -1,12 +1,9 @@
 """Queries in steps: noisy sums of clipped per-example gradients over fresh Poisson samples, as many as were paid for.
 
 The parameters of a step may depend on everything that was handed out before; sampling probability, clipping norm and
-noise may not. The encoded records are held in memory, 4 bytes a column and record; or what a public map made of them
-once, on reading. How many records were in a sample stays private. (How long a step takes tells about that number; keep
-the clock of a run from those who get the result.)
-
-Guarantee G-19 (the sample). A record enters when its own 32-bit word, fresh from the operating system, is below
-rate·2³². Rates are multiples of 2⁻³², so this is the rate exactly; and no record's word says anything of another's.
+noise may not. The encoded records are held in memory, here or by the workers of an engine. How many records were in a
+sample stays private. (How long a step takes tells about that number; keep the clock of a run from those who get the
+result.)
 
 Guarantee G-21 (steps). A run costs at most what its plan's events cost, resumed or not.
 """
@@ -14,10 +11,10 @@ Guarantee G-21 (steps). A run costs at most what its plan's events cost, resumed
 from __future__ import annotations
 
 import hashlib
-import secrets
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,56 +24,20 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
-from noisegate.gate.execution import Execution, embedded_records, map_execution
+from noisegate.gate.execution import Execution, map_execution
 from noisegate.gate.journal import Journal
-from noisegate.gate.per_example.gradients import (
-    FactoredLoss,
-    RecordLoss,
-    block_gradients,
-    choose_execution,
-    gradient_source,
-)
+from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss, choose_execution, gradient_source
 from noisegate.gate.queries.sums import SumSession
+from noisegate.gate.samples import HeldRecords, PoissonSamples, Records
 from noisegate.gate.session import Access, Integers, State
+from noisegate.gate.steps import Held, StepTask, one_core
 from noisegate.privacy.certificate import canonical_json
 from noisegate.privacy.events import event_to_json
-from noisegate.privacy.gradient_plan import RATES
 from noisegate.privacy.grid import RECORD_LIMIT, UNITS
 from noisegate.privacy.release import Release
-from noisegate.records import POSITIONS, Images
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-Records = tuple[npt.NDArray[Any], npt.NDArray[np.int32]]
-"""Numeric and coded columns of all records, (records, columns) each; images as bytes: see `as_floats`."""
-
-_INTENSITIES = POSITIONS.astype(np.float32)
-# Records whose words are drawn at once.
-_AT_ONCE = 2**20
-
-
-def as_floats(numeric: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Returns numeric columns as float32; bytes as intensities in [0, 1]."""
-    return _INTENSITIES.take(numeric) if numeric.dtype == np.uint8 else numeric.astype(np.float32, copy=False)
-
-
-def poisson_sample(records: int, rate: float) -> npt.NDArray[np.intp]:
-    """Returns the places of the records in a fresh sample, ascending. Their number is private.
-
-    `rate` is a multiple of 2⁻³² in (0, 1].
-    """
-    threshold = int(rate * RATES)
-    found = [
-        start + np.flatnonzero(_words(min(_AT_ONCE, records - start)) < threshold)
-        for start in range(0, records, _AT_ONCE)
-    ]
-    return np.concatenate(found) if found else np.zeros(0, dtype=np.intp)
-
-
-def _words(count: int) -> npt.NDArray[np.uint64]:
-    words: npt.NDArray[np.uint64] = np.frombuffer(secrets.token_bytes(4 * count), dtype=np.uint32).astype(np.uint64)
-    return words
 
 
 class StepSession(SumSession):
@@ -96,11 +57,11 @@ class StepSession(SumSession):
         if plan.trained is not None:
             told["trained"] = {name: list(shape) for name, shape in plan.trained.items()}
         super().__init__(replace(access, public={**access.public, "gradients": {plan.name: told}}))
-        self._represented: tuple[FeatureMap, Execution] | None = None
         self._probed = self._created = False
         self._parameters: Mapping[str, Any] = {}
         self._begun = self._own = 0
-        self._records: Records | None = None
+        self._samples = PoissonSamples(rate=plan.sampling_probability)
+        self._held: Any = None
         self._journal: Journal | None = None
         self._resumed: Mapping[str, Any] | None = None
         if journal is not None:
@@ -155,7 +116,7 @@ class StepSession(SumSession):
                 raise OptionError(f"all {plan.steps} steps were used; more would cost more. Plan them before the run.")
             self.prepare(parameters)
             with self._asking():
-                records = self._in_memory()
+                self._hold()
                 # Begun, hence used, before anything is drawn: an interrupted step is not drawn again.
                 number = self._journal.begin() if self._journal else self._begun
                 self._begun = number + 1
@@ -164,7 +125,8 @@ class StepSession(SumSession):
                     raise OptionError(
                         f"all {plan.steps} steps were used, maybe by another process with the same journal."
                     )
-                noisy = self._noisy(self._exact(records, self._sample(len(records[0]), number)), self.plan.event)
+                noisy = self._noisy(self._total(number), self.plan.event)
+                self._close_if_answered()
             return self._unpacked(noisy)
 
     def release(self, parameters: Mapping[str, Any] | None = None) -> Release:
@@ -206,13 +168,13 @@ class StepSession(SumSession):
     def _probe(self) -> None:
         """Refuses, on made-up records, what would not be a function of a record or of a sample."""
 
-    def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
-        """Returns the places of the records that a step uses."""
-        return poisson_sample(records, self.plan.plan.sampling_probability)
+    @abstractmethod
+    def _read(self) -> HeldRecords | Held:
+        """Reads all records, to be held for the steps."""
 
     @abstractmethod
-    def _exact(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
-        """Returns what a step's sample comes to, in grid units."""
+    def _total(self, number: int) -> Integers:
+        """Returns what a step comes to, in grid units: by whoever holds the records."""
 
     def _unpacked(self, noisy: Integers) -> dict[str, Any]:
         """Returns the noisy vector of a step, array by array, in its own units."""
@@ -244,24 +206,38 @@ class StepSession(SumSession):
         guarantee = [budget.epsilon, budget.delta, budget.adjacency.value, budget.unit, budget.contributions]
         return hashlib.sha256(canonical_json({**told, "budget": guarantee, "public": self._access.public})).hexdigest()
 
-    def _in_memory(self) -> Records:
-        if self._records is None:
-            numeric: list[npt.NDArray[Any]] = []
-            codes: list[npt.NDArray[np.int32]] = []
-            seen = 0
-            for read in self._access.source.batches():
-                records = read if self._represented is None else embedded_records(read, *self._represented)
-                images = records.pixels.reshape(len(records), -1) if isinstance(records, Images) else None
-                numeric.append(records.numeric.astype(np.float32) if images is None else images)
-                codes.append(records.codes)
-                seen += len(records)
-                if self._access.progress:
-                    self._access.progress(seen)
-            self._check_records(seen)
-            if seen > RECORD_LIMIT * UNITS // int(self.plan.event.sensitivity):
+    @property
+    def _answered(self) -> bool:
+        return super()._answered and not self.remaining_steps
+
+    def _hold(self) -> None:
+        if self._held is None:
+            held = self._read()
+            self._check_records(held.records)
+            if held.records > RECORD_LIMIT * UNITS // int(self.plan.event.sensitivity):
                 raise OverflowError("too many records: the sum could leave 64 bits.")
-            self._records = np.concatenate(numeric), np.concatenate(codes)
-        return self._records
+            self._held = held
+
+
+class SampleSession(StepSession):
+    """Steps that take a whole sample of the records, which this process holds."""
+
+    def _read(self) -> HeldRecords:
+        held = HeldRecords()
+        held.add(0, self._access.source, self._access.progress)
+        return held
+
+    def _total(self, number: int) -> Integers:
+        records = self._held.together()
+        return self._exact(records, self._sample(len(records[0]), number))
+
+    def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
+        """Returns the places of the records that a step uses."""
+        return self._samples.places(records, number)
+
+    @abstractmethod
+    def _exact(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
+        """Returns what a step's sample comes to, in grid units."""
 
 
 class GradientSession(StepSession):
@@ -280,10 +256,12 @@ class GradientSession(StepSession):
         plan = access.plan.plan
         self._gradients = gradient_source(loss, plan, microbatch)
         self._device, self._represent = device, represent
+        self._represented: tuple[FeatureMap, Execution] | None = None
         settings: dict[str, Any] = {"norm": plan.clip_norm, "factored": plan.factored}
         if represent is not None:
             settings["represented"] = {"by": type(represent).__name__, "dim": represent.dim}
         super().__init__(access, settings, journal=journal)
+        self._single = access.engine is not None and access.engine.one_core
 
     def _usable(self, parameters: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         import torch
@@ -295,24 +273,27 @@ class GradientSession(StepSession):
         return used
 
     def _probe(self) -> None:
-        layout, represent = self._access.source.schema.layout, self._represent
-        if represent is not None:
-            self._represented = represent, map_execution(type(represent).__name__, represent, layout)
-        name = self.plan.plan.name
-        choose_execution(self._gradients, self._parameters, layout, self._device, name, self._represented)
+        layout, represent, name = self._access.source.schema.layout, self._represent, self.plan.plan.name
+        with one_core() if self._single else nullcontext():
+            if represent is not None:
+                self._represented = represent, map_execution(type(represent).__name__, represent, layout)
+            choose_execution(self._gradients, self._parameters, layout, self._device, name, self._represented)
 
-    def _exact(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
-        numeric, codes = records
-        rows = self._gradients.execution.rows
-        sums = np.zeros(self.plan.plan.count, dtype=np.int64)
-        for start in range(0, len(sample), rows):
-            block = sample[start : start + rows]
-            # Always of one shape: kernels may round differently for another (DESIGN 1.5).
-            padded = block[np.minimum(np.arange(rows), len(block) - 1)]
-            seen = as_floats(numeric[padded]), codes[padded]
-            vectors = block_gradients(self._gradients, self._parameters, *seen, self._device)
-            self._gradients.add(sums, tuple(part[: len(block)] for part in vectors))
-        return sums
+    def _read(self) -> Held:
+        task = StepTask(
+            gradients=self._gradients,
+            samples=self._samples,
+            start=self._parameters,
+            count=self.plan.plan.count,
+            device=self._device,
+            single=self._single,
+            represented=self._represented,
+        )
+        return self._running().hold(self._access.source, task, self._access.progress)
+
+    def _total(self, number: int) -> Integers:
+        total: Integers = self._held.total(number, self._parameters)
+        return total
 
     def _unpacked(self, noisy: Integers) -> dict[str, Tensor]:
         import torch

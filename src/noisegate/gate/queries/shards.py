@@ -20,7 +20,8 @@ import numpy.typing as npt
 from noisegate.errors import OptionError
 from noisegate.gate.execution import made_up_records
 from noisegate.gate.queries.batches import copied, moved
-from noisegate.gate.queries.gradients import Records, StepSession, as_floats
+from noisegate.gate.queries.gradients import SampleSession
+from noisegate.gate.samples import Records, as_floats
 from noisegate.gate.session import Access, Integers
 from noisegate.privacy.gradient_plan import RATES
 
@@ -114,7 +115,7 @@ class _Split:
         return found
 
 
-class ShardSession(StepSession):
+class ShardSession(SampleSession):
     """The steps of one plan of shards, to be had from `Gate.shards`."""
 
     def __init__(self, access: Access, teacher: Teacher, *, device: str = "cpu") -> None:

@@ -72,15 +72,11 @@ class SumSession(Session):
             source = access.source if link is None else access.source.link(link)
             tasks = {name: self._task(name, feature_map, source) for name, feature_map in maps.items()}
             with self._asking():
-                if self._engine is None:
-                    assert access.engine is not None
-                    self._engine = self._started.enter_context(access.engine.opened())
-                totals = self._engine.sum(source, tasks, access.progress)
+                totals = self._running().sum(source, tasks, access.progress)
                 self._check_records(totals.records, link)
                 values = {name: self._answer(totals.sums[name], self.plan.release(name)) for name in tasks}
             self._values |= values
-            if not self.open_questions:
-                self._started.close()
+            self._close_if_answered()
             return values
 
     def release(self) -> Release:
@@ -96,6 +92,21 @@ class SumSession(Session):
                 )
             stds = self._stds()
             return self._release({name: self._values[name] for name in stds}, stds)
+
+    @property
+    def _answered(self) -> bool:
+        return not self.open_questions
+
+    def _running(self) -> Engine:
+        """Returns the engine of this run, which is started by its first question."""
+        if self._engine is None:
+            assert self._access.engine is not None
+            self._engine = self._started.enter_context(self._access.engine.opened())
+        return self._engine
+
+    def _close_if_answered(self) -> None:
+        if self._answered:
+            self._started.close()
 
     def _end(self) -> None:
         super()._end()
