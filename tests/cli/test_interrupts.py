@@ -13,7 +13,7 @@ from noisegate.training.moment_matching import MomentMatching
 
 from .conftest import rows
 
-SLOW_FEATURES = ["--method", "dp-merf", "--set", "frequencies=3000"]
+SLOW_FEATURES = ["--method", "dp-merf", "--set", "frequencies=500"]
 
 
 def _partial(desk):
