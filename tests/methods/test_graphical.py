@@ -126,7 +126,7 @@ def test_without_the_extra_the_cure_is_named_before_anything_is_spent(monkeypatc
         MST().check_fit("cpu")
 
 
-# One run: needs the extra.
+# One run: needs the extra, and takes a quarter of a minute.
 
 
 # Few columns: OpenDP looks for its noise for a second with each, in every round.
@@ -148,6 +148,7 @@ def synthesizer():
     return RUN.fit(Gate(people(2000), schema=RUN_SCHEMA, epsilon=50.0))
 
 
+@pytest.mark.slow
 def test_a_run_keeps_what_columns_have_to_do_with_each_other(synthesizer):
     table = synthesizer.sample(5000, seed=0).to_pandas()
     real = people(2000)
@@ -159,6 +160,7 @@ def test_a_run_keeps_what_columns_have_to_do_with_each_other(synthesizer):
     assert synthesizer.summary.step == RUN.iterations
 
 
+@pytest.mark.slow
 def test_the_model_is_saved_verified_and_opened_without_the_extra(synthesizer, tmp_path):
     folder = synthesizer.save(tmp_path / "model")
     assert verify_model(folder).recomputed_epsilon <= 50.0
@@ -167,6 +169,7 @@ def test_the_model_is_saved_verified_and_opened_without_the_extra(synthesizer, t
     assert method_of(again.certificate) == RUN
 
 
+@pytest.mark.slow
 def test_a_model_with_values_that_no_event_paid_for_is_refused(synthesizer, tmp_path):
     from dataclasses import replace
 
