@@ -18,7 +18,7 @@ MAPS = {
     "pixels": ImageMap(seen="pixels", image=SHAPE, count=30, length_scale=1.5, seed=1),
     "orientations": ImageMap(seen="orientations", image=SHAPE, count=20, length_scale=0.4, seed=2, damping=0.3),
 }
-STD = {"pixels": np.array([0.1, 0.2]), "orientations": np.array([0.3, 0.3])}
+STD = {"pixels": np.array([1e-4, 2e-4]), "orientations": np.array([3e-4, 3e-4])}
 
 
 def features(images):
@@ -49,10 +49,11 @@ def test_an_image_fits_best_what_the_definition_says():
         for c in range(2):
             length = np.square(means[name][c]).sum() - len(means[name][c]) * STD[name][c] ** 2
             scores[:, c] += (vectors @ means[name][c] - length / 2) / np.square(STD[name]).mean()
+    # Means as long as these are far above their noise: the difference of their lengths is left nearly as it is.
     own = scores[np.arange(60), labels]
     expected = own - scores[np.arange(60), 1 - labels]
     found = NearestMeans.of_release(MAPS, means, STD).margins(images, labels)
-    assert np.allclose(found, expected, rtol=1e-3, atol=1e-2)
+    assert np.allclose(found, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
 
 
 def test_images_of_a_class_fit_its_means_and_not_the_other_ones():
@@ -60,6 +61,19 @@ def test_images_of_a_class_fit_its_means_and_not_the_other_ones():
     judge = nearest(*bars(40))
     assert (judge.margins(upper, torch.zeros(20, dtype=torch.long)) > 0).all()
     assert (judge.margins(left, torch.zeros(20, dtype=torch.long)) < 0).all()
+
+
+@pytest.mark.parametrize(("noise", "left"), [(1e-4, (0.99, 1.01)), (10.0, (0.0, 0.2))])
+def test_lengths_that_differ_by_noise_alone_do_not_decide(noise, left):
+    random = np.random.default_rng(0)
+    dims = {name: one.feature_map().dim for name, one in MAPS.items()}
+    clean = {name: random.normal(size=(10, dim)) for name, dim in dims.items()}
+    std = {name: np.full(10, noise) for name in MAPS}
+    means = {name: values + noise * random.normal(size=values.shape) for name, values in clean.items()}
+    plain = sum(np.square(means[name]).sum(axis=1) - dims[name] * noise**2 for name in MAPS) / (-2 * noise**2)
+    found = NearestMeans.of_release(MAPS, means, std).offsets
+    assert left[0] <= np.ptp(found) / np.ptp(plain) <= left[1]
+    assert np.isclose(found.mean(), plain.mean(), rtol=1e-3)
 
 
 def test_a_class_that_the_noise_drowns_is_neither_judge_nor_judged():
