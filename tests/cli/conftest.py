@@ -29,7 +29,13 @@ TINY_SETTINGS = {"method": "dp-merf", "frequencies": 10, "hidden": [16], "fit_op
 IMAGES = ["--size", "8", "--classes", "cat,dog"]
 FEW_IMAGES = [
     part
-    for setting in ("pixels=20", "orientations=20", "channels=[4,2]", 'fit_options={"steps": 20, "batch": 10}')
+    for setting in (
+        "pixels=20",
+        "orientations=20",
+        "strokes=0",
+        "channels=[4,2]",
+        'fit_options={"steps": 20, "batch": 10}',
+    )
     for part in ("--set", setting)
 ]
 

@@ -19,7 +19,7 @@ from noisegate.schema import pixel_schema
 from noisegate.testing import FakeGate
 
 SIDE = 8
-TINY = {"image": (SIDE, SIDE, 1), "pixels": 40, "orientations": 40, "latent": 4, "channels": (8, 8)}
+TINY = {"image": (SIDE, SIDE, 1), "pixels": 40, "orientations": 40, "strokes": 0, "latent": 4, "channels": (8, 8)}
 QUICK = {**TINY, "fit_options": {"steps": 3}}
 SCHEMA = pixel_schema(SIDE, SIDE, labels=["left", "down"])
 
@@ -253,9 +253,17 @@ def test_the_certificate_names_the_encoder_of_strokes_and_another_is_refused():
 def test_a_fit_of_drawings_is_smooth_unless_it_shall_not_be_and_others_are_as_they_were():
     drawing, other = JointEmbedding(image=(28, 28, 1), generator="drawing"), JointEmbedding(image=(28, 28, 1))
     assert (drawing.hidden, drawing.fit_settings().total_variation) == ((256,), 0.1)
-    assert (other.hidden, other.fit_settings().total_variation, other.strokes) == ((), 0, 0)
+    assert (other.hidden, other.fit_settings().total_variation, other.strokes) == ((), 0, 750)
     rough = JointEmbedding(image=(28, 28, 1), generator="drawing", fit_options={"total_variation": 0})
     assert rough.fit_settings().total_variation == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "given", "strokes"),
+    [((28, 28, 1), {}, 750), ([16, 12, 1], {}, 750), ((16, 12, 3), {}, 0), ((28, 28, 1), {"strokes": 0}, 0)],
+)
+def test_signs_are_asked_of_grey_images(shape, given, strokes):
+    assert JointEmbedding(image=shape, **given).strokes == strokes
 
 
 def test_what_the_encoder_of_strokes_rounds_is_probed_and_not_what_angles_hide(monkeypatch):

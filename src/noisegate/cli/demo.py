@@ -33,7 +33,12 @@ _OF_EARLIER = {"comparison.png"}
 TEST_EVERY = 5
 
 COUNT, ASIDE = 10_000, 2_000
-SETTINGS: Mapping[str, Any] = {"pixels": 400, "orientations": 400, "fit_options": {"steps": 1000, "batch": 100}}
+SETTINGS: Mapping[str, Any] = {
+    "pixels": 400,
+    "orientations": 400,
+    "strokes": 400,
+    "fit_options": {"steps": 1000, "batch": 100},
+}
 """A sixth of the steps of `noisegate fit`, so that a demonstration takes a minute; strokes stay rougher for it."""
 _CAPTION = """\
 Look at synthetic.png beside drawn.png: each row is a digit, and every digit should be there.

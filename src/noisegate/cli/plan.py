@@ -38,7 +38,6 @@ def plan_command(
     from noisegate.methods.registry import AUTO, make_for
     from noisegate.privacy.plan import Budget
     from noisegate.schema.linked import LinkedSchema
-    from noisegate.training.verdicts import verdict_of_plan
 
     records, contributions = options.records, options.contributions
     if records is not None and records < 1:
@@ -63,7 +62,7 @@ def plan_command(
     warn_about_constraints(schema)
     why = method.why(schema, epsilon) if options.method == AUTO else None
     bounds = method.error_bounds(schema, budget, records) if records else ()
-    verdict = verdict_of_plan(method, schema, budget, records)
+    verdict = method.verdict(schema, budget, records)
     if as_json:
         data = {"method": method.name, "reason": why, **plan.describe(records)}
         told: dict[str, Any] = {"verdict": None if verdict is None else verdict.to_json()}

@@ -3,9 +3,9 @@
 One pass over the records releases class-wise sums in one plan: random Fourier features of the pixels, as DP-MERF's,
 random Fourier features of gradient orientations (`features.orientation`), and counts. A convolutional generator is
 then fitted so that its mean embedding matches. Pixels alone leave strokes blurred, orientations alone leave the
-background and the polarity open; each fixes the other's gap. Where images are drawings, the same features of what an
-encoder of drawn signs gives (`networks.strokes`) can stand beside them, and where a public network knows such images,
-its activations (`features.perceptual`, as DP-MEPF's).
+background and the polarity open; each fixes the other's gap. Beside them stand, of grey images, the same features of
+what an encoder of drawn signs gives (`networks.strokes`), which hardly minds how a hand was held; and where a public
+network knows such images, its activations may (`features.perceptual`, as DP-MEPF's).
 
 Nothing here looks at private records: length scales are public numbers, in proportion to the side of an image.
 """
@@ -26,10 +26,13 @@ from noisegate.methods.matched import IMAGE_FIT, MatchedMethod
 from noisegate.methods.registry import register
 from noisegate.models.image_maps import ImageMap
 from noisegate.models.image_network import ImageKind, check_image_schema, sub_pixel_channels
+from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Share, Widths, derived, settings
+from noisegate.training.image_verdict import image_verdict
+from noisegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from noisegate.models.image import NeuralImage
@@ -54,6 +57,11 @@ _JUDGED, _LEAST_AGREEMENT = 1000, 0.3
 """Images whose classes the released means are asked for, and the share that must agree for them to have a say."""
 
 
+def _is_grey(image: Any) -> bool:
+    """Whether a shape that is not checked yet has one channel."""
+    return isinstance(image, tuple | list) and tuple(image[2:]) == (1,)
+
+
 @register("joint")
 @settings
 class JointEmbedding(NetworkMethod, MatchedMethod):
@@ -63,7 +71,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         >>> from noisegate import Budget, JointEmbedding
         >>> from noisegate.schema import pixel_schema
         >>> schema = pixel_schema(8, 8, labels=("cat", "dog"))
-        >>> method = JointEmbedding.for_schema(schema, {"pixels": 50, "orientations": 50})
+        >>> method = JointEmbedding.for_schema(schema, {"pixels": 50, "orientations": 50, "strokes": 0})
         >>> plan = method.plan(schema, Budget(epsilon=1.0))
         >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
         {'pixels': (200, 5.29), 'orientations': (200, 5.29), 'counts': (2, 52.89)}
@@ -73,8 +81,8 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     """Random frequencies of the pixels; 0 to leave them out."""
     orientations: Frequencies = 750
     """Random frequencies of the gradient orientations; 0 to leave them out."""
-    strokes: Frequencies = 0
-    """Random frequencies of what the encoder of drawn signs gives; 0 to leave them out."""
+    strokes: Frequencies = derived(lambda given: 750 if _is_grey(given["image"]) else 0)
+    """Random frequencies of what the encoder of drawn signs gives, 750 of grey images; 0 to leave them out."""
     pixel_scale: Share | None = None
     """Length scale of the pixels, as Euclidean distance of images with intensities in [0, 1]; None for 5 at 28 x 28 x 1
     and in proportion to the root of the number of intensities."""
@@ -194,6 +202,15 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
             )
         return maps
 
+    def verdict(self, schema: Schema, budget: Budget, records: int | None = None) -> Verdict | None:
+        """Returns in words what to expect of images with labels; see `Method`."""
+        maps = self.image_maps()
+        if not maps or not schema.layout.classes:
+            return None
+        plan = self.plan(schema, budget)
+        noise = max(plan.release(name).noise_std_natural for name in maps)
+        return image_verdict(noise, schema.layout.classes, records, "plan")
+
     def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
         """Returns the synthesizer, which makes images again that fit another class's released means better."""
         made, maps, target = super().synthesizer(release, fitting), self.image_maps(), fitting.target
@@ -206,7 +223,9 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         model = replace(cast("NeuralImage", made.model), nearest=nearest, tries=self.tries)
         agreement = model.agreement(_JUDGED, public_random(self.seed))
         kept = agreement >= _LEAST_AGREEMENT
-        summary = made.summary.with_agreement(agreement, kept=kept)
+        noise = max(release.noise_std[name] for name in maps)
+        expected = image_verdict(noise, len(target.present), target.records, "fit")
+        summary = made.summary.with_verdict(expected).with_agreement(agreement, kept=kept)
         return replace(made, model=model if kept else made.model, summary=summary)
 
     def _orientations(self, seed: int) -> ImageMap:

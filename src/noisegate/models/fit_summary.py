@@ -41,8 +41,11 @@ class FitSummary:
         then = "the others are made again" if kept else "that is too few for means to judge by, and all are taken"
         figures = {"agreement": agreement}
         found = Verdict(word=None, source="fit", reasons=(f"{told}; {then}",), figures=figures)
-        verdict = Verdict.together([part for part in (self.verdict, found) if part])
-        return replace(self, notes={**self.notes, **figures}, verdict=verdict)
+        return replace(self.with_verdict(found), notes={**self.notes, **figures})
+
+    def with_verdict(self, found: Verdict) -> Self:
+        """Returns the summary with what else is found."""
+        return replace(self, verdict=Verdict.together([part for part in (self.verdict, found) if part]))
 
     def to_json(self) -> dict[str, Any]:
         """The summary as JSON values; a distance that was not measured is None."""

@@ -50,7 +50,7 @@ def verdict_of_plan(method: Forecasting, schema: Any, budget: Budget, records: i
     expected = method.forecast(schema, budget, records or 1)
     if expected is None:
         return None
-    needed = {word: _rounded_up(least) for word, least in expected.takes().items()}
+    needed = {word: rounded_up(least) for word, least in expected.takes().items()}
     if records is None:
         takes = ", ".join(f"{word} from {least:,}" for word, least in needed.items())
         reason = f"at epsilon={budget.epsilon:g} it depends on the number of records: {takes}; noise with fewer"
@@ -136,7 +136,7 @@ def _more_records(now: Forecast) -> Iterator[str]:
     """Yields how many records would do, where any number does."""
     goal = _goal(now)
     if goal in (takes := now.takes()):
-        yield f"{goal} with {_rounded_up(takes[goal]):,} records or more"
+        yield f"{goal} with {rounded_up(takes[goal]):,} records or more"
         yield "`noisegate plan` says which epsilon, columns or cells would do, before anything is spent again"
 
 
@@ -187,7 +187,7 @@ def _part(schema: Schema, columns: int) -> Schema:
     return Schema((*(others[place * len(others) // kept] for place in range(kept)), *label), label=schema.label)
 
 
-def _rounded_up(records: float) -> int:
+def rounded_up(records: float) -> int:
     """Returns a number of records with two digits, no smaller."""
     unit: int = 10 ** max(math.ceil(math.log10(max(records, 1.0))) - 2, 0)
     return math.ceil(records / unit) * unit
