@@ -321,6 +321,48 @@ def test_a_column_says_whose_image_each_one_is(form, limit, kept, tmp_path):
         assert found.codes[:, 0].tolist() == kept
 
 
+@pytest.mark.parametrize("labelled", [True, False])
+@pytest.mark.parametrize(("limit", "kept"), [(1, ["a0", "b0"]), (2, ["a0", "a1", "b0"]), (9, ["a0", "a1", "a2", "b0"])])
+def test_a_folder_says_whose_image_each_one_is(limit, kept, labelled, tmp_path):
+    # Patient a has two images of one class and one of another, b has one.
+    places = {"a0": "0/a/0", "a1": "0/a/1", "a2": "1/a/0", "b0": "1/b/0"}
+    images = dict(zip(places, pixels(4), strict=True))
+    for number, (name, place) in enumerate(places.items()):
+        file = tmp_path / "scans" / (place if labelled else f"{name[0]}/{number}")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(encoded(picture(images[name])))
+    schema = schema_of(GREY) if labelled else pixel_schema(5, 4)
+    for rows in (1, 4096):
+        units = UnitLimit(column="folder", contributions=limit)
+        source = ImageSource(tmp_path / "scans", schema, units=units, batch_rows=rows)
+        found = list(source.batches())
+        seen = np.concatenate([batch.pixels for batch in found])
+        assert np.array_equal(seen, np.stack([images[name] for name in kept]).reshape(seen.shape))
+        if labelled:
+            codes = np.concatenate([batch.codes[:, 0] for batch in found])
+            assert codes.tolist() == [int(places[name][0]) for name in kept]
+        parts = [read() for part in source.parts(1, 3) for read in part.unread()]
+        assert sum(map(len, parts)) == len(kept)
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("0/x.png", "scans/0: holds images outside of folders, so nobody knows whose they are"),
+        ("0/secret/b/x.png", "scans/0/folder 1: holds a folder, which would not be read"),
+        ("x.png", "holds images outside of class folders"),
+    ],
+)
+def test_images_of_nobody_are_refused(place, says, tmp_path):
+    for name in ("0/secret/a.png", place):
+        file = tmp_path / "scans" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(encoded(picture(GREY[0])))
+    with pytest.raises(DataError, match=says) as caught:
+        ImageSource(tmp_path / "scans", schema_of(GREY), units=UnitLimit(column="folder", contributions=1)).check()
+    assert "secret" not in str(caught.value)
+
+
 @pytest.mark.parametrize("form", ["class folders", "npz"])
 def test_images_without_columns_have_no_unit_column(form, tmp_path):
     source = open_source(FORMS[form](tmp_path, GREY), schema_of(GREY), units=UnitLimit(column="who", contributions=1))

@@ -1,5 +1,8 @@
 """Images as files in a folder: one folder for each class, all in one folder, or with a table of their labels.
 
+With the unit column `UNIT_FOLDER`, images of one person lie in a folder of their own, whose name says whose they are; a
+person may have one in several classes.
+
 The table is ``labels.csv`` with a column ``file``, or ``metadata.csv`` with ``file_name``, as Hugging Face has it;
 files that it does not list are not read. Without one, hidden files and folders (their names begin with a dot, as in
 ``.DS_Store``), what systems leave behind (``Thumbs.db``, ``desktop.ini``, ``__MACOSX``), and texts and tables
@@ -26,6 +29,8 @@ from noisegate.errors import DataError
 
 LIST, METADATA = "labels.csv", "metadata.csv"
 """The names that the table in the folder of the images may have."""
+UNIT_FOLDER = "folder"
+"""What the unit column is called where folders say whose image each one is."""
 
 _FILES = {LIST: "file", METADATA: "file_name"}
 _LEFT_BEHIND = ("thumbs.db", "desktop.ini", "__macosx", "license", "readme")
@@ -73,10 +78,11 @@ class ImageFolder(_Folder):
 
     def check(self) -> None:
         """Check the names of the folders; files are listed and not opened."""
-        if self.options.unit_column is not None:
+        if self.options.unit_column not in (None, UNIT_FOLDER):
             raise DataError(
-                f"{self.name}: a folder does not say whose image each one is; write labels.csv into it, with the "
-                f"columns file, label and {self.options.unit_column}"
+                f"{self.name}: a folder has no column {self.options.unit_column!r} that says whose image each one is; "
+                f"put each person's images into a folder of their own, below that of the class, and call the column "
+                f"{UNIT_FOLDER!r}; or write labels.csv, with the columns file, label and {self.options.unit_column}"
             )
         top = list_folder(self.path)
         if not top.files and not top.folders:
@@ -84,12 +90,18 @@ class ImageFolder(_Folder):
         if self.labelled:
             self._check_classes(top)
         found = False
+        for folder in self._classes() if self._by_unit else ():
+            if list_folder(folder).files:
+                raise DataError(
+                    f"{self._where(folder)}: holds images outside of folders, so nobody knows whose they are; put each "
+                    "person's images into a folder of their own"
+                )
         for folder, names in self._files():
             found = found or bool(names)
             if folder != self.path and list_folder(folder).folders:
                 raise DataError(
-                    f"{self.name}/{self._shown(folder)}: holds a folder, which would not be read; put the images of a "
-                    "class into one folder"
+                    f"{self._where(folder)}: holds a folder, which would not be read; put the images of a "
+                    f"{'person' if self._by_unit else 'class'} into one folder"
                 )
         if not found:
             raise DataError(f"{self.name}: its folders hold no images; expected at least one")
@@ -115,43 +127,62 @@ class ImageFolder(_Folder):
         """Yield the files in the order of their folders and names, ``rows`` at a time."""
         every = (folder / name for folder, names in self._files() for name in names)
         while files := list(islice(every, rows)):
-            labels = pa.array([file.parent.name for file in files], pa.string()) if self.labelled else None
-            yield Pictures(pictures=[PictureFile(file, self._root) for file in files], labels=labels)
+            classes = [file.parent.parent if self._by_unit else file.parent for file in files]
+            yield Pictures(
+                pictures=[PictureFile(file, self._root) for file in files],
+                labels=pa.array([one.name for one in classes], pa.string()) if self.labelled else None,
+                units=pa.array([file.parent.name for file in files], pa.string()) if self._by_unit else None,
+            )
 
     def kept_in(self) -> Iterator[Path]:
         """Yield the folder and those in it."""
-        yield from (self.path, *(self.path / name for name in list_folder(self.path).folders))
+        yield from {self.path, *self._classes(), *(folder for folder, _ in self._files())}
 
     def place(self, row: int) -> str:
         """Return the folder and the number of the image in the order of names; its name only where it may be shown."""
         for folder, names in self._files():
             if row < len(names):
-                where = self.name if folder == self.path else f"{self.name}/{self._shown(folder)}"
                 shown = f"/{names[row]}" if self.options.show_values else f", image {row + 1} in the order of names"
-                return f"{where}{shown}"
+                return f"{self._where(folder)}{shown}"
             row -= len(names)
         return self.name
 
-    def _shown(self, folder: Path) -> str:
-        """Return the name of a class folder; without labels, it is as private as that of a file."""
-        if self.options.show_values or self.labelled:
-            return folder.name
-        return f"folder {list_folder(self.path).folders.index(folder.name) + 1}"
+    @property
+    def _by_unit(self) -> bool:
+        return self.options.unit_column == UNIT_FOLDER
+
+    def _where(self, folder: Path) -> str:
+        """Return a folder as it may be shown: other names than those of labels are as private as those of files."""
+        parts, at = [self.name], self.path
+        for name in folder.relative_to(self.path).parts:
+            public = self.options.show_values or (self.labelled and at == self.path)
+            parts.append(name if public else f"folder {list_folder(at).folders.index(name) + 1}")
+            at = at / name
+        return "/".join(parts)
+
+    def _classes(self) -> Iterator[Path]:
+        """Yield the folders right below which images lie, or the folders of whose they are."""
+        yield from self._within(self.path) if self.labelled or not self._by_unit else (self.path,)
 
     def _files(self) -> Iterator[tuple[Path, tuple[str, ...]]]:
         """Yield each folder with the names of its files; one folder at a time is in memory."""
         top = list_folder(self.path)
         if top.files:
             yield self.path, top.files
-        for name in top.folders:
-            folder = self.path / name
+        for one in self._classes():
+            for folder in self._within(one) if self._by_unit else (one,):
+                yield folder, list_folder(folder).files
+
+    def _within(self, place: Path) -> Iterator[Path]:
+        for name in list_folder(place).folders:
+            folder = place / name
             real = os.path.realpath(folder)
             if os.path.commonpath([real, self._root]) != self._root:
                 raise DataError(
-                    f"{self.name}/{self._shown(folder)}: is a link that leads out of the folder, which is not "
-                    "followed; copy its images"
+                    f"{self._where(folder)}: is a link that leads out of the folder, which is not followed; copy its "
+                    "images"
                 )
-            yield folder, list_folder(folder).files
+            yield folder
 
 
 def find_list(path: Path, options: ImageReadOptions) -> str | None:
