@@ -54,6 +54,18 @@ def test_a_half_does_not_feel_the_other(generator):
     assert not all(torch.equal(a, b) for a in halves[0] for b in halves[1])
 
 
+def test_numbers_that_are_slow_to_compute_with_are_zero_in_a_half_and_nowhere_else(generator):
+    small, seen = torch.tensor([1e-39]), []
+
+    def keep(images):
+        seen.append((small * 1).item())
+        return residuals(images)
+
+    SplitBatchLoss(generator, keep).gradients(noise(), LABELS, WEIGHTS)
+    assert seen == [0.0, 0.0]
+    assert (small * 1).item() > 0
+
+
 def test_the_generator_keeps_its_statistics_and_two_runs_agree(generator):
     before = copy.deepcopy(generator.state_dict())
     halves = SplitBatchLoss(generator, residuals)

@@ -50,8 +50,7 @@ class SplitBatchLoss:
 
         Of the noise, (2 · rows, latent), the first half is a's; labels, (rows,), are the same for both.
         """
-        # One thread each: bits depend on how many there are.
-        pool = ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(1,))
+        pool = ThreadPoolExecutor(2, initializer=_prepare)
         with pool if noise.device.type == "cpu" else nullcontext() as side_by_side:
             run = side_by_side.map if side_by_side else map
             halves = list(run(self._half, self._replicas, noise.chunk(2), (labels, labels)))
@@ -69,3 +68,9 @@ class SplitBatchLoss:
     def _backward(self, half: list[Tensor], other: Float[Tensor, "dim classes"]) -> tuple[Tensor, ...]:
         slopes = [other, *(torch.full_like(penalty, 0.5) for penalty in half[1:])]
         return torch.autograd.grad(half, list(self._weights.values()), grad_outputs=slopes)
+
+
+def _prepare() -> None:
+    """Prepares a new thread: its work runs on it alone, and numbers below 1e-38 are 0."""
+    torch.set_num_threads(1)  # bits depend on how many there are
+    torch.set_flush_denormal(True)  # a black pixel is a sigmoid of that kind, and takes a third more time a step
