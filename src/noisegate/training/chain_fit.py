@@ -3,8 +3,8 @@
 A mixture of products says well what every released pair of columns is, but not what one column is given many. So it is
 asked for pairs only, and the effects of `models.chain` are those with the same pairs: log-linear models, fitted one
 column after the other to records that the columns before have made (a convex problem each; Berger, Della Pietra and
-Della Pietra, 1996). What is wrong with them adds up along a chain of children. Therefore chains are made then, and the
-effects of the parent and of the number of children moved until their pairs with the children's columns are right.
+Della Pietra, 1996). What is wrong with them adds up along a chain of children. Therefore chains are made then, and all
+effects moved until the pairs that they stand for are right in these.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 _NONE = STEPS.index("none")
 # Records that effects are fitted to, and chains that they are corrected by.
-_ROWS, _CHAINS, _LONGEST = 8192, 3000, 60
+_ROWS, _CHAINS, _LONGEST = 8192, 6000, 60
 # Effects that move a cell by its own expected count cost this much of it.
 _RIDGE = 0.1
-_STEPS, _CORRECTIONS, _PART = 40, 12, 0.3
+_STEPS, _CORRECTIONS = 40, 16
 _TINY = 1e-9
 
 
@@ -100,7 +100,8 @@ def _before(chain: Chain, parents: Cells, random: torch.Generator) -> Cells:
 def _child(columns: LinkColumns, mixture: Mixture, cells: Cells, random: torch.Generator) -> Cells:
     """Returns rows with a child that the mixture draws, given the cells of the parent and of the number."""
     tables = [np.log(table + _TINY) for table in mixture.probabilities]
-    scores = np.log(mixture.weights + _TINY) + np.log1p(_TINY - mixture.probabilities[columns.step][:, _NONE])
+    there = 1 - mixture.probabilities[columns.step][:, _NONE].astype(np.float64)
+    scores = np.log(mixture.weights + _TINY) + np.log(np.maximum(there, 0) + _TINY)
     component = np.empty(len(cells), dtype=np.int64)
     for rows in np.array_split(np.arange(len(cells)), max(len(cells) // 1024, 1)):
         known = (tables[column].T[cells[rows, column]] for column in (*columns.parents, columns.number))
@@ -154,8 +155,7 @@ def _split(effects: Floats, sizes: Sequence[int]) -> tuple[Floats, ...]:
 
 
 def _corrected(chain: Chain, parents: Cells, targets: dict[int, tuple[Floats, ...]], random: torch.Generator) -> Chain:
-    """Returns the chain with effects of parent and number that keep their pairs with the children right."""
-    known = (*chain.columns.parents, chain.columns.number)
+    """Returns the chain with effects that keep all their pairs with the children's columns right along whole chains."""
     for _ in range(_CORRECTIONS):
         picked = parents[(uniform(random, _CHAINS) * len(parents)).astype(np.int64)]
         made = chain.families(picked, random, most=_LONGEST)
@@ -166,12 +166,10 @@ def _corrected(chain: Chain, parents: Cells, targets: dict[int, tuple[Floats, ..
             has = made.cells[:, one.column] < effects[0].shape[1]
             rows, share = made.cells[has], weights[has]
             for place, (column, target) in enumerate(zip(one.given, targets[one.column], strict=True)):
-                if column in known:
-                    cells = rows[:, column].astype(np.int64) * target.shape[1] + rows[:, one.column]
-                    found = np.bincount(cells, share, target.size).reshape(target.shape)
-                    least = 0.5 / target.size
-                    moved = np.log((target + least) / (found + least))
-                    effects[place] = effects[place] + _PART / len(known) * moved
+                cells = rows[:, column].astype(np.int64) * target.shape[1] + rows[:, one.column]
+                found = np.bincount(cells, share, target.size).reshape(target.shape)
+                least = 0.5 / target.size
+                effects[place] = effects[place] + np.log((target + least) / (found + least)) / len(one.given)
             drawn.append(replace(one, effects=tuple(effects)))
         chain = replace(chain, drawn=tuple(drawn))
     return chain

@@ -33,14 +33,10 @@ class Descent:
 
     def __init__(self, tables: ClassTables, *, components: int, init_std: float, seed: int) -> None:
         self._tables, self.distance = tables, Distance(tables)
-        start = np.log(likely_shares(tables)).astype(np.float32)
-        each = max(components // len(start), 1)
+        weights, cells = _start(tables, components)
         random = np.random.default_rng(np.random.SeedSequence([seed, 1]))
-        spread = random.standard_normal((*start.shape, each), dtype=np.float32)
-        self.logits = {
-            "weights": np.zeros((len(start), each), dtype=np.float32),
-            "cells": start[:, :, None] + np.float32(init_std) * spread,
-        }
+        spread = random.standard_normal(cells.shape, dtype=np.float32)
+        self.logits = {"weights": weights, "cells": cells + np.float32(init_std) * spread}
         self.restart()
         self._settle()
 
@@ -107,3 +103,17 @@ class Descent:
         for place, span in enumerate(self._tables.spans):
             np.add.reduce(values[:, span], axis=1, out=sums[:, place])
         return np.repeat(sums, sizes, axis=1)
+
+
+def _start(tables: ClassTables, components: int) -> tuple[Float32[Array, "classes K"], Float32[Array, "classes D K"]]:
+    """Returns the logits of the weights and of the cells that a mixture sets out from, before it is spread."""
+    if tables.start is None:
+        shares = np.log(likely_shares(tables)).astype(np.float32)
+        each = max(components // len(shares), 1)
+        return np.zeros((len(shares), each), dtype=np.float32), np.repeat(shares[:, :, None], each, axis=2)
+    start = tables.start
+    # A rare kind has some of the components too.
+    each = np.maximum(np.rint(components * np.sqrt(start.weights) / np.sqrt(start.weights).sum()), 1).astype(int)
+    kinds = np.repeat(np.arange(len(each)), each)
+    weights, cells = np.log(start.weights / each)[kinds], np.log(start.cells)[kinds].T
+    return weights[None].astype(np.float32), cells[None].astype(np.float32)

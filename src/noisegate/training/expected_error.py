@@ -57,7 +57,7 @@ def table_errors(
     """
     label = () if design.label is None else (design.label,)
     sizes = design.about_sizes
-    kinds: dict[str, tuple[Columns, ...]] = {SINGLES: tuple((column,) for column in design.columns)}
+    kinds: dict[str, tuple[Columns, ...]] = {SINGLES: tuple((column,) for column in design.alone)}
     if PAIRS in noise:
         # While pairs are not chosen yet, any of them may be.
         kinds[PAIRS] = design.screened_pairs if design.pairs is None else (*design.pairs, *design.triples)

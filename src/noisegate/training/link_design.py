@@ -27,11 +27,11 @@ from noisegate.training.pairwise import Answered, Design
 NUMBER = "number"
 SHARES = {
     NUMBER: 0.14,
-    HISTOGRAMS: 0.05,
-    COARSE: 0.05,
+    HISTOGRAMS: 0.03,
+    COARSE: 0.17,
     rounds.COUNTS: 0.01,
-    rounds.SINGLES: 0.11,
-    rounds.PAIRS: 0.64,
+    rounds.SINGLES: 0.15,
+    rounds.PAIRS: 0.50,
 }
 """Parts of a link's budget."""
 _CLEAR = 6.0
@@ -80,6 +80,8 @@ class LinkDesign:
             most_pairs=1,
             pairs=tuple(dict.fromkeys(self._pairs())),
             alike=alike,
+            # A child before another is a child: of what it says alone, its own column knows more.
+            unasked=frozenset((*columns.previous, columns.step)),
             stressed=own,
             clear=_CLEAR,
         )

@@ -21,7 +21,9 @@ from noisegate.training.chain_fit import fit_chain
 from noisegate.training.checkpoint import FitState, under
 from noisegate.training.fit import MixtureSettings
 from noisegate.training.link_design import LinkDesign
+from noisegate.training.link_start import with_start
 from noisegate.training.mixture_fit import MixtureFit, mixture_of, within_cells
+from noisegate.training.tables import ClassTables
 
 _PARENTS = 20_000
 """Parents that are drawn for the fit of a chain."""
@@ -39,14 +41,23 @@ class LinkFit(MixtureFit):
         prior = design.prior(self._histograms, self._bins)
         super().__init__(tables, sizes, None, settings, seed=seed, prior=prior)
 
+    def _known(self, tables: ClassTables) -> ClassTables:
+        return with_start(tables, self.design.columns, self._numbers.masses, self._begins)
+
+    @property
+    def _begins(self) -> npt.NDArray[np.intp]:
+        """Where among the numbers of children the cells of their column begin."""
+        place = self.design.columns.number
+        cuts = np.searchsorted(self.design.tables.fine[place].cuts, self._bins[place].cuts)
+        return np.asarray([0, *(cuts + 1)])
+
     def mixture(self) -> Mixture:
         """Returns the mixture that the fit has reached; of the number of children it says what was released of it."""
         design, place = self.design, self.design.columns.number
         histograms: Mapping[int, Histogram] = {**self._histograms, place: self._numbers}
         within = within_cells(design.tables, self._bins, histograms)
         mixture = mixture_of(self.reached, self.tables, design.link.schema.layout, within)
-        begins = [0, *(np.searchsorted(design.tables.fine[place].cuts, self._bins[place].cuts) + 1)]
-        masses = np.add.reduceat(self._numbers.masses, begins)
+        masses = np.add.reduceat(self._numbers.masses, self._begins)
         return _raked(mixture, place, masses / masses.sum()) if masses.sum() > 0 else mixture
 
 

@@ -69,11 +69,16 @@ class MixtureFit:
         self.tables, self.trial_tables, self.judge_tables = (
             class_tables(one, sizes, label, prior) for one in (tables, trial, judge)
         )
+        self.tables, self.trial_tables = self._known(self.tables), self._known(self.trial_tables)
         with one_thread():
             self.trial = Trial(self.trial_tables, self.judge_tables, settings, seed=seed)
         # The fit itself and its steps, once the trial is over.
         self._descent: Descent | None = None
         self._done = 0
+
+    def _known(self, tables: ClassTables) -> ClassTables:
+        """Returns tables that are fitted to with what is known of them beforehand, if anything is."""
+        return tables
 
     @property
     def step(self) -> int:

@@ -74,6 +74,7 @@ class Design:
             versions are not, whose cells were cut otherwise.
         yielding: Whether single columns are measured once more in place of pairs that the noise would drown.
         alike: Numeric columns that have the cells of another, of the same kind: (column, the other).
+        unasked: Columns that are not measured alone.
         stressed: Pairs that get `STRESS` times the weight of others.
         clear: How many standard deviations of its noise a cell of a pair holds in the mean, where fewer cells than
             `cells` are cut for it; None to cut so many whatever the noise is.
@@ -88,6 +89,7 @@ class Design:
     scaled: bool = True
     yielding: bool = False
     alike: tuple[tuple[int, int], ...] = ()
+    unasked: frozenset[int] = frozenset()
     stressed: frozenset[Columns] = frozenset()
     clear: float | None = None
     _denoised: tuple[Any, dict[int, Histogram]] = field(default=(None, {}), init=False, compare=False, repr=False)
@@ -118,6 +120,11 @@ class Design:
     def columns(self) -> Columns:
         """All columns but that label."""
         return tuple(column for column in range(len(self.fine) + len(self.coded)) if column != self.label)
+
+    @property
+    def alone(self) -> Columns:
+        """The columns that are measured alone."""
+        return tuple(column for column in self.columns if column not in self.unasked)
 
     @property
     def most_sizes(self) -> tuple[int, ...]:
@@ -342,7 +349,7 @@ class Design:
     def _tables(self, pairs: Sequence[Columns]) -> dict[str, tuple[Columns, ...]]:
         """Returns the tables of each question of the last round, with the label in each."""
         label = () if self.label is None else (self.label,)
-        asked = {COUNTS: (label,), SINGLES: tuple(self._with_label((column,)) for column in self.columns)}
+        asked = {COUNTS: (label,), SINGLES: tuple(self._with_label((column,)) for column in self.alone)}
         larger = tuple(dict.fromkeys(self._with_label(table) for table in (*pairs, *self.triples)))
         return asked | ({PAIRS: larger} if larger else {})
 

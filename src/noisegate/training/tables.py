@@ -22,6 +22,19 @@ _TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, kw_only=True)
+class Start:
+    """Where a fit sets out, if not from independent columns: kinds of records, in each of which columns are so.
+
+    Attributes:
+        weights: Shares of the kinds, (kinds,).
+        cells: Shares of the cells of all columns in each, (kinds, D).
+    """
+
+    weights: Floats
+    cells: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClassTables:
     """Tables with the label as their first axis.
 
@@ -35,6 +48,7 @@ class ClassTables:
         counts: Number of records of each class, as well as it is known, (classes,); in all of them together at least
             one standard deviation of its noise.
         prior: Shares of each column's cells as they were known before, (D,).
+        start: Where a fit sets out; None for independent columns in each class.
     """
 
     sizes: tuple[int, ...]
@@ -45,6 +59,7 @@ class ClassTables:
     singles_std: Floats
     counts: Floats
     prior: Floats
+    start: Start | None = None
 
     @property
     def offsets(self) -> tuple[int, ...]:
