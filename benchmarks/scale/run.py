@@ -1,6 +1,8 @@
 """How fast the gate counts, on one core, on threads and on Ray workers, in how much memory, and whether the bits agree.
 
-    python benchmarks/scale/run.py [--rows 10000000] [--workers 1,2,4] [--silos DATA] [--out DIR] [--json]
+How many steps of a training it takes a second is measured too.
+
+    python benchmarks/scale/run.py [--rows 10000000] [--workers 1,2,4] [--steps 20] [--silos DATA] [--out DIR] [--json]
 
 Each measure is a process of its own, and is kept in DIR/results.json: a run that was stopped goes on from there, and
 `--again` measures anew. The exit code is 1 where bits differ or a goal is missed.
@@ -47,6 +49,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=10_000_000, help="a multiple of a million, or less")
     parser.add_argument("--workers", type=_numbers, default=[1, 2, 4], help='of Ray, such as 1,2,4; "" leaves Ray out')
     parser.add_argument("--repeats", type=int, default=5, help="of the race on one core")
+    parser.add_argument("--steps", type=int, default=20, help="of a training that are timed; 0 leaves trainings out")
     parser.add_argument("--out", type=Path, default=None, help="keep the table and the results there")
     parser.add_argument("--silos", type=Path, default=None, help="run silos.py too, on the table Adult in this folder")
     parser.add_argument("--again", action="store_true", help="measure what is in the results already")
@@ -63,6 +66,10 @@ def _jobs(options: argparse.Namespace) -> list[str]:
     jobs = ["one core", "expected", "scan", *(f"local {n}" for n in sorted({1, *options.workers}))]
     if options.workers:
         jobs += [*(f"ray {n}" for n in options.workers), f"killed {max(2, *options.workers)}"]
+    if options.steps:
+        jobs += [f"steps local {n}" for n in sorted({1, *options.workers})] + [
+            f"steps ray {n}" for n in options.workers
+        ]
     return jobs
 
 
@@ -77,7 +84,7 @@ def _all(options: argparse.Namespace) -> Results:
             continue
         with console.status(f"{options.rows:,} rows: {job}"):
             command = [sys.executable, __file__, "--measure", job, "--out", str(options.out)]
-            command += ["--rows", str(options.rows), "--repeats", str(options.repeats)]
+            command += ["--rows", str(options.rows), "--repeats", str(options.repeats), "--steps", str(options.steps)]
             done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
         if done.returncode:
             raise SystemExit(f"{job}: failed, as told above. What was measured is kept; run the command again.")
@@ -96,6 +103,11 @@ def _measured(options: argparse.Namespace) -> dict[str, Any]:
         return {"sums": measures.expected_sums(place, rows)}
     if job == "scan":
         return measures.scanned(place, rows)
+    if job == "steps":
+        from steps import steps
+
+        engine, _, workers = number.partition(" ")
+        return steps(place, rows, engine, int(workers), options.steps)
     if job == "local":
         return measures.local(place, rows, int(number))
     return measures.ray(place, rows, int(number), kill=job == "killed")
@@ -134,10 +146,28 @@ def _print(results: Results, rows: int, missed: list[str]) -> None:
     for heading in headings:
         page.add_column(heading, justify="right" if heading else "left")
     for job, one in results.items():
-        if "seconds" in one:
+        if "seconds" in one and "steps_per_second" not in one:
             page.add_row(*_row(job, one, rows, results["expected"]["sums"]))
     console.print(page)
+    page = Table(title="Steps of DP-SGD on samples of about 4,096 records", title_justify="left")
+    for heading in ("", "steps/s", "busy core seconds a step", "first step, seconds", "driver MB", "worker MB"):
+        page.add_column(heading, justify="right" if heading else "left")
+    for job, one in results.items():
+        if "steps_per_second" in one:
+            page.add_row(job.removeprefix("steps "), *_steps_row(one))
+    console.print(page)
     console.print("\n".join(missed) or "All goals are met.")
+
+
+def _steps_row(one: Mapping[str, Any]) -> list[str]:
+    spent = (one["driver_processor_seconds"] + (one["worker_processor_seconds"] or 0.0)) / one["seconds"]
+    figures = [
+        f"{one['steps_per_second']:.2f}",
+        f"{spent / one['steps_per_second']:.2f}",
+        f"{one['start_seconds']:.1f}",
+    ]
+    peaks = [one[f"{who}_megabytes"] for who in ("driver", "worker")]
+    return [*figures, *("" if peak is None else f"{peak:,.0f}" for peak in peaks)]
 
 
 def _row(job: str, one: Mapping[str, Any], rows: int, expected: str) -> list[str]:

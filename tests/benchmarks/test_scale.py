@@ -12,6 +12,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "scale"))
 import bare_counts
 import measures
 import scale_table
+import steps
 
 _found = importlib.util.spec_from_file_location("scale_run", Path(measures.__file__).with_name("run.py"))
 assert _found is not None
@@ -39,6 +40,14 @@ def test_a_folder_of_links_has_the_sums_of_one_part_times_the_links(kind, tmp_pa
         found = measures.local(tmp_path, 1500, 2)
         assert found["sums"] == measures.expected_sums(tmp_path, 1500)
         assert found["driver_megabytes"] > 10
+
+
+def test_steps_are_timed_without_the_first_which_reads(tmp_path, small_parts, monkeypatch):
+    monkeypatch.setattr(steps, "PART_ROWS", 500)
+    monkeypatch.setattr(steps.torch, "set_num_threads", lambda _: None)  # of all tests that follow
+    found = steps.steps(tmp_path, 1500, "local", 1, 2)
+    assert found["steps_per_second"] == 2 / found["seconds"] and found["start_seconds"] > 0
+    assert scale_run._steps_row(found)[-1] == ""  # there is no worker
 
 
 def test_what_misses_a_goal_is_told():

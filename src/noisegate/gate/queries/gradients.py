@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.devices import one_thread
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.execution import Execution, map_execution
@@ -274,7 +275,7 @@ class GradientSession(StepSession):
 
     def _probe(self) -> None:
         layout, represent, name = self._access.source.schema.layout, self._represent, self.plan.plan.name
-        with one_core() if self._single else nullcontext():
+        with one_thread(), one_core() if self._single else nullcontext():
             if represent is not None:
                 self._represented = represent, map_execution(type(represent).__name__, represent, layout)
             choose_execution(self._gradients, self._parameters, layout, self._device, name, self._represented)
@@ -289,6 +290,8 @@ class GradientSession(StepSession):
             single=self._single,
             represented=self._represented,
         )
+        # Products of integers are small: threads of NumPy that wait for each other take several times as long.
+        self._started.enter_context(one_thread())
         return self._running().hold(self._access.source, task, self._access.progress)
 
     def _total(self, number: int) -> Integers:
