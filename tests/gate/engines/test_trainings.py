@@ -3,10 +3,11 @@
 import pyarrow.parquet as pq
 import pytest
 
-from noisegate import Gate
+from noisegate import Gate, fit
 from noisegate.auditing.examples import example
 from noisegate.errors import OptionError
 from noisegate.gate.engines.ray import RayEngine
+from noisegate.gate.queries.gradients import GradientSession
 from noisegate.schema.decode import decode
 from noisegate.testing import made_up
 
@@ -37,3 +38,26 @@ def test_a_training_on_whole_samples_or_shards_is_refused(name, joined, tmp_path
     with pytest.raises(OptionError, match="more than sums"):
         method.query(gate)
     assert not joined.hired
+
+
+def test_a_training_that_is_stopped_goes_on_on_a_cluster_with_another_key(joined, tmp_path, monkeypatch):
+    method, schema, _ = example("dp-cgan", schema=None, settings={"steps": 4}, folder=tmp_path)
+    pq.write_table(decode(made_up(schema.layout, ROWS), schema), tmp_path / "x.parquet")
+    right, keys = GradientSession.step, []
+
+    def step(session, parameters):
+        keys.append(session._samples.key)
+        if len(keys) == 3:
+            raise KeyboardInterrupt
+        return right(session, parameters)
+
+    monkeypatch.setattr(GradientSession, "step", step)
+    options = {"engine": RayEngine(workers=2), "out": tmp_path / "model"}
+    with pytest.raises(KeyboardInterrupt):
+        fit(tmp_path / "x.parquet", schema=schema, epsilon=9.0, method=method, records=ROWS, **options)
+    assert not joined.alive
+    model = fit(tmp_path / "x.parquet", resume=True, device="cpu", **options)
+    assert model.certificate.epsilon == 9.0 and not joined.alive
+    assert len(keys) == 3 + 2 and len(set(keys)) == 2 and keys[2] != keys[3]
+    with pytest.raises(OptionError, match=r"nothing to resume|sums no records"):
+        fit(tmp_path / "x.parquet", resume=True, **options)
