@@ -250,6 +250,37 @@ def test_the_certificate_names_the_encoder_of_strokes_and_another_is_refused():
         JointEmbedding.from_json(settings | {"strokes_sha256": "00"}).maps(DRAWINGS)
 
 
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({}, "auto"),
+        ({"channels": (8, 8)}, "sub-pixel"),
+        ({"hidden": (8,)}, "sub-pixel"),
+        ({"latent": 4}, "sub-pixel"),
+        ({"image": (16, 16, 1)}, "sub-pixel"),
+        ({"image": [28, 28, 3]}, "sub-pixel"),
+        ({"generator": "sub-pixel"}, "sub-pixel"),
+        ({"generator": "drawing"}, "drawing"),
+    ],
+)
+def test_what_generator_it_is_stays_open_for_drawings_alone(options, kind):
+    method = JointEmbedding(**{"image": (28, 28, 1), **options})
+    assert method.generator == kind
+    assert JointEmbedding.from_json(method.to_json()) == method
+
+
+@pytest.mark.parametrize(("epsilon", "kind"), [(1.0, "drawing"), (1000.0, "sub-pixel")])
+def test_where_noise_leaves_much_open_the_fit_begins_with_drawings(epsilon, kind, tmp_path):
+    options = {"pixels": 20, "orientations": 20, "strokes": 20, "fit_options": LITTLE}
+    made = JointEmbedding(image=(28, 28, 1), **options).fit(
+        Gate(drawings(40), schema=DRAWINGS, epsilon=epsilon), device="cpu"
+    )
+    assert made.certificate.public["settings"]["generator"] == "auto"
+    assert made.model.generator.network.kind == kind
+    made.save(tmp_path / "model")
+    assert Synthesizer.load(tmp_path / "model").sample(3, seed=3) == made.sample(3, seed=3)
+
+
 def test_a_fit_of_drawings_is_smooth_unless_it_shall_not_be_and_others_are_as_they_were():
     drawing, other = JointEmbedding(image=(28, 28, 1), generator="drawing"), JointEmbedding(image=(28, 28, 1))
     assert (drawing.hidden, drawing.fit_settings().total_variation) == ((256,), 0.1)
