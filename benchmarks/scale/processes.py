@@ -34,7 +34,7 @@ class Watched:
         return next(one for one in _descendants() if _is_worker(one))
 
     def found(self) -> dict[str, Any]:
-        """Returns the peak of memory of this process and of its largest worker, and processor seconds of both kinds."""
+        """Returns peaks of memory of this process and of its largest worker, and processor seconds of both kinds."""
         own, spent = os.getpid(), {one: (last - first) / _TICKS for one, (first, last) in self._ticks.items()}
         workers = [one for one in self._peaks if one != own]
         return {
@@ -42,6 +42,7 @@ class Watched:
             "worker_megabytes": max((self._peaks[one] for one in workers), default=None),
             "driver_processor_seconds": spent[own],
             "worker_processor_seconds": sum(spent[one] for one in workers) if workers else None,
+            "busiest_worker_seconds": max((spent[one] for one in workers), default=None),
         }
 
     def _keep_looking(self) -> None:

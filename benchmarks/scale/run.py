@@ -150,7 +150,8 @@ def _print(results: Results, rows: int, missed: list[str]) -> None:
             page.add_row(*_row(job, one, rows, results["expected"]["sums"]))
     console.print(page)
     page = Table(title="Steps of DP-SGD on samples of about 4,096 records", title_justify="left")
-    for heading in ("", "steps/s", "busy core seconds a step", "first step, seconds", "driver MB", "worker MB"):
+    headings = ("", "steps/s", "core seconds a step", "of the busiest worker", "first step, seconds")
+    for heading in (*headings, "driver MB", "worker MB"):
         page.add_column(heading, justify="right" if heading else "left")
     for job, one in results.items():
         if "steps_per_second" in one:
@@ -160,12 +161,11 @@ def _print(results: Results, rows: int, missed: list[str]) -> None:
 
 
 def _steps_row(one: Mapping[str, Any]) -> list[str]:
-    spent = (one["driver_processor_seconds"] + (one["worker_processor_seconds"] or 0.0)) / one["seconds"]
-    figures = [
-        f"{one['steps_per_second']:.2f}",
-        f"{spent / one['steps_per_second']:.2f}",
-        f"{one['start_seconds']:.1f}",
-    ]
+    count = one["steps_per_second"] * one["seconds"]
+    spent = one["driver_processor_seconds"] + (one["worker_processor_seconds"] or 0.0)
+    busiest = one["busiest_worker_seconds"]
+    figures = [f"{one['steps_per_second']:.2f}", f"{spent / count:.2f}"]
+    figures += ["" if busiest is None else f"{busiest / count:.2f}", f"{one['start_seconds']:.1f}"]
     peaks = [one[f"{who}_megabytes"] for who in ("driver", "worker")]
     return [*figures, *("" if peak is None else f"{peak:,.0f}" for peak in peaks)]
 
