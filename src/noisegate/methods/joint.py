@@ -223,7 +223,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
                 count=self.strokes,
                 length_scale=self.strokes_scale,
                 seed=seed + 2 * 2**62,
-                sha256=self.strokes_sha256,
+                sha256=self._stroke_network().sha256,
             )
         return maps
 
