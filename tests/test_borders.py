@@ -50,6 +50,7 @@ CORE = {
     "privacy.composition": "",
     "ledger.tables": "import sqlalchemy\n",
     "privacy.masks": "import cryptography\n",
+    "gate.samples": "import randomgen\n",
     "privacy.plan": "from noisegate.privacy import noise\n",
     "privacy.gradient_plan": "from noisegate.privacy import noise\n",
 }
@@ -110,7 +111,7 @@ def test_the_house_as_designed_keeps_every_contract(house):
         ("reporting.__init__", "from noisegate.cli import x", "Nothing imports the command line"),
         ("gate.per_example.clipping", "import torch.func", "The integer half of gradients"),
         ("privacy.plan", "import opendp.measurements", "One file draws private noise"),
-        ("gate.gate", "from randomgen import ChaCha", "One file draws private noise"),
+        ("gate.gate", "from randomgen import ChaCha", "Streams of a secret key are of noise"),
         ("gate.gate", "import opendp.extras.mbi", "One file draws private noise"),
         ("methods.__init__", "from noisegate.privacy.noise import x", "Only the state machine of the gate asks"),
         ("gate.gate", "from noisegate.privacy.noise import x", "Only the state machine of the gate asks"),
