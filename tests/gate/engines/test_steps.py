@@ -1,5 +1,7 @@
 """Steps on a cluster: each worker draws for the records that it holds, whoever is lost; Ray is played here."""
 
+import pickle
+import threading
 from contextlib import nullcontext
 
 import numpy as np
@@ -316,6 +318,9 @@ def test_what_workers_cannot_do_is_refused_before_anything_is_spent(joined, data
         gate.batch(plan.calibrate(gate.budget), lambda *_: {"w": np.zeros(2)}, method="test", public={})
     with pytest.raises(OptionError, match="table in memory"):
         opened(frame(), TWO)
+    joined.put = lambda job: pickle.dumps(threading.Lock())
+    with opened(data, TWO) as session, pytest.raises(OptionError, match=r"cannot be sent to workers \(TypeError\)"):
+        session.step(AT)
     assert not joined.hired
 
 

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pickle import PicklingError
 from typing import Any
 
 from noisegate.data.tables.parts import Part
@@ -62,7 +63,13 @@ class Pass:
 
         self._pool, self._parts, self._job, self._progress = pool, parts, job, progress
         self._alike = fingerprint(job, layout)
-        self._given = ray.put(job), layout
+        try:
+            self._given = ray.put(job), layout
+        except (TypeError, PicklingError) as error:
+            raise OptionError(
+                f"engine='ray': a map or a loss of this method cannot be sent to workers ({type(error).__name__}): let "
+                "it hold no lock, file, generator or thread; or leave the engine out"
+            ) from None
         self._most = len(parts) if most is None else most
 
     def totals(self, *question: Any) -> Any:
