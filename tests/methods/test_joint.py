@@ -126,6 +126,13 @@ def test_length_scales_grow_with_the_image():
     assert np.allclose(np.divide(spread[28], spread[56]), 2, rtol=0.02)
 
 
+@pytest.mark.parametrize(
+    ("shape", "batch"), [((28, 28, 1), 200), ((32, 32, 3), 200), ((64, 64, 3), 50), ((256, 256, 1), 40)]
+)
+def test_a_step_takes_fewer_images_where_they_are_large(shape, batch):
+    assert JointEmbedding(image=shape).fit_defaults["batch"] == batch
+
+
 def test_images_that_fit_another_class_better_are_made_again_and_the_verdict_says_how_many():
     gate = Gate(strokes(3000), schema=SCHEMA, epsilon=10.0)
     method = JointEmbedding(**{**TINY, "fit_options": {"steps": 60}}, tries=4)
@@ -151,6 +158,7 @@ def test_means_that_hardly_any_image_agrees_with_have_no_say():
     made = method.synthesizer(release, fitting)
     assert made.model.nearest is None
     assert "all are taken" in str(made.verdict)
+    assert made.verdict.word == "noise"
 
 
 def test_settings_of_an_earlier_version_ask_what_they_asked():

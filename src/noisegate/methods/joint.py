@@ -64,6 +64,8 @@ UNIT_SCALE, DAMPING = 0.4, 0.3
 """Length scale of orientations that were divided by their length plus the second number."""
 _EARLIER: Mapping[str, Any] = {"strokes": 0, "unit_orientations": False}
 """What was so before there was a setting for it."""
+_BATCH, _LEAST_BATCH = 200, 40
+"""Images a step: of up to 4 times the numbers of a reference image, and of the largest."""
 _JUDGED, _LEAST_AGREEMENT = 1000, 0.3
 """Images whose classes the released means are asked for, and the share that must agree for them to have a say."""
 _DRAWN_FROM = 0.006
@@ -188,7 +190,16 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         """What the fit has otherwise."""
         # What knows strokes is at the noise soon, and would follow it.
         drawing = {"steps": 2000, "total_variation": 0.1} if self.generator == "drawing" else {}
-        return {"steps": 6000, "batch": 200, "learning_rate": 1e-2, "independent_halves": True, **IMAGE_FIT, **drawing}
+        # A step on large images takes long; fewer of them a step, and as many steps, lose less than fewer steps.
+        batch = max(_LEAST_BATCH, min(_BATCH, 4 * _BATCH * REFERENCE.size // self.shape.size // 2 * 2))
+        return {
+            "steps": 6000,
+            "batch": batch,
+            "learning_rate": 1e-2,
+            "independent_halves": True,
+            **IMAGE_FIT,
+            **drawing,
+        }
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sums of pixels, orientations, strokes and activations, as far as they are asked for."""
@@ -266,8 +277,8 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         agreement = model.agreement(_JUDGED, public_random(self.seed))
         kept = agreement >= _LEAST_AGREEMENT
         noise = max(release.noise_std[name] for name in maps)
-        expected = image_verdict(noise, len(target.present), target.records, "fit")
-        summary = made.summary.with_verdict(expected).with_agreement(agreement, kept=kept)
+        expected = image_verdict(noise, release.schema.layout.classes, target.records, "fit")
+        summary = made.summary.with_verdict(expected).with_agreement(agreement, len(target.present), kept=kept)
         return replace(made, model=model if kept else made.model, summary=summary)
 
     def _orientations(self, seed: int) -> ImageMap:

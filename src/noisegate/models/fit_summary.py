@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from noisegate.verdict import Verdict
+from noisegate.verdict import Verdict, Word
+
+_OF_CHANCE = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,11 +30,15 @@ class FitSummary:
     notes: Mapping[str, Any] = field(default_factory=dict)
     verdict: Verdict | None = None
 
-    def with_agreement(self, agreement: float, *, kept: bool) -> Self:
+    def with_agreement(self, agreement: float, classes: int, *, kept: bool) -> Self:
         """Returns the summary, with the share of images that fit the released means of their own class best.
+
+        Where that is too few for the means to have a say, images of a class are no good; where it is less than three
+        times as many as by chance, they are noise.
 
         Args:
             agreement: Of images as the generator makes them.
+            classes: How many there are to choose from.
             kept: Whether the others are made again.
         """
         told = (
@@ -40,7 +46,8 @@ class FitSummary:
         )
         then = "the others are made again" if kept else "that is too few for means to judge by, and all are taken"
         figures = {"agreement": agreement}
-        found = Verdict(word=None, source="fit", reasons=(f"{told}; {then}",), figures=figures)
+        word: Word | None = None if kept else "rough" if agreement * classes >= _OF_CHANCE else "noise"
+        found = Verdict(word=word, source="fit", reasons=(f"{told}; {then}",), figures=figures)
         return replace(self.with_verdict(found), notes={**self.notes, **figures})
 
     def with_verdict(self, found: Verdict) -> Self:
