@@ -16,6 +16,7 @@ import numpy as np
 
 from noisegate.auditing.bounds import one_run_epsilon, right_guesses, scaled, sensitivity_factor
 from noisegate.auditing.examples import UNIT, Worlds, candidates
+from noisegate.auditing.families import FamilyWorlds, families
 from noisegate.auditing.measure import Seen, SeenSteps, SeenSums, by_threshold, measured, orthonormal
 from noisegate.auditing.report import AuditReport
 from noisegate.auditing.watched import Vector, Vectors, Watch, WatchedGate
@@ -30,6 +31,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.decode import decode
+from noisegate.schema.linked import LinkedSchema
 
 Progress = Callable[[int, int], None]
 """Called with the runs that were done and how many there will be."""
@@ -60,7 +62,7 @@ class Auditor:
     """
 
     method: Method
-    schema: Schema
+    schema: Schema | LinkedSchema
     budget: Budget
 
     def query(self, table: Any, watch: Watch, records: int) -> Release:
@@ -70,13 +72,13 @@ class Auditor:
         claim = {"epsilon": budget.epsilon, "delta": budget.delta, "adjacency": budget.adjacency}
         return self.method.query(WatchedGate(table, watch=watch, schema=self.schema, records=records, **claim, **units))
 
-    def query_world(self, worlds: Worlds, world: int, watch: Watch) -> Release:
+    def query_world(self, worlds: Worlds | FamilyWorlds, world: int, watch: Watch) -> Release:
         """Returns the release of a run in a world."""
-        return self.query(worlds.table(world), watch, len(worlds.records(1)))
+        return self.query(worlds.table(world), watch, worlds.units)
 
-    def worst_worlds(self) -> Worlds:
+    def worst_worlds(self) -> Worlds | FamilyWorlds:
         """Returns the neighbouring sets that are the farthest apart, of a few made-up records."""
-        made_up, adjacency, steps = candidates(self.schema, _CANDIDATES), self.budget.adjacency, list[Vector]()
+        made_up, adjacency, steps = self._made_up(), self.budget.adjacency, list[Vector]()
 
         def keep(plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
             """Writes down what each record by itself does to the first step."""
@@ -87,14 +89,32 @@ class Auditor:
             """Writes down the sums over shards of the last step, which have learnt the most."""
             steps[:] = [sums]
 
-        watch = Watch(parts=_singles(made_up), singles=made_up, on_step=keep, on_sum=keep_sums)
-        release = self.query_world(Worlds.of(self.schema, made_up, (0, 1), self.budget), 0, watch)
+        start = self._worlds(made_up, (0, 1))
+        linked = isinstance(start, FamilyWorlds)
+        watch = Watch(
+            parts=made_up if linked else _singles(made_up),
+            singles=start.singles if linked else made_up,
+            on_step=keep,
+            on_sum=keep_sums,
+        )
+        release = self.query_world(start, 0, watch)
         queries = [sums.reshape(len(made_up), -1) / release.noise_std[name] for name, sums in watch.sums.items()]
         vectors = np.concatenate([np.zeros((len(made_up), 1)), *queries, *steps], axis=1)
         chosen = _farthest(vectors, adjacency, sampled=bool(steps))
+        return self._worlds(made_up, chosen)
+
+    def _made_up(self) -> Any:
+        """Returns a dozen records, or families, from which the worst ones are chosen."""
+        if isinstance(self.schema, LinkedSchema):
+            return families(self.schema, _CANDIDATES)
+        return candidates(self.schema, _CANDIDATES)
+
+    def _worlds(self, made_up: Any, chosen: tuple[int, int]) -> Worlds | FamilyWorlds:
+        if isinstance(self.schema, LinkedSchema):
+            return FamilyWorlds(schema=self.schema, others=made_up[chosen[0]], new=made_up[chosen[1]])
         return Worlds.of(self.schema, made_up, chosen, self.budget)
 
-    def run(self, worlds: Worlds, world: int) -> tuple[Seen, Certificate]:
+    def run(self, worlds: Worlds | FamilyWorlds, world: int) -> tuple[Seen, Certificate]:
         """Returns what is seen of a run in a world, and its certificate."""
         seen = Seen(world=world)
         watch = Watch(
@@ -161,7 +181,7 @@ def one_run(
     budget = auditor.budget
     if budget.adjacency is Adjacency.REPLACE_ONE or budget.contributions is not None:
         raise OptionError("an audit in one run leaves out canaries: it needs add-remove, and a record a unit.")
-    canaries = candidates(auditor.schema, runs or _CANARIES)
+    canaries = candidates(_of_one_table(auditor, ONE_RUN), runs or _CANARIES)
     coins = np.random.default_rng().uniform(size=len(canaries)) < 0.5
     coins[0] = True  # a table needs a record; it is not guessed
     guesses = 2 * max(1, round(_GUESSED * len(canaries) / 2))
@@ -182,7 +202,7 @@ def _canary_scores(auditor: Auditor, canaries: EncodedTable, coins: Any) -> list
         steps.append((noisy - vectors(()), rate * _moves(vectors, len(canaries))))
 
     watch = Watch(parts=_singles(canaries), singles=canaries, on_step=keep)
-    release = auditor.query(decode(canaries.rows(coins), auditor.schema), watch, len(canaries) // 2)
+    release = auditor.query(decode(canaries.rows(coins), _of_one_table(auditor, ONE_RUN)), watch, len(canaries) // 2)
     for name, sums in watch.sums.items():
         std = release.noise_std[name]
         steps.append((release.values[name].reshape(-1) / std, sums.reshape(len(canaries), -1) / std))
@@ -206,14 +226,15 @@ def from_samples(
     """
     if auditor.method.makes != "records":
         raise OptionError(f"{auditor.method.name} makes no records; audit it by projection.")
-    worlds, total = auditor.worst_worlds(), runs or _RUNS
+    schema, total = _of_one_table(auditor, SAMPLES), runs or _RUNS
+    worlds: Any = auditor.worst_worlds()
     scores: list[float] = []
     events: tuple[Event, ...] = ()
     for done in range(total):
         release = auditor.query_world(worlds, done % 2, Watch(parts=[worlds.new], singles=worlds.new))
         events = release.certificate.events
         table = auditor.method.fit_release(release, device="cpu").sample(_ROWS)
-        made = EncodedTable.concatenate(list(TableSource(table, auditor.schema).batches()))
+        made = EncodedTable.concatenate(list(TableSource(table, schema).batches()))
         rest = worlds.others if worlds.old is None else worlds.old
         scores.append(_agreement(made, worlds.new) - _agreement(made, rest))
         progress(done + 1, total)
@@ -230,6 +251,12 @@ def _agreement(made: EncodedTable, one: EncodedTable) -> float:
     """Returns the mean share of columns in which records agree with one."""
     alike = [made.codes == one.codes, np.nan_to_num(np.abs(made.numeric - one.numeric), nan=1.0) < _NEAR]
     return float(np.square(np.concatenate(alike, axis=1).mean(axis=1)).mean())
+
+
+def _of_one_table(auditor: Auditor, by: str) -> Schema:
+    if isinstance(auditor.schema, LinkedSchema):
+        raise OptionError(f"by={by!r}: linked tables are audited by {PROJECTION} alone.")
+    return auditor.schema
 
 
 def _singles(records: EncodedTable) -> list[EncodedTable]:

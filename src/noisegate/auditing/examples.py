@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -16,12 +16,14 @@ from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema, pixel_schema
 from noisegate.schema.decode import decode
+from noisegate.schema.linked import LinkedSchema, LinkedTable, read_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from noisegate.methods.method import Method
 
+AnySchema: TypeAlias = Schema | LinkedSchema
 UNIT = "noisegate audited unit"
 _TRIES = 200
 TABLE = Schema(
@@ -32,6 +34,27 @@ TABLE = Schema(
         Boolean(name="ill"),
     ),
     label="ill",
+)
+LINKED = LinkedSchema(
+    (
+        LinkedTable(name="patients", key="id", schema=Schema((Integer(name="age", lower=0, upper=100),))),
+        LinkedTable(
+            name="visits",
+            key="visit",
+            schema=Schema((Integer(name="day", lower=0, upper=9999), Boolean(name="urgent"))),
+            parent="patients",
+            parent_key="id",
+            order="day",
+            most=5,
+        ),
+        LinkedTable(
+            name="diagnoses",
+            schema=Schema((Categorical(name="code", levels=("heart", "lung", "other")),)),
+            parent="visits",
+            parent_key="visit",
+            most=3,
+        ),
+    )
 )
 IMAGES = pixel_schema(8, 8, labels=("across", "down"))
 OF_IMAGES = ("joint", "mepf", "dp-mepf", "dp-mepf-trained", "dp-mge", "dp-gan-ft", "dp-gan-mi", "dpdm", "dp-feta", "pe")
@@ -77,8 +100,8 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 def example(
-    target: Any, *, schema: Schema | str | Path | None, settings: dict[str, Any], folder: Path
-) -> tuple[Method, Schema, Budget]:
+    target: Any, *, schema: AnySchema | str | Path | None, settings: dict[str, Any], folder: Path
+) -> tuple[Method, AnySchema, Budget]:
     """Returns what `noisegate.audit` is asked for; made-up public records and networks are written into `folder`."""
     named = isinstance(target, str) and target in METHODS
     if not named and isinstance(target, str | Path):
@@ -89,14 +112,14 @@ def example(
     if not named:
         raise OptionError(f"target={target!r} must be the name of a method, or the folder of a saved model.")
     if isinstance(schema, str | Path):
-        schema = Schema.from_toml(schema)
+        schema = read_schema(schema)
     if schema is None:
-        schema = IMAGES if target in OF_IMAGES else TABLE
+        schema = LINKED if target == "linked" else IMAGES if target in OF_IMAGES else TABLE
         settings = {**SMALL.get(target, {}), **_made_up(target, schema, folder), **settings}
     return make_for(target, schema, settings), schema, Budget(epsilon=1.0)
 
 
-def _of_model(folder: Path, schema: object, settings: dict[str, Any]) -> tuple[Method, Schema, Budget]:
+def _of_model(folder: Path, schema: object, settings: dict[str, Any]) -> tuple[Method, AnySchema, Budget]:
     from noisegate.models.folder import verify_model
 
     if schema is not None or settings:
@@ -109,13 +132,15 @@ def _of_model(folder: Path, schema: object, settings: dict[str, Any]) -> tuple[M
     budget = Budget(
         **{name: getattr(certificate, name) for name in ("epsilon", "delta", "adjacency", "unit", "contributions")}
     )
-    return method_of(certificate), Schema.from_json(certificate.public["schema"]), budget
+    stated = certificate.public["schema"]
+    kind: type[AnySchema] = LinkedSchema if "tables" in stated else Schema
+    return method_of(certificate), kind.from_json(stated), budget
 
 
-def _made_up(name: str, schema: Schema, folder: Path) -> dict[str, Any]:
+def _made_up(name: str, schema: AnySchema, folder: Path) -> dict[str, Any]:
     """Returns settings that point to public records and a decoder, made up and written into `folder`."""
     found: dict[str, Any] = {}
-    if name in ("dp-dre", "dp-gan-ft"):
+    if name in ("dp-dre", "dp-gan-ft") and isinstance(schema, Schema):
         import pyarrow.parquet as pq
 
         path = folder / "public.parquet"
@@ -169,6 +194,11 @@ class Worlds:
             new=second,
             contributions=budget.contributions,
         )
+
+    @property
+    def units(self) -> int:
+        """How many records there are in world 1."""
+        return len(self.records(1))
 
     @property
     def singles(self) -> EncodedTable:

@@ -26,6 +26,7 @@ from noisegate.errors import OptionError
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Schema
+from noisegate.schema.linked import LinkedSchema
 
 _ATTACKS = {PROJECTION: projected, ONE_RUN: one_run, SAMPLES: from_samples}
 
@@ -33,7 +34,7 @@ _ATTACKS = {PROJECTION: projected, ONE_RUN: one_run, SAMPLES: from_samples}
 def audit(
     target: Any,
     *,
-    schema: Schema | str | Path | None = None,
+    schema: Schema | LinkedSchema | str | Path | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     adjacency: Adjacency | str | None = None,

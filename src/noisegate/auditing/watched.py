@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.data.link_rows import LinkRows
 from noisegate.features.binning import NumericBins
 from noisegate.gate.execution import embedded_records
 from noisegate.gate.gate import Gate
@@ -43,7 +44,7 @@ class Watch(Engine):
     """What an auditor writes down; also the engine of its gate.
 
     Attributes:
-        parts: Sets of records whose exact sums are wanted, of each query.
+        parts: Sets of records, or of linked tables, whose exact sums are wanted, of each query.
         singles: Records whose samples are wanted, at each step.
         on_step: Called with the plan, what a step handed out over the noise, and the vectors of samples of `singles`.
         on_sum: Called with the plan, the noisy sum over shards of a step, and the exact ones of each of `parts`,
@@ -51,15 +52,16 @@ class Watch(Engine):
         sums: For each query, the exact sum of each part in the units of its release, (parts, dim, columns).
     """
 
-    parts: Sequence[EncodedTable]
+    parts: Sequence[Any]
     singles: EncodedTable
     on_step: Callable[[CalibratedStepPlan, Vector, Vectors], None] = lambda *_: None
     on_sum: Callable[[CalibratedStepPlan, Vector, Vector], None] = lambda *_: None
     sums: dict[str, Vector] = field(default_factory=dict)
+    in_parts: ClassVar[bool] = True
 
     def sum(self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
         """Returns the exact totals over all records of `source`, as an engine does."""
-        found = [sum_records(part, tasks) for part in self.parts]
+        found = [_exact(part, source, tasks) for part in self.parts]
         for name, task in tasks.items():
             self.sums[name] = np.stack([task.grid.restore(one.sums[name]).T for one in found])
         return LocalEngine(threads=1).sum(source, tasks, progress)
@@ -131,6 +133,14 @@ class WatchedGate(Gate):
             tables = [np.histogramdd(found[columns].T, bins=cells)[0] for found in codes]
             self._watch.sums[name] = np.stack([table.reshape(-1, 1) for table in tables])
         return release
+
+
+def _exact(part: Any, source: Any, tasks: Mapping[str, SumTask]) -> Totals:
+    """Returns the exact totals of known records; of families, those of the link that is asked about."""
+    if not isinstance(source, LinkRows):
+        return sum_records(part, tasks)
+    with source.tables.beside(part) as tables:
+        return LocalEngine(threads=1).sum(replace(source, tables=tables), tasks, None)
 
 
 class _WatchedSteps:

@@ -84,6 +84,10 @@ class LinkedSource:
         self._parents: dict[str, Spill] = {}  # by their own keys, with shares
         self._children: dict[str, Spill] = {}  # by the keys of their parents
 
+    def beside(self, data: Any) -> LinkedSource:
+        """Returns a source of other tables of the same schema, whose keys are hashed under the same secret."""
+        return LinkedSource(data, self.schema, key=self._key)
+
     def __enter__(self) -> Self:
         return self
 

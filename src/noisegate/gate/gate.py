@@ -344,7 +344,7 @@ class Gate:
             raise OptionError(f"plan={type(plan).__name__}: this query takes a {wanted}; call plan.calibrate(budget).")
         if plan.budget != self.budget:
             raise OptionError(f"the plan is calibrated for {plan.budget}, the gate has {self.budget}; use gate.budget.")
-        if self._source.in_parts and not (kind is CalibratedPlan and isinstance(self._engine, LocalEngine)):
+        if self._source.in_parts and not (kind is CalibratedPlan and self._engine.in_parts):
             raise OptionError(
                 "linked tables are summed on this machine, by questions about counts of cells and nothing else; take "
                 "method='linked', and leave the engine out."

@@ -164,9 +164,11 @@ class Engine(Protocol):
 
     Attributes:
         one_core: Whether torch computes on one thread wherever it sums.
+        in_parts: Whether it sums records that count in part, those of linked tables.
     """
 
     one_core: ClassVar[bool] = False
+    in_parts: ClassVar[bool] = False
 
     def check(self, source: Any, *, sums: bool, device: str = "cpu") -> None:
         """Refuses what it cannot do, before anything is spent; by default nothing.
@@ -208,6 +210,7 @@ class LocalEngine(Engine):
     """
 
     threads: int = field(default_factory=usable_cores)
+    in_parts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.threads, bool) or not isinstance(self.threads, int) or self.threads < 1:

@@ -124,7 +124,7 @@ class LinkedModel(Shown):
         root = self.schema.root
         rows, keys, tables = {root.name: self.links[0].founders(n, random)}, {}, {}
         keys[root.name] = np.arange(1, n + 1) + done[root.name]
-        tables[root.name] = _table(root, decode(rows[root.name], root.schema), keys[root.name], None)
+        tables[root.name] = with_keys(root, decode(rows[root.name], root.schema), keys[root.name], None)
         done[root.name] += n
         for one in self.links:
             parent, child = one.link.parent.name, one.link.child
@@ -132,7 +132,7 @@ class LinkedModel(Shown):
             above = np.repeat(keys[parent], numbers)
             keys[child.name] = np.arange(1, len(above) + 1) + done[child.name]
             done[child.name] += len(above)
-            tables[child.name] = _table(child, decode(rows[child.name], child.schema), keys[child.name], above)
+            tables[child.name] = with_keys(child, decode(rows[child.name], child.schema), keys[child.name], above)
         return tables
 
     def save(self, folder: str | Path) -> Path:
@@ -175,7 +175,7 @@ def _under(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def _table(table: LinkedTable, records: pa.Table, keys: Array, above: Array | None) -> pa.Table:
+def with_keys(table: LinkedTable, records: pa.Table, keys: Array, above: Array | None) -> pa.Table:
     """Returns records with their keys before their columns."""
     import pyarrow as pa
 

@@ -80,8 +80,8 @@ class LinkDesign:
             most_pairs=1,
             pairs=tuple(dict.fromkeys(self._pairs())),
             alike=alike,
-            # A child before another is a child: of what it says alone, its own column knows more.
-            unasked=frozenset((*columns.previous, columns.step)),
+            # How often each step is taken follows from the numbers of children.
+            unasked=frozenset((columns.step,)),
             stressed=own,
             clear=_CLEAR,
         )

@@ -1,22 +1,18 @@
 """Where the fit of a link sets out: first children, next ones and none told apart, columns independent in each.
 
 That a first child has none before it, and that where there is none nothing is said of it, is known without any data,
-and how often each is the case follows from the numbers of children. What pairs of columns say beyond that is kept as
-far as it stands out of their noise (James and Stein, 1961; Gavish and Donoho, 2017): a pair that drowns says that its
-columns are independent.
+and how often each is the case follows from the numbers of children. So the fit need not find it in noisy pairs.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.models.link_columns import LinkColumns
-from noisegate.schema.links import STEPS
+from noisegate.schema.links import STEPS, Step
 from noisegate.training.tables import ClassTables, Start, likely_shares
 
 Floats = npt.NDArray[np.float64]
@@ -26,7 +22,7 @@ _NEVER, _RARE = 1e-9, 1e-3
 
 
 def with_start(tables: ClassTables, columns: LinkColumns, numbers: Floats, begins: npt.NDArray[np.intp]) -> ClassTables:
-    """Returns the tables of a link with where their fit sets out, and their pairs drawn towards it.
+    """Returns the tables of a link with where their fit sets out.
 
     Args:
         tables: Of one class.
@@ -37,7 +33,7 @@ def with_start(tables: ClassTables, columns: LinkColumns, numbers: Floats, begin
     if not numbers.sum() > 0:
         return tables
     start = _start(likely_shares(tables)[0], tables.spans, columns, numbers, begins)
-    return replace(tables, start=start, pairs=_shrunk(tables, start))
+    return replace(tables, start=start)
 
 
 def _start(
@@ -53,46 +49,20 @@ def _start(
     cells = np.tile(shares, (len(STEPS), 1))
     cells[:, spans[columns.number]] = _positive(np.add.reduceat(parts, begins, axis=1))
     cells[:, spans[columns.step]] = _positive(np.eye(len(STEPS)))
-    none = weights[STEPS.index("none")]
-    for column in columns.made:
+    steps: dict[int, tuple[Step, ...]] = dict.fromkeys(columns.children, ("first", "next"))
+    steps |= dict.fromkeys((column for column in (*columns.previous, columns.gap) if column is not None), ("next",))
+    steps |= {} if columns.first is None else {columns.first: ("first",)}
+    nullable = {*columns.nullable, *(columns.before[column] for column in columns.nullable)}
+    for column, found in steps.items():
         there = shares[spans[column]].copy()
-        there[-1] = max(there[-1] - none, _RARE) if column in columns.nullable else 0.0
+        away = 1 - sum(weights[STEPS.index(step)] for step in found)
+        there[-1] = max(there[-1] - away, _RARE) if column in nullable else 0.0
         absent = np.append(np.zeros(len(there) - 1), 1.0)
-        steps = {columns.first: ("first",), columns.gap: ("next",)}.get(column, ("first", "next"))
         for place, step in enumerate(STEPS):
-            cells[place, spans[column]] = _positive(there if step in steps else absent)
-            if column in columns.before:
-                cells[place, spans[columns.before[column]]] = _positive(there if step == "next" else absent)
+            cells[place, spans[column]] = _positive(there if step in found else absent)
     return Start(weights=weights, cells=cells)
 
 
 def _positive(shares: Floats) -> Floats:
     shares = np.maximum(shares, _NEVER * np.maximum(shares.sum(axis=-1, keepdims=True), 1e-300))
     return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
-
-
-def _shrunk(tables: ClassTables, start: Start) -> npt.NDArray[np.float32]:
-    """Returns the counts of pairs, each table drawn towards those that the start expects, as far as it may be noise."""
-    expected = tables.counts[0] * (start.cells.T * start.weights) @ start.cells
-    found = np.zeros_like(tables.pairs)
-    for one, other in combinations(tables.spans, 2):
-        noise_std = 1 / max(float(tables.precision[one, other].max()), _NEVER)
-        if tables.precision[one, other].any():
-            apart = (tables.pairs[0, one, other] - expected[one, other]) / noise_std
-            found[0, one, other] = expected[one, other] + noise_std * denoised(apart)
-    return found
-
-
-def denoised(apart: Floats) -> Floats:
-    """Returns what stands out of a table with noise of 1 in each cell, (rows, columns).
-
-    The mean of two estimates: all cells alike, kept by how much larger they are together than noise is, and the few
-    patterns of rows and columns that noise does not make, each by its own size. Neither is better for all tables.
-    """
-    rows, columns = sorted(apart.shape)
-    energy = max(float(np.square(apart).sum()), _NEVER)
-    left, sizes, right = np.linalg.svd(apart, full_matrices=False)
-    ratio, scaled = rows / columns, np.maximum(sizes, _NEVER) / math.sqrt(columns)
-    kept = np.sqrt(np.maximum((scaled**2 - ratio - 1) ** 2 - 4 * ratio, 0)) / scaled**2
-    patterns = (left * np.where(scaled > 1 + math.sqrt(ratio), kept, 0) * sizes) @ right
-    return np.asarray((max(1 - apart.size / energy, 0.0) * apart + patterns) / 2)
