@@ -48,6 +48,8 @@ def test_from_the_ledger_to_synthetic_tables(clinic, cli):
     fitted = cli("fit", "people.csv", "visits.csv", *FIT, *booked, "--out", "model", "--json").json
     assert fitted["certificate"]["guarantee"]["unit"] == UNIT
     assert cli("ledger", "show", "--ledger", "books.db", "--json").json["accounts"][0]["committed"] == 1
+    asked = cli("sample", "model", "-n", "20", "-o", "ill", "--where", "ill=true", "--json").json
+    assert asked["where"] == ["ill=true"] and pd.read_csv(clinic / "ill" / "people.csv")["ill"].all()
     made = cli("sample", "model", "-n", "50", "-o", "synthetic", "--seed", "0", "--json").json
     people, visits = (pd.read_csv(clinic / "synthetic" / f"{name}.csv") for name in ("people", "visits"))
     assert made["tables"] == {"people": 50, "visits": len(visits)}
@@ -98,7 +100,8 @@ def test_several_paths_are_no_one_table(desk, cli):
 def test_what_is_of_one_table_is_refused_of_linked_ones(clinic, cli):
     assert cli("fit", "people.csv", "visits.csv", *FIT, "--out", "model").code == 0
     for more, told in [
-        (("-o", "x", "--where", "ill=yes"), "--where is of one table"),
+        (("-o", "x", "--even", "ill"), "--even is of one table"),
+        (("-o", "x", "--where", "day=3"), "where: no column 'day' in the schema; its columns are ill"),
         (("--package", "x"), "--package is of one table"),
         (("-o", "x.csv"), "are written into a folder"),
         (("-o", "people.csv"), "are written into a folder"),

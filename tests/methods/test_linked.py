@@ -163,6 +163,19 @@ def test_a_sample_in_parts_is_the_sample(model):
     assert pc.count_distinct(whole["visits"]["visit"]).as_py() == len(whole["visits"])
 
 
+def test_parents_that_are_asked_for_have_the_children_of_such_parents(model):
+    made = {ill: model.sample(1000, seed=3, where={"chronic": ill, "entered": (20, 60)}) for ill in (True, False)}
+    for ill, tables in made.items():
+        people = tables["patients"]
+        assert set(people["chronic"].to_pylist()) == {ill}
+        assert pc.min(people["entered"]).as_py() >= 20 and pc.max(people["entered"]).as_py() <= 60
+    assert len(made[True]["visits"]) > 2 * len(made[False]["visits"])
+    with pytest.raises(OptionError, match="where: "):
+        model.sample(5, where={"pain": 3})
+    with pytest.raises(OptionError, match="must map names of columns"):
+        model.batches(5, where="chronic")
+
+
 @pytest.mark.parametrize("n", [-1, 2.5, True])
 def test_an_unusable_number_of_parents_is_refused(model, n):
     with pytest.raises(OptionError, match="whole number"):

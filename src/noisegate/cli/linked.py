@@ -65,7 +65,15 @@ def _named(tables: Sequence[str]) -> dict[str, str]:
 
 
 def sample_linked(
-    model: Path, n: int, out: Path | None, *, seed: int | None, as_json: bool, refused: Mapping[str, Any]
+    model: Path,
+    n: int,
+    out: Path | None,
+    *,
+    seed: int | None,
+    where: list[str] | None,
+    conditions: Mapping[str, Any],
+    as_json: bool,
+    refused: Mapping[str, Any],
 ) -> None:
     """Writes synthetic records of the first table, with all that belongs to them, into a new folder.
 
@@ -83,6 +91,7 @@ def sample_linked(
     if out.suffix == ".csv":
         raise OptionError(f"--out {out}: linked tables are written into a folder, a file for each; give its name.")
     made = LinkedModel.load(model)
+    made.batches(0, where=conditions)  # what cannot be is said before there is a folder
     ending = ".parquet" if out.suffix == ".parquet" else ".csv"
     rows = dict.fromkeys(made.schema.names, 0)
     with new_folder(out) as folder, ExitStack() as files:
@@ -91,13 +100,13 @@ def sample_linked(
             for table in made.schema.tables
         }
         progress = files.enter_context(steps("Sampling", n))
-        for batch in made.batches(n, seed=seed):
+        for batch in made.batches(n, seed=seed, where=conditions):
             for name, part in batch.items():
                 writers[name](part)
                 rows[name] += part.num_rows
             progress(rows[made.schema.root.name], "")
     if as_json:
-        told = {"records": n, "out": str(out), "seed": seed, "where": [], "even": None, "tables": rows}
+        told = {"records": n, "out": str(out), "seed": seed, "where": where or [], "even": None, "tables": rows}
         print_json(told)
         return
     written = ", ".join(f"{count:,} of {name}" for name, count in rows.items())

@@ -95,8 +95,9 @@ def sample_command(
         raise OptionError(f"-n {n}: the number of records must be at least 1.")
     asked: dict[str, Any] = {"where": read_conditions(where), "even": even}
     if kind_in(model_path(model)) == LINKED:
-        refused = {"--package": package, "--where": where, "--even": even, "--grid": grid}
-        sample_linked(model, n, out, seed=seed, as_json=as_json, refused=refused)
+        refused = {"--package": package, "--even": even, "--grid": grid}
+        given = {"where": where, "conditions": asked["where"]}
+        sample_linked(model, n, out, seed=seed, as_json=as_json, refused=refused, **given)
         return
     synthesizer = Synthesizer.load(model)
     if grid is not None and synthesizer.schema.images is None:

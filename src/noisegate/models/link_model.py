@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ from noisegate.schema.columns import Continuous
 from noisegate.schema.links import Link
 from noisegate.schema.ordering import origin_ticks, positions_at
 from noisegate.schema.positions import numbers_at
+from noisegate.schema.regions import Region
 from noisegate.seeds import uniform
 
 if TYPE_CHECKING:
@@ -45,12 +46,15 @@ class LinkModel:
     chain: Chain
     above: LinkModel | None = None
 
-    def founders(self, n: int, random: torch.Generator) -> Rows:
-        """Returns `n` records of the first table, encoded, that keep to its constraints."""
-        schema, parts, left = self.link.parent.schema, [], n
+    def founders(self, n: int, random: torch.Generator, region: Region | None = None) -> Rows:
+        """Returns `n` records of the first table, encoded, that keep to its constraints and lie in a region of it."""
+        schema, parts, left, mixture = self.link.parent.schema, [], n, self.chain.mixture
+        if region is not None:
+            mixture = mixture.given(self.among_rows(region))
         for _ in range(_TRIES):
-            found = self.parent_rows(self.chain.mixture.draw(left, random))
+            found = self.parent_rows(mixture.draw(left, random))
             found = found.rows(~schema.broken(found))
+            found = found if region is None else found.rows(region.contains(found))
             parts.append(found)
             left -= len(found)
             if not left:
@@ -94,6 +98,10 @@ class LinkModel:
             cells[:, place] = mixture.within[place].bins.codes(parents.numeric[:, place])
         cells[:, numeric : numeric + parents.codes.shape[1]] = parents.codes
         return cells
+
+    def among_rows(self, region: Region) -> Region:
+        """Returns a region of the parents as one of the transitions, of which their columns are the first ones."""
+        return replace(region, layout=self.link.schema.layout)
 
     def parent_rows(self, drawn: Rows) -> Rows:
         """Returns the parents of encoded transitions. Their columns are the first ones of both kinds."""

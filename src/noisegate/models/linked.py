@@ -16,11 +16,12 @@ from noisegate.models.fit_summary import FitSummary
 from noisegate.models.folder import LINKED, read_model, write_model
 from noisegate.models.link_model import LinkModel
 from noisegate.models.record_model import Array
-from noisegate.models.synthesizer import model_path
+from noisegate.models.synthesizer import model_path, region_of
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.schema import decode
 from noisegate.schema.linked import LinkedSchema, LinkedTable
+from noisegate.schema.regions import Region
 from noisegate.seeds import check_seed, public_random
 from noisegate.verdict import Verdict
 
@@ -87,7 +88,7 @@ class LinkedModel(Shown):
         facts = {"guarantee": self.certificate.guarantee, **told.facts}
         return ResultCard(title=f"Model of linked tables: {', '.join(self.schema.names)}", facts=facts)
 
-    def sample(self, n: int, *, seed: int | None = None) -> dict[str, Any]:
+    def sample(self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Returns synthetic tables by name: `n` records of the first, and all that belongs to them.
 
         Keys are fresh whole numbers from 1 on; each record names one that is there. Children stand in their order.
@@ -95,34 +96,42 @@ class LinkedModel(Shown):
         Args:
             n: Number of records of the first table, at least 0.
             seed: Of the public randomness; None for other records at every call.
+            where: Values that every record of the first table shall have, as `noisegate.Synthesizer.sample` takes them.
 
         Raises:
-            OptionError: if `n` is negative or no whole number, or almost no record keeps to its table's constraints.
+            OptionError: if `n` is negative or no whole number, `where` names what is no column of the first table or a
+                value that it cannot have, or almost no record keeps to its table's constraints.
         """
         import pyarrow as pa
 
-        parts = list(self.batches(n, seed=seed)) or [self._tables(0, {name: 0 for name in self.schema.names}, seed)]
+        parts = list(self.batches(n, seed=seed, where=where))
+        parts = parts or [self._tables(0, dict.fromkeys(self.schema.names, 0), public_random(seed), None)]
         tables = {name: pa.concat_tables([part[name] for part in parts]) for name in self.schema.names}
         return {name: self.convert[name](table) for name, table in tables.items()} if self.convert else tables
 
-    def batches(self, n: int, *, seed: int | None = None) -> Iterator[dict[str, pa.Table]]:
+    def batches(
+        self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None
+    ) -> Iterator[dict[str, pa.Table]]:
         """Returns the same in parts, in constant memory: some of the first table, with all that belongs to them."""
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
             raise OptionError(f"n={n!r}: the number of records to sample must be a whole number, 0 or more.")
         if seed is not None:
             check_seed(seed)
-        return self._batches(n, seed)
+        region = region_of(self.schema.root.schema, where) if where else None
+        first = self.links[0]
+        if region is not None and not first.chain.mixture.probability(first.among_rows(region)) > 0:
+            raise OptionError(f"where={dict(where or {})!r}: the model gives no such record; ask for less at once.")
+        return self._batches(n, seed, region)
 
-    def _batches(self, n: int, seed: int | None) -> Iterator[dict[str, pa.Table]]:
+    def _batches(self, n: int, seed: int | None, region: Region | None) -> Iterator[dict[str, pa.Table]]:
         random, done = public_random(seed), dict.fromkeys(self.schema.names, 0)
         for start in range(0, n, _BLOCK):
-            yield self._tables(min(_BLOCK, n - start), done, random)
+            yield self._tables(min(_BLOCK, n - start), done, random, region)
 
-    def _tables(self, n: int, done: dict[str, int], random: Any) -> dict[str, pa.Table]:
+    def _tables(self, n: int, done: dict[str, int], random: Any, region: Region | None) -> dict[str, pa.Table]:
         """Returns `n` families as tables, with keys behind those that are `done`, and counts them there."""
-        random = public_random(random) if random is None or isinstance(random, int) else random
         root = self.schema.root
-        rows, keys, tables = {root.name: self.links[0].founders(n, random)}, {}, {}
+        rows, keys, tables = {root.name: self.links[0].founders(n, random, region)}, {}, {}
         keys[root.name] = np.arange(1, n + 1) + done[root.name]
         tables[root.name] = with_keys(root, decode(rows[root.name], root.schema), keys[root.name], None)
         done[root.name] += n

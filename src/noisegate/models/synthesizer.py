@@ -241,7 +241,7 @@ class Synthesizer(Shown):
         self, n: int, random: torch.Generator, where: Mapping[str, Any] | None, batch_rows: int
     ) -> Iterator[EncodedTable]:
         """Returns `n` records under one condition, in batches."""
-        region = self._region(where) if where else None
+        region = region_of(self.schema, where) if where else None
         model, asked = self.model, "the constraints of the schema"
         if region is not None:
             asked = f"where={dict(where or {})!r}" + (f" and {asked}" if self.schema.constraints else "")
@@ -292,20 +292,22 @@ class Synthesizer(Shown):
             raise ModelError(f"{folder}: the model cannot be rebuilt: {error}") from None
         return Synthesizer(release=release, model=model, summary=summary)
 
-    def _region(self, where: Mapping[str, Any]) -> Region:
-        if not isinstance(where, Mapping):
-            raise OptionError(f"where={where!r} must map names of columns to values, as in {{'sex': 'Female'}}.")
-        try:
-            return self.schema.region(where)
-        except SchemaError as error:
-            raise OptionError(f"where: {error}") from None
-
     def _accept(self, region: Region | None) -> Accept | None:
         """Returns which records may be kept: those in the region that break no constraint. None for all."""
         schema = self.schema
         if region is None:
             return (lambda records: ~schema.broken(records)) if schema.constraints else None
         return lambda records: region.contains(records) & ~schema.broken(records)
+
+
+def region_of(schema: Schema, where: Mapping[str, Any]) -> Region:
+    """Returns the records that are asked for, by values of columns; an `OptionError` where there can be none."""
+    if not isinstance(where, Mapping):
+        raise OptionError(f"where={where!r} must map names of columns to values, as in {{'sex': 'Female'}}.")
+    try:
+        return schema.region(where)
+    except SchemaError as error:
+        raise OptionError(f"where: {error}") from None
 
 
 def model_path(given: Any) -> Path:
