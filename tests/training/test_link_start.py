@@ -9,7 +9,7 @@ from noisegate.models.link_columns import LinkColumns
 from noisegate.schema import Boolean, Integer, Schema
 from noisegate.schema.linked import LinkedSchema, LinkedTable
 from noisegate.schema.links import STEPS
-from noisegate.training.link_start import with_start
+from noisegate.training.link_start import denoised, with_start
 from noisegate.training.released import Table
 from noisegate.training.tables import ClassTables, class_tables
 
@@ -22,7 +22,7 @@ NUMBERS = np.array([400.0, 200.0, 0.0, 400.0])  # none, one, and three children
 NONE, FIRST, NEXT = (STEPS.index(step) for step in ("none", "first", "next"))
 
 
-def tables() -> ClassTables:
+def tables(pair: np.ndarray | None = None, noise_std: float = 1.0) -> ClassTables:
     """Tables of 1,000 parents, of pain before and now."""
     now = np.array([200.0, 200.0, 100.0, 500.0])  # of the 500 missing ones 400 are of no child
     before = np.append(800 / 3 * np.array([0.2, 0.2, 0.4]), 1000 - 640 / 3)  # of 800 / 3 next ones 0.2 are missing
@@ -30,6 +30,8 @@ def tables() -> ClassTables:
         Table(columns=(COLUMNS.children[0],), counts=now, noise_std=1.0),
         Table(columns=(COLUMNS.previous[0],), counts=before, noise_std=1.0),
     ]
+    if pair is not None:
+        found.append(Table(columns=(COLUMNS.previous[0], COLUMNS.children[0]), counts=pair, noise_std=noise_std))
     made = class_tables(found, SIZES, None)
     return with_start(made, COLUMNS, NUMBERS, np.arange(4))
 
@@ -55,6 +57,34 @@ def test_what_is_not_there_is_missing_and_what_is_there_as_often_as_its_column_s
         for span, there, present in ((now, of_now, child), (before, of_before, previous)):
             found = made.start.cells[step, span].tolist()
             assert found == pytest.approx(there if present else [0, 0, 0, 1], abs=0.005)
+
+
+def test_a_pair_that_drowns_is_as_the_start_has_it_and_a_clear_one_as_released() -> None:
+    known = tables(np.zeros((4, 4)), noise_std=1e9)
+    assert known.start is not None
+    expected = known.counts[0] * (known.start.cells.T * known.start.weights) @ known.start.cells
+    block = known.spans[COLUMNS.previous[0]], known.spans[COLUMNS.children[0]]
+    assert known.pairs[0][block] == pytest.approx(expected[block], rel=1e-3)
+    clear = np.diag([100.0, 100.0, 50.0, 500.0])
+    assert tables(clear, noise_std=0.01).pairs[0][block] == pytest.approx(clear, abs=0.1)
+
+
+def test_pairs_of_long_families_are_as_released() -> None:
+    many = np.append(np.zeros(9), 1000.0)
+    found = [Table(columns=(COLUMNS.previous[0], COLUMNS.children[0]), counts=np.ones((4, 4)), noise_std=1e9)]
+    made = class_tables(found, [10, *SIZES[1:]], None)
+    known = with_start(made, COLUMNS, many, np.arange(10))
+    assert known.start is not None and (known.pairs == made.pairs).all()
+
+
+def test_noise_is_taken_out_and_what_stands_out_of_it_is_kept() -> None:
+    random = np.random.default_rng(0)
+    noise = random.standard_normal((200, 6, 8))
+    left = np.mean([np.square(denoised(one)).mean() for one in noise])
+    assert left < 0.1  # of 1
+    signal = 20 * np.outer(np.linspace(-1, 1, 6), np.linspace(-1, 1, 8))
+    error = np.mean([np.square(denoised(signal + one) - signal).mean() for one in noise])
+    assert error < 0.75
 
 
 def test_without_numbers_nothing_is_known() -> None:
