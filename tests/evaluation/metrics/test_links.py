@@ -9,7 +9,7 @@ from noisegate.evaluation.metrics.distinct_values import distinct_distance
 from noisegate.evaluation.metrics.gaps import gap_distance
 from noisegate.evaluation.metrics.links import link_distances
 from noisegate.evaluation.reading import ColumnLevels
-from noisegate.schema import Categorical, Integer, Schema
+from noisegate.schema import Categorical, Comparison, Impossible, Integer, Schema
 from noisegate.schema.linked import LinkedSchema, LinkedTable
 
 SCHEMA = LinkedSchema(
@@ -52,6 +52,24 @@ def made(stay=0.9, kind=True, seed=0, days=5):
 def distances(synthetic, real):
     ours, theirs = (bring_together(tables, SCHEMA, "test") for tables in (synthetic, real))
     return link_distances(ours, theirs, LINK, bins=10)
+
+
+def test_children_that_break_a_rule_are_counted():
+    rules = [
+        Comparison(left="visits.day", relation=">=", right="people.since"),
+        Impossible(values={"people.kind": "a", "visits.state": "y"}),
+    ]
+    kind, since = Categorical(name="kind", levels=("a", "b")), Integer(name="since", lower=10, upper=59)
+    people = LinkedTable(name="people", key="id", schema=Schema([kind, since]))
+    schema = LinkedSchema([people, SCHEMA.tables[1]], constraints=rules)
+    tables = {
+        "people": pa.table({"id": [1, 2], "kind": ["a", "b"], "since": [20, 30]}),
+        "visits": pa.table(
+            {"id": [1, 1, 2, 2, 9], "day": [20, 19, 30, 31, 0], "state": ["y", "x", "y", "x", "y"]}  # 9 is nobody
+        ),
+    }
+    together = bring_together(tables, schema, "test")
+    assert link_distances(together, together, schema.links[0], bins=10).broken == 2
 
 
 def test_two_samples_of_one_source_are_near_in_everything():

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from noisegate.evaluation.families import LinkedPair, LinkedTables
+from noisegate.evaluation.metrics.broken_rules import broken_rules
 from noisegate.evaluation.metrics.child_counts import count_distance
 from noisegate.evaluation.metrics.crossed import Crossed, crossed_distances
 from noisegate.evaluation.metrics.distinct_values import distinct_distance
@@ -31,6 +32,7 @@ class LinkDistances:
         orphans: synthetic children without a parent.
         repeated_keys: synthetic parents with the key of another.
         backwards: synthetic children that come after one of the same parent that their order puts behind them.
+        broken: synthetic children that break a rule of their table, or one between it and their parents'.
     """
 
     child_counts: OrderDistance
@@ -41,6 +43,7 @@ class LinkDistances:
     orphans: int
     repeated_keys: int
     backwards: int
+    broken: int
 
     def to_json(self) -> dict[str, Any]:
         """The figures as JSON values."""
@@ -63,6 +66,7 @@ class LinkDistances:
             yield name, ("–", "") if distance is None else (f"{distance.mean:.4f}", largest)
         yield "gaps", ("–" if self.gaps is None else f"{self.gaps.largest:.4f}", "")
         flaws = {"orphans": self.orphans, "repeated keys": self.repeated_keys, "going back": self.backwards}
+        flaws["breaking a rule"] = self.broken
         yield from ((name, (f"{number:,}", "")) for name, number in flaws.items())
 
 
@@ -122,4 +126,5 @@ def link_distances(synthetic: LinkedTables, real: LinkedTables, link: Link, *, b
         orphans=families.orphans,
         repeated_keys=families.repeated,
         backwards=families.backwards,
+        broken=broken_rules(synthetic, link),
     )
