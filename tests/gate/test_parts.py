@@ -1,18 +1,22 @@
 """Guarantee G-31: the records of a unit that count in part move counts by no more than one record does."""
 
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow.csv import write_csv
 
 from noisegate import Adjacency, Budget, Gate
 from noisegate.data.link_rows import LinkedRecords
 from noisegate.data.linked import LinkedSource
-from noisegate.errors import OptionError
+from noisegate.data.spill import HELD_BYTES
+from noisegate.errors import DataError, OptionError
 from noisegate.features.contingency import Contingency, equally_weighted
 from noisegate.features.feature_map import Counts
 from noisegate.gate.engines.ray import RayEngine
+from noisegate.gate.engines.worker import SumJob
 from noisegate.gate.sums import LocalEngine, SumTask, add_records, sum_records
 from noisegate.methods.linked import Linked
 from noisegate.methods.pairwise import Pairwise
@@ -147,6 +151,12 @@ def test_only_counts_of_cells_take_records_in_part():
         add_records(SimpleNamespace(count=lambda _: None, sums={}), records, {"q": whole})
 
 
+class WholeRecords(LocalEngine):
+    """An engine that knows nothing of records that count in part."""
+
+    in_parts = False
+
+
 def test_a_gate_of_linked_tables_refuses_other_questions_before_it_reads():
     gate = Gate(OTHERS, schema=SCHEMA, epsilon=1.0)
     plan = Plan(queries=(Query.of("counts", Counts(), columns=1, share=1.0),)).calibrate(gate.budget)
@@ -155,8 +165,33 @@ def test_a_gate_of_linked_tables_refuses_other_questions_before_it_reads():
         pytest.raises(OptionError, match="only counts of cells"),
     ):
         session.ask(plan.maps, link="visits")
-    with pytest.raises(OptionError, match="questions about counts"):
+    with pytest.raises(OptionError, match="this is a table in memory"):
         Gate(OTHERS, schema=SCHEMA, epsilon=1.0, engine=RayEngine()).open(plan, method="linked", public={})
+    with pytest.raises(OptionError, match="questions about counts"):
+        Gate(OTHERS, schema=SCHEMA, epsilon=1.0, engine=WholeRecords()).open(plan, method="linked", public={})
+
+
+@pytest.mark.parametrize("held_bytes", [HELD_BYTES, 100])
+def test_workers_that_have_shares_of_the_parents_add_up_to_one_machine(held_bytes, tmp_path):
+    """In memory, and out of temporary files of 256 parts each."""
+    for name, table in OTHERS.items():
+        write_csv(table, tmp_path / f"{name}.csv")
+    whole = summed(OTHERS)
+    with LinkedSource(tmp_path, SCHEMA, key=bytes(32), held_bytes=held_bytes) as source:
+        records = LinkedRecords(tables=source)
+        records.check_parts()
+        for link in SCHEMA.links:
+            rows, tasks = records.link(link.name), {"q": task(link)}
+            parts = pickle.loads(pickle.dumps(list(rows.parts(1, 3))))
+            jobs = [SumJob(tasks) for _ in parts]
+            found = [job.add(number, part) for number, (job, part) in enumerate(zip(jobs, parts, strict=True))]
+            assert sum(count > 0 for count in found) > 1
+            merged = jobs[0].merged([job.total() for job in jobs])
+            assert merged.records == LocalEngine(threads=1).sum(rows, tasks, None).records
+            assert np.array_equal(merged.sums["q"][0], whole[link.name])
+    (tmp_path / "visits.csv").write_text("id,visit,day,pain\n")
+    with pytest.raises(DataError, match="written to after it was cut"):
+        jobs[0].add(9, parts[0])
 
 
 def test_weights_beyond_the_whole_and_joined_batches_are_refused():

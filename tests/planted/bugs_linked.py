@@ -30,6 +30,12 @@ def grandchildren_count_by_their_parents_alone(plant: Plant) -> None:
     plant.rewrite("families.Families", "self.parents['share'] * self.counts", "self.parents['share']")
 
 
+@bug("test_workers_that_have_shares_of_the_parents_add_up_to_one_machine")
+def families_in_every_share(plant: Plant) -> None:
+    """A share has the families of all others too."""
+    plant.wrap("families.Families.share")(lambda right, families, number, of: families)
+
+
 @bug("test_two_parents_with_one_key_are_refused")
 def two_units_of_one_key(plant: Plant) -> None:
     """Two parents may have one key, and the children of both go to the first."""

@@ -59,6 +59,12 @@ class Families:
     children: Records
     of: npt.NDArray[np.intp]
 
+    def share(self, number: int, of: int) -> Families:
+        """Returns the families of those parents whose keys, random bits, fall into one of some equal shares."""
+        mine = self.parents["key"][:, 1] % np.uint64(of) == number
+        kept = mine[self.of]
+        return Families(self.parents[mine], self.children[kept], (np.cumsum(mine) - 1)[self.of[kept]])
+
     @property
     def counts(self) -> npt.NDArray[np.int64]:
         """How many children each parent has, (parents,)."""

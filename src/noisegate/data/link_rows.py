@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 from noisegate.data.linked import LinkedSource
+from noisegate.data.tables.parts import Part
+from noisegate.errors import DataError
 from noisegate.records import WeightedRows
 from noisegate.schema import Schema
 from noisegate.schema.linked import Link
@@ -15,10 +18,11 @@ from noisegate.schema.linked import Link
 
 @dataclass(frozen=True, kw_only=True)
 class LinkRows:
-    """The transitions of one link, for an engine that sums."""
+    """The transitions of one link, for an engine that sums; or those of the parents in one of several shares."""
 
     tables: LinkedSource
     of: Link
+    share: tuple[int, int] | None = None
     in_parts: ClassVar[bool] = True
 
     @property
@@ -33,8 +37,20 @@ class LinkRows:
 
     def unread(self) -> Iterator[Callable[[], WeightedRows]]:
         """Yields a function for each batch, which returns it."""
-        for found in self.tables.transitions(self.of):
-            yield partial(WeightedRows, found.rows.numeric, found.rows.codes, found.weights)
+        with nullcontext() if self.share is None else self.tables:
+            for found in self.tables.transitions(self.of, share=self.share):
+                yield partial(WeightedRows, found.rows.numeric, found.rows.codes, found.weights)
+
+    def parts(self, size: int, shares: int) -> Iterator[Part]:
+        """Yields so many shares of the parents: whoever has one reads all tables, and counts the families in it."""
+        self.tables.check()
+        for number in range(shares):
+            rows = LinkRows(tables=self.tables.apart(), of=self.of, share=(number, shares))
+            yield Part(rows, self.tables.stamps())
+
+    def no_records(self) -> DataError:
+        """Returns the error of tables that hold no record."""
+        return self.tables.no_records()
 
 
 @dataclass(kw_only=True)
@@ -63,6 +79,10 @@ class LinkedRecords:
     def check(self) -> None:
         """Checks names and types of the columns of all tables; no record is read."""
         self.tables.check()
+
+    def check_parts(self) -> None:
+        """Refuses tables in memory, which nobody else can read."""
+        self.tables.check_parts()
 
     def link(self, name: str) -> LinkRows:
         """Returns the rows of the link to the table called `name`."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,7 +20,9 @@ from noisegate.data.families import Families, Transitions, Unmatched, families, 
 from noisegate.data.headers import check_alike, check_header
 from noisegate.data.linked_files import linked_parts
 from noisegate.data.spill import HELD_BYTES, Records, Spill, spilled_parts
-from noisegate.data.tables.tables import Origin, open_origins, told
+from noisegate.data.stores import absolute
+from noisegate.data.tables.parts import Stamp, stamp
+from noisegate.data.tables.tables import Origin, files_of, open_origins, told
 from noisegate.data.units import check_unit_column, named
 from noisegate.errors import DataError
 from noisegate.records import WHOLE
@@ -120,14 +124,41 @@ class LinkedSource:
                 told(partial(encode, empty, table.schema), origin, show_values=False)
             check_alike(headers, show_names=True)
 
-    def transitions(self, link: Link, grid: int = WHOLE) -> Iterator[Transitions]:
+    def check_parts(self) -> None:
+        """Refuse tables in memory, by an `OptionError`."""
+        for origins in self._origins.values():
+            files_of(origins)
+
+    def stamps(self) -> dict[Path, Stamp]:
+        """Return what the files look like from outside."""
+        return {file.path: stamp(file.path) for origins in self._origins.values() for file in files_of(origins)}
+
+    def apart(self) -> LinkedSource:
+        """Return a source of the same tables in files, of which nothing was read; it can be pickled, key and all."""
+        other = copy(self)
+        other._progress, other._parents, other._children = None, {}, {}
+        other._origins = {
+            name: [replace(file, path=absolute(file.path)) for file in files_of(origins)]
+            for name, origins in self._origins.items()
+        }
+        return other
+
+    def no_records(self) -> DataError:
+        """Return the error of tables without a unit."""
+        return DataError(f"{self._origins[self.schema.root.name][0].name}: there are no records; expected at least one")
+
+    def transitions(
+        self, link: Link, grid: int = WHOLE, *, share: tuple[int, int] | None = None
+    ) -> Iterator[Transitions]:
         """Yield the rows of a link, with weights that come to at most ``grid`` for each unit; see `families`.
+
+        With a ``share``, which one of how many, of those parents alone whose hashed key falls into it.
 
         Raises:
             DataError: if a record does not fit the schema, a key is missing or there twice, or a record has no parent.
         """
         for found in self.families(link):
-            made = transitions(found, link, grid)
+            made = transitions(found if share is None else found.share(*share), link, grid)
             for start in range(0, len(made), self.batch_rows):
                 part = slice(start, start + self.batch_rows)
                 yield Transitions(made.rows.rows(part), made.weights[part])
@@ -140,7 +171,7 @@ class LinkedSource:
         for records in self._records(root):
             self._parents[root.name].add(records)
         if not self._seen:
-            raise DataError(f"{self._origins[root.name][0].name}: there are no records; expected at least one")
+            raise self.no_records()
         for link in self.schema.links:
             spill = self._children[link.name] = self._spill(link.child, "parent")
             for records in self._records(link.child):

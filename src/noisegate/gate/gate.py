@@ -346,8 +346,8 @@ class Gate:
             raise OptionError(f"the plan is calibrated for {plan.budget}, the gate has {self.budget}; use gate.budget.")
         if self._source.in_parts and not (kind is CalibratedPlan and self._engine.in_parts):
             raise OptionError(
-                "linked tables are summed on this machine, by questions about counts of cells and nothing else; take "
-                "method='linked', and leave the engine out."
+                "linked tables are summed by questions about counts of cells and nothing else; take method='linked', "
+                "and an engine of this library."
             )
         self._engine.check(self._source, sums=kind is CalibratedPlan or of is GradientPlan, device=device)
         unbooked = Unbooked(plan, self._data) if self._ledger is None and self.counted else None

@@ -259,13 +259,7 @@ class TableSource(Source[Origin]):
         self._files()
 
     def _files(self) -> Sequence[FilePart]:
-        files = [origin for origin in self._origins if isinstance(origin, CsvFile | ParquetFile)]
-        if len(files) < len(self._origins):
-            raise OptionError(
-                f"{self.name}: only CSV and Parquet files are read in parts, and this is a table in memory; write it "
-                "to Parquet and give the path, or leave the engine out"
-            )
-        return files
+        return files_of(self._origins)
 
     def parts(self, size: int, shares: int = 1) -> Iterator[Part]:
         """Yield parts of the files, in order, for which all bytes of CSV files are read; of units, shares."""
@@ -293,6 +287,18 @@ class TableSource(Source[Origin]):
     def _encoded(self, piece: Mapping[str, pa.Array], used: Mask | None, origin: Origin, done: int) -> Rows:
         records = told(partial(encode, piece, self.schema), origin, done, show_values=self._show_values)
         return records if used is None or used.all() else records.rows(used)
+
+
+def files_of(origins: Sequence[Placed]) -> Sequence[FilePart]:
+    """Return files, of which parts can be read apart; `OptionError` if one is a table in memory."""
+    files = [origin for origin in origins if isinstance(origin, CsvFile | ParquetFile)]
+    if len(files) < len(origins):
+        other = next(origin for origin in origins if origin not in files)
+        raise OptionError(
+            f"{other.name}: only CSV and Parquet files are read in parts, and this is a table in memory; write it to "
+            "Parquet and give the path, or leave the engine out"
+        )
+    return files
 
 
 def open_origins(source: str | Path | Any, names: Sequence[str] | None = None) -> tuple[str, list[Origin]]:

@@ -62,6 +62,7 @@ class RayEngine(Engine):
     """
 
     one_core: ClassVar[bool] = True
+    in_parts: ClassVar[bool] = True
 
     address: str | None = None
     workers: int | None = None
