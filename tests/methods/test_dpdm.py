@@ -159,7 +159,7 @@ def test_draws_differ_between_records_steps_and_draws_and_cover_all_levels():
 
 
 def test_with_little_noise_stripes_run_as_their_label_says():
-    settings = {"steps": 30, "sampling_probability": 0.25, "channels": (8,), "learning_rate": 1e-2, "patch": 1}
+    settings = {"steps": 100, "sampling_probability": 0.25, "channels": (8,), "learning_rate": 1e-2, "patch": 1}
     made = method(**settings, sampling_steps=8, ema_decay=0.9).fit(gate_of(900.0, rows=200), device="cpu")
     batch = next(iter(made.images(100, seed=0)))
     pixels, down = batch.pixels.reshape(-1, 4, 4) / 255.0, np.array(batch.labels) == "down"

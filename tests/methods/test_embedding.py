@@ -36,6 +36,7 @@ MADE = {
 }
 SMALL = {"latent": 2, "fit_options": {"steps": 2, "check_every": 1}}
 PICTURES = {**SMALL, "channels": (4, 2), "hidden": (4,)}
+JOINT = {"pixels": 10, "orientations": 10, "strokes": 10, **PICTURES}
 CASES = {
     "dp-merf": (TABLE, {"frequencies": 10, **SMALL}, {"frequencies": 1}),
     "dp-merf of images": (IMAGES, {"frequencies": 10, **PICTURES}, {"frequencies": 1}),
@@ -43,7 +44,9 @@ CASES = {
     "dp-hp of images": (IMAGES, PICTURES, {"products": 2}),
     # Those of the orientations are Fourier features too.
     "dp-mepf of images": (IMAGES, {**PICTURES, "layers": ("last",)}, {"perceptual": 1}),
-    "joint of images": (IMAGES, {"pixels": 10, "orientations": 10, **PICTURES}, {"frequencies": 2}),
+    "joint of images": (IMAGES, {**JOINT, "tries": 1}, {"frequencies": 3, "perceptual": 1}),
+    # The model judges its images by maps of its own, as it does when it is read again.
+    "joint of images that are judged": (IMAGES, JOINT, {"frequencies": 6, "perceptual": 2}),
 }
 
 
@@ -82,7 +85,7 @@ def test_one_fit_calibrates_once_and_draws_each_map_once(case):
     schema, settings, expected = CASES[case]
     method = make_for(case.split()[0], schema, settings)
     with counted() as seen:
-        method.fit(gate(schema), device="cpu")
+        method.fit(gate(schema, epsilon=100.0), device="cpu")
     assert dict(seen) == {"calibrations": 1, **expected}
 
 
