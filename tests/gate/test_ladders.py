@@ -219,3 +219,11 @@ def test_where_zeros_alone_stand_out_wider_cells_beside_them_are_looked_at():
     assert ends.count("zeros") <= 15  # the first look, of one power of two a bin, shows 45 records in each
     assert {one for one in ends if one != "zeros"} <= {(0.0, 1.0), (0.0, 16.0), (0.0, 32.0), (0.0, 256.0)}
     assert seen("integer", np.zeros(900), noise=45.0) == "zeros"
+
+
+@pytest.mark.parametrize(("low", "high"), [(-(2.0**-105), -(2.0**-106)), (2.0**-106, 2.0**-105)])
+def test_bins_next_to_zero_that_noise_alone_found_have_bounds(low, high):
+    lower, upper = search.rounded("continuous", low, high)
+    assert lower <= low < high <= upper
+    assert upper <= 0 or high > 0
+    assert lower >= 0 or low < 0

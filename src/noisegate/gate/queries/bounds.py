@@ -172,9 +172,9 @@ def rounded(kind: str, low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def _numbers(low: Any, high: Any, *, whole: bool) -> tuple[Any, Any]:
-    if low >= -_SMALLEST and low <= _NEAR_ZERO * high:
+    if high > 0 and low >= -_SMALLEST and low <= _NEAR_ZERO * high:
         low = 0
-    if high <= _SMALLEST and high >= _NEAR_ZERO * low:
+    if low < 0 and high <= _SMALLEST and high >= _NEAR_ZERO * low:
         high = 0
     first, last = outwards(low, high, parts=_PARTS, smallest=1.0 if whole else 0.0)
     if not whole:
