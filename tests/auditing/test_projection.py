@@ -13,7 +13,7 @@ import planted
 from noisegate import Budget, audit
 from noisegate.auditing.attacks import Auditor, projected
 from noisegate.auditing.examples import LINKED, SMALL, TABLE
-from noisegate.auditing.families import families as families_of
+from noisegate.auditing.families import made_up_families
 from noisegate.auditing.measure import measured
 from noisegate.auditing.watched import Watch, WatchedGate
 from noisegate.data import families
@@ -158,7 +158,7 @@ def test_linked_tables_are_audited_by_projection_alone(by):
 def test_made_up_families_keep_to_the_rules_between_tables():
     rule = Comparison(left="visits.day", relation=">=", right="patients.age")
     schema = LinkedSchema(LINKED.tables, constraints=[rule])
-    for family in families_of(schema, 5):
+    for family in made_up_families(schema, 5):
         ages = dict(zip(family["patients"]["id"].to_pylist(), family["patients"]["age"].to_pylist(), strict=True))
         visits = zip(family["visits"]["id"].to_pylist(), family["visits"]["day"].to_pylist(), strict=True)
         assert all(day >= ages[key] for key, day in visits)

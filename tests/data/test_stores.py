@@ -93,6 +93,7 @@ def pictures(store):
         pieces.append(piece.getvalue())
     pq.write_table(pa.table({"image": pa.array(pieces, pa.binary())}), stream := io.BytesIO(), row_group_size=3)
     store.objects["images/a.parquet"] = stream.getvalue()
+    store.objects["images/_SUCCESS"] = b""  # as Spark leaves behind
     return pixels
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from noisegate.auditing.bounds import one_run_epsilon, right_guesses, scaled, sensitivity_factor
 from noisegate.auditing.examples import UNIT, Worlds, candidates
-from noisegate.auditing.families import FamilyWorlds, families
+from noisegate.auditing.families import FamilyWorlds, made_up_families
 from noisegate.auditing.measure import Seen, SeenSteps, SeenSums, by_threshold, measured, orthonormal
 from noisegate.auditing.report import AuditReport
 from noisegate.auditing.watched import Vector, Vectors, Watch, WatchedGate
@@ -106,7 +106,7 @@ class Auditor:
     def _made_up(self) -> Any:
         """Returns a dozen records, or families, from which the worst ones are chosen."""
         if isinstance(self.schema, LinkedSchema):
-            return families(self.schema, _CANDIDATES)
+            return made_up_families(self.schema, _CANDIDATES)
         return candidates(self.schema, _CANDIDATES)
 
     def _worlds(self, made_up: Any, chosen: tuple[int, int]) -> Worlds | FamilyWorlds:

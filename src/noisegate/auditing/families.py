@@ -54,7 +54,7 @@ class FamilyWorlds:
     table = records
 
 
-def families(schema: LinkedSchema, count: int) -> list[Family]:
+def made_up_families(schema: LinkedSchema, count: int) -> list[Family]:
     """Returns made-up families with keys of their own, that keep to the rules of the schema."""
     return [_family(schema, place) for place in range(count)]
 

@@ -44,9 +44,10 @@ class LinkRows:
     def parts(self, size: int, shares: int) -> Iterator[Part]:
         """Yields so many shares of the parents: whoever has one reads all tables, and counts the families in it."""
         self.tables.check()
+        tables = self.tables.apart()
+        stamps = tables.stamps()
         for number in range(shares):
-            rows = LinkRows(tables=self.tables.apart(), of=self.of, share=(number, shares))
-            yield Part(rows, self.tables.stamps())
+            yield Part(LinkRows(tables=tables, of=self.of, share=(number, shares)), stamps)
 
     def no_records(self) -> DataError:
         """Returns the error of tables that hold no record."""

@@ -3,7 +3,7 @@
 import gc
 import os
 import signal
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -83,9 +83,13 @@ class Both(Engine):
 
 
 def workers():
-    """The processes of this cluster's workers."""
-    found = psutil.Process().children(recursive=True)
-    return [process for process in found if process.name().startswith("ray::Worker")]
+    """The processes of this cluster's workers that live; one that was killed stays in the list until Ray looks."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if process.name().startswith("ray::Worker") and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
 
 
 @pytest.fixture

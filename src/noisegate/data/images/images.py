@@ -231,7 +231,8 @@ def find_images(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | No
 
 def _stored(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
     """Return images in Parquet, the one form that is read from a store: it hands on whole columns at a time."""
-    files = children(path) if status(path).folder else [path]
+    within = children(path) if status(path).folder else [path]
+    files = [file for file in within if not file.name.startswith((".", "_"))]
     tables = [file for file in files if file.suffix.lower() in PARQUET]
     if any(file.suffix.lower() == ".csv" for file in files):
         return None
