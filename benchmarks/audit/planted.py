@@ -1,4 +1,4 @@
-"""Bugs that published code has, planted behind the gate: what the audit must see above the claim.
+"""Bugs, all but one of published code, planted behind the gate: what the audit must see above the claim.
 
 Each is a context manager that changes how the gate behaves while it is open. Certificates go on to claim what they
 claimed. Where each was found:
@@ -10,6 +10,8 @@ claimed. Where each was found:
 * shape of the batch: as many images come out as records were sampled (DP-Sinkhorn);
 * shared draw: amplification by subsampling claimed for each image, though all images of a step come from one draw of a
   shard (GS-WGAN);
+* children that count whole: a parent's children each count as if they were the only one, so that a family has no bound
+  (of no published code: what counting rows of linked tables without weights would do);
 * another sensitivity: mutual information over the root of both entropies, in bits, with the sensitivity of plain mutual
   information in nats (PrivBayes in dpmm).
 """
@@ -19,12 +21,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
 from noisegate.auditing.measure import Seen
+from noisegate.data import linked
 from noisegate.gate.queries.sums import SumSession
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import Certificate
@@ -88,12 +92,26 @@ def shape_of_the_batch() -> AbstractContextManager[None]:
     return _changed_release(lambda values, records: np.resize(values, (records, *values.shape)))
 
 
+@contextmanager
+def whole_children() -> Iterator[None]:
+    """Lets every child of a family count as much as if it were the only one."""
+    right = linked.transitions
+
+    def whole(found: Any, link: Any, grid: int) -> Any:
+        made = right(found, link, grid)
+        return replace(made, weights=np.full_like(made.weights, grid))
+
+    with patch.object(linked, "transitions", whole):
+        yield
+
+
 ON_SUMS: dict[str, Bug] = {
     "halved noise": halved_noise,
     "private divisor": private_divisor,
     "shape of the batch": shape_of_the_batch,
 }
 ON_GRADIENTS: dict[str, Bug] = {"detached noise": detached_noise}
+ON_FAMILIES: dict[str, Bug] = {"children that count whole": whole_children}
 
 # PrivBayes: the exponential mechanism chooses a parent by a score.
 RECORDS = 1000

@@ -52,10 +52,12 @@ def rows(epsilons: list[float], runs: int | None) -> dict[str, Callable[[], Any]
 
     names = sorted(name for name in {*METHODS, "discover"} if name not in SLOW)
     found = {f"{name} @ {epsilon:g}": plain(name, epsilon) for epsilon in epsilons for name in [*names, *SLOW]}
-    found |= {f"planted: {bug} (dp-merf)": broken(planted.ON_SUMS[bug], "dp-merf", 160) for bug in planted.ON_SUMS}
-    found |= {
-        f"planted: {bug} (dp-llm)": broken(planted.ON_GRADIENTS[bug], "dp-llm", 8) for bug in planted.ON_GRADIENTS
-    }
+    for name, bugs, count in (
+        ("dp-merf", planted.ON_SUMS, 160),
+        ("dp-llm", planted.ON_GRADIENTS, 8),
+        ("linked", planted.ON_FAMILIES, 40),
+    ):
+        found |= {f"planted: {bug} ({name})": broken(bugs[bug], name, count) for bug in bugs}
     found["planted: another sensitivity (mutual information over entropies)"] = choice(planted.normalised)
     found["the same with plain mutual information"] = choice(planted.mutual_information)
     for name in ("pairwise", "dp-merf"):

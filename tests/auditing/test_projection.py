@@ -3,8 +3,6 @@
 Each audit fails by chance with probability at most 1e-4; those that run in every suite, with 1e-7.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -16,7 +14,6 @@ from noisegate.auditing.examples import LINKED, SMALL, TABLE
 from noisegate.auditing.families import made_up_families
 from noisegate.auditing.measure import measured
 from noisegate.auditing.watched import Watch, WatchedGate
-from noisegate.data import families
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
 from noisegate.methods.dp_sinkhorn import DPSinkhorn
@@ -137,16 +134,10 @@ def test_right_linked_tables_stay_below_their_claim_and_are_seen():
     assert found.lower_bound > 0.1
 
 
-def test_children_that_count_whole_are_found(monkeypatch):
+def test_children_that_count_whole_are_found():
     """The units of the worst case have many children; one more counts as much as if it were the only one."""
-    right = families.transitions
-
-    def whole(found, link, grid):
-        made = right(found, link, grid)
-        return replace(made, weights=np.full_like(made.weights, grid))
-
-    monkeypatch.setattr("noisegate.data.linked.transitions", whole)
-    assert audit("linked", runs=4).exceeded
+    with planted.whole_children():
+        assert audit("linked", runs=4).exceeded
 
 
 @pytest.mark.parametrize("by", ["one-run", "samples"])
