@@ -185,7 +185,7 @@ def only_the_present_record(plant: Plant) -> None:
 def probabilities_not_rounded_up(plant: Plant) -> None:
     """Probabilities of one step are taken for exact."""
 
-    @plant.wrap("composition._normal_masses")
+    @plant.wrap("lattice._normal_masses")
     def _(normal_masses: Any, places: Any) -> Any:
         masses, errors = normal_masses(places)
         return masses, np.zeros_like(errors)
@@ -195,7 +195,7 @@ def probabilities_not_rounded_up(plant: Plant) -> None:
 def losses_rounded_down(plant: Plant) -> None:
     """Losses between two points of the lattice go to the lower one."""
 
-    @plant.wrap("composition.lattice_losses")
+    @plant.wrap("lattice.lattice_losses")
     def _(lattice_losses: Any, *arguments: Any) -> Any:
         right = lattice_losses(*arguments)
         return right and dataclasses.replace(right, first=right.first - 1)
@@ -205,7 +205,7 @@ def losses_rounded_down(plant: Plant) -> None:
 def misplaced_losses_not_raised(plant: Plant) -> None:
     """Losses are believed to be where they were looked for."""
 
-    @plant.wrap("composition.lattice_losses")
+    @plant.wrap("lattice.lattice_losses")
     def _(lattice_losses: Any, *arguments: Any) -> Any:
         right = lattice_losses(*arguments)
         return right and dataclasses.replace(right, widened=0.0)

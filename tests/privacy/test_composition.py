@@ -13,10 +13,11 @@ from dp_accounting.rdp import RdpAccountant
 from scipy.special import ndtri
 
 from noisegate.errors import CalibrationError
-from noisegate.privacy import accounting, composition
-from noisegate.privacy.composition import Pair, Steps, composed_epsilon, lattice_losses
+from noisegate.privacy import accounting, composition, lattice
+from noisegate.privacy.composition import composed_epsilon
 from noisegate.privacy.events import Adjacency, GaussianEvent, SampledGaussianEvent, Sampler
 from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.privacy.lattice import Pair, Steps, lattice_losses
 from noisegate.privacy.plan import Budget
 
 PRESENT, ABSENT, REPLACED = (Pair(upper=u, lower=v) for u, v in ((True, False), (False, True), (True, True)))
@@ -69,7 +70,7 @@ def exact_delta(steps, pair, epsilon):
 @pytest.mark.parametrize("z", [-37.0, -20.3, -5.5, -1.0, -0.2, 0.0, 0.3, 2.2, 9.1, 30.0])
 @pytest.mark.parametrize("width", [1e-6, 1e-3, 0.5])
 def test_the_error_of_a_normal_probability_is_bounded(z, width):
-    masses, errors = composition._normal_masses(np.array([z, z + width]))
+    masses, errors = lattice._normal_masses(np.array([z, z + width]))
     with mpmath.workdps(60):
         ends = [-mpmath.inf, mpmath.mpf(z), mpmath.mpf(z + width), mpmath.inf]
         # On the side where nothing cancels.
@@ -120,13 +121,13 @@ def test_a_step_on_the_lattice_is_never_below_the_exact_one(rate, shift, interva
 
 
 def test_points_that_are_found_badly_cost_tightness_and_nothing_else(monkeypatch):
-    place, steps = composition._place, Steps(rate=0.3, shift=0.5, count=1)
+    place, steps = lattice._place, Steps(rate=0.3, shift=0.5, count=1)
 
     def badly(*asked):
         found = place(*asked)
         return found + 0.02 * np.sin(7 * np.arange(len(found)))
 
-    monkeypatch.setattr(composition, "_place", badly)
+    monkeypatch.setattr(lattice, "_place", badly)
     for pair in (PRESENT, REPLACED):
         found = lattice_losses(steps, pair, 0.05, 9.0)
         assert 1e-3 < found.widened < 0.02
@@ -136,7 +137,7 @@ def test_points_that_are_found_badly_cost_tightness_and_nothing_else(monkeypatch
 def test_probabilities_are_rounded_up_by_their_error(monkeypatch):
     steps = Steps(rate=0.3, shift=0.5, count=1)
     exact = lattice_losses(steps, PRESENT, 0.05, 9.0)
-    monkeypatch.setattr(composition, "_ERROR", 1e-6)
+    monkeypatch.setattr(lattice, "_ERROR", 1e-6)
     found = lattice_losses(steps, PRESENT, 0.05, 9.0)
     assert float(found.masses.sum()) > float(exact.masses.sum()) + 1e-6
     assert found.infinite > exact.infinite
