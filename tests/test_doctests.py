@@ -51,7 +51,8 @@ EXTENSION_POINTS = {
     "noisegate.privacy.accounting": "epsilon mu_for",
     "noisegate.privacy.events": "Sampler GaussianEvent SampledGaussianEvent BatchGaussianEvent "
     "ThresholdedGaussianEvent ZeroConcentratedEvent",
-    "noisegate.privacy.gradient_plan": "GradientPlan BatchPlan",
+    "noisegate.privacy.batch_plan": "BatchPlan",
+    "noisegate.privacy.gradient_plan": "GradientPlan",
     "noisegate.privacy.grid": "GridBound Grid",
     "noisegate.privacy.plan": "Query Plan",
     "noisegate.records": "Rows Images",

@@ -14,7 +14,8 @@ from noisegate.gate.queries.discovery import discover_schema
 from noisegate.methods.registry import make_method
 from noisegate.models.folder import verify_model, write_model
 from noisegate.privacy import accounting
-from noisegate.privacy.certificate import Certificate, render
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.certificate_page import render
 from noisegate.privacy.events import Adjacency, SampledGaussianEvent, Sampler
 from noisegate.schema import Boolean, Schema
 from noisegate.schema_certificate import KEY, certificate_path, certificate_text, check_stated, discovery_beside, stated

@@ -15,7 +15,8 @@ from noisegate.methods.method import Method
 from noisegate.methods.registry import AUTO, method_named
 from noisegate.observer import Observer, ShownProgress
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import RECORD, Adjacency
+from noisegate.privacy.events import Adjacency
+from noisegate.privacy.units import RECORD
 from noisegate.progress import shown
 from noisegate.run_folder import Run, RunFolder
 from noisegate.runs import resume_run, start_run

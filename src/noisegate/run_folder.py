@@ -32,10 +32,12 @@ from noisegate.methods.method import Method
 from noisegate.methods.registry import make_for, method_named
 from noisegate.models.folder import PAGE_FILE, check_new
 from noisegate.observer import Observer
-from noisegate.privacy.certificate import Certificate, render
-from noisegate.privacy.events import Adjacency, unit_text
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.certificate_page import render
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
+from noisegate.privacy.units import unit_text
 from noisegate.schema import Schema
 from noisegate.schema.files import was_discovered
 from noisegate.schema.linked import LinkedSchema, read_schema

@@ -20,8 +20,8 @@ from noisegate.methods.dp_sinkhorn import DPSinkhorn
 from noisegate.methods.llm import DPLLM
 from noisegate.methods.merf import DPMERF
 from noisegate.methods.registry import METHODS
+from noisegate.privacy.batch_plan import BatchPlan
 from noisegate.privacy.events import Adjacency
-from noisegate.privacy.gradient_plan import BatchPlan
 from noisegate.schema import Comparison, Integer, Schema
 from noisegate.schema.linked import LinkedSchema
 

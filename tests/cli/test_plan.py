@@ -4,7 +4,8 @@ import pytest
 
 from noisegate.cli.plans import show_plan
 from noisegate.features.error_bounds import ErrorBound, ErrorTerms
-from noisegate.privacy.gradient_plan import BatchPlan, GradientPlan
+from noisegate.privacy.batch_plan import BatchPlan
+from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.plan import Budget, Plan, Query
 from noisegate.privacy.shard_plan import ShardPlan
 

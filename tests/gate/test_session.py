@@ -16,7 +16,8 @@ from noisegate.gate.queries.discovery import SchemaGate
 from noisegate.gate.session import State
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
-from noisegate.privacy.gradient_plan import BatchPlan, GradientPlan
+from noisegate.privacy.batch_plan import BatchPlan
+from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import Boolean, Continuous, Schema

@@ -317,7 +317,7 @@ def vector_of_a_sample_not_clipped(plant: Plant) -> None:
 )
 def vector_of_a_sample_moves_by_its_norm(plant: Plant) -> None:
     """The sensitivity of the vector of a whole sample is taken for its norm, as if a record were added to it."""
-    plant.wrap("gradient_plan.BatchPlan.event")(
+    plant.wrap("batch_plan.BatchPlan.event")(
         lambda event, *given: dataclasses.replace(event(*given), sensitivity=event(*given).sensitivity / 2)
     )
 

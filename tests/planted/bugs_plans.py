@@ -138,10 +138,10 @@ def units_under_replace_one(plant: Plant) -> None:
 @bug("test_plan_and_certificate_state_the_unit")
 def units_booked_as_records(plant: Plant) -> None:
     """Plan and ledger speak of records where several of them belong together."""
-    plant.wrap("events.unit_text")(lambda _, unit, column, contributions: unit)
+    plant.wrap("units.unit_text")(lambda _, unit, column, contributions: unit)
 
 
 @bug("test_a_release_of_records_cannot_pass_for_one_of_units")
 def records_booked_as_units(plant: Plant) -> None:
     """A run of records may claim the words for a unit column."""
-    plant.wrap("events.check_unit")(lambda check, unit, contributions: check(unit, contributions or 1))
+    plant.wrap("units.check_unit")(lambda check, unit, contributions: check(unit, contributions or 1))

@@ -7,6 +7,7 @@ What stands behind the short name in a bug is the name of an object in that modu
 SEAMS = {
     # The privacy core.
     "accounting": "noisegate.privacy.accounting",
+    "batch_plan": "noisegate.privacy.batch_plan",
     "certificate": "noisegate.privacy.certificate",
     "composition": "noisegate.privacy.composition",
     "discovery_plan": "noisegate.privacy.discovery_plan",
@@ -22,6 +23,7 @@ SEAMS = {
     "silos": "noisegate.privacy.silos",
     "shard_plan": "noisegate.privacy.shard_plan",
     "tradeoff": "noisegate.privacy.tradeoff",
+    "units": "noisegate.privacy.units",
     # The ledger.
     "accounts": "noisegate.ledger.accounts",
     "ledger": "noisegate.ledger.ledger",

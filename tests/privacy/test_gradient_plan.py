@@ -10,11 +10,12 @@ import pytest
 from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting, gradient_plan
 from noisegate.privacy.accounting import sampler_slack
-from noisegate.privacy.events import RECORD, Adjacency, SampledGaussianEvent, Sampler
+from noisegate.privacy.events import Adjacency, SampledGaussianEvent, Sampler
 from noisegate.privacy.gradient_plan import RATES, GradientPlan
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.noise import NARROWEST, reached
 from noisegate.privacy.plan import Budget, Query
+from noisegate.privacy.units import RECORD
 
 
 def plan_of(**options):

@@ -4,9 +4,10 @@ import pytest
 
 from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting
-from noisegate.privacy.events import RECORD, Adjacency, ZeroConcentratedEvent
+from noisegate.privacy.events import Adjacency, ZeroConcentratedEvent
 from noisegate.privacy.marginal_plan import MarginalPlan, marginal_columns, marginal_name
 from noisegate.privacy.plan import Budget
+from noisegate.privacy.units import RECORD
 
 
 def planned(sizes=(3, 1, 4), candidates=((0, 2),), **budget):

@@ -10,10 +10,12 @@ from typing import Annotated
 import typer
 
 from noisegate.cli.console import OUT, print_json, say, table, warn
-from noisegate.cli.options import Adjacency, Delta, Json, LedgerOption, Unit, Verbs
+from noisegate.cli.options import Adjacency, Delta, Json, LedgerOption, Unit
+from noisegate.cli.verbs import Verbs
 from noisegate.errors import LedgerWarning, OptionError
 from noisegate.ledger.ledger import Entry, Ledger
-from noisegate.privacy.events import RECORD, event_to_json, linked_unit
+from noisegate.privacy.events import event_to_json
+from noisegate.privacy.units import RECORD, linked_unit
 
 app = typer.Typer(
     cls=Verbs, no_args_is_help=True, help="Keep the books of what was spent.", rich_markup_mode="markdown"

@@ -34,7 +34,7 @@ from noisegate.cli import (
     verify,
 )
 from noisegate.cli.console import ERR, print_json
-from noisegate.cli.options import Verbs
+from noisegate.cli.verbs import Verbs
 from noisegate.errors import EXTRAS, MissingExtraError, NoisegateError
 
 VERBS: dict[str, typer.Typer | Callable[..., None]] = {

@@ -13,7 +13,8 @@ import typer
 from noisegate.atomic import new_file
 from noisegate.cli.console import OUT, print_json, say, warn
 from noisegate.cli.console import steps as progress_of
-from noisegate.cli.options import Json, Verbs
+from noisegate.cli.options import Json
+from noisegate.cli.verbs import Verbs
 from noisegate.errors import OptionError
 from noisegate.seeds import MOST_EVALUATION_SEED
 

@@ -10,7 +10,8 @@ import typer
 from noisegate.atomic import new_file
 from noisegate.cli import schema_init
 from noisegate.cli.console import OUT, print_json, say, say_files, steps, table, warn, warn_about_constraints
-from noisegate.cli.options import Adjacency, Delta, Epsilon, Json, LedgerOption, Unit, Verbs
+from noisegate.cli.options import Adjacency, Delta, Epsilon, Json, LedgerOption, Unit
+from noisegate.cli.verbs import Verbs
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:

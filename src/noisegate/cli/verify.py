@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from noisegate.cli.console import OUT, print_json
 from noisegate.cli.options import Json
-from noisegate.privacy.events import used
+from noisegate.privacy.units import used
 
 if TYPE_CHECKING:
     from noisegate.schema_certificate import SchemaVerification

@@ -30,14 +30,16 @@ from noisegate.gate.session import Access, Reservation, check_public_records, le
 from noisegate.gate.sums import Engine, LocalEngine, Progress
 from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.ledger import Ledger
+from noisegate.privacy.batch_plan import BatchPlan
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import RECORD, Adjacency, linked_unit, unit_text
-from noisegate.privacy.gradient_plan import BatchPlan, CalibratedStepPlan, GradientPlan, StepPlan
+from noisegate.privacy.events import Adjacency
+from noisegate.privacy.gradient_plan import CalibratedStepPlan, GradientPlan, StepPlan
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.masks import Masking
 from noisegate.privacy.plan import Budget, CalibratedPlan
 from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import ShardPlan
+from noisegate.privacy.units import RECORD, linked_unit, unit_text
 from noisegate.schema import Schema
 from noisegate.schema.linked import LinkedSchema
 from noisegate.schema_certificate import KEY, check_fits, stated

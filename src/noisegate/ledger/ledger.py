@@ -25,7 +25,8 @@ from noisegate.ledger import accounts
 from noisegate.ledger.accounts import Account, Book, Cap, Entry, Kind, Stage, lookalike, mixed_scripts, text_option
 from noisegate.ledger.chain import next_row, verify_chain
 from noisegate.ledger.location import locate
-from noisegate.privacy.events import Adjacency, Event, event_to_json, linked
+from noisegate.privacy.events import Adjacency, Event, event_to_json
+from noisegate.privacy.units import linked
 
 if TYPE_CHECKING:
     from noisegate.ledger.tables import Store, Transaction

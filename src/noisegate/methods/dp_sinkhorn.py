@@ -24,7 +24,8 @@ from noisegate.methods.generative import GenerativeMethod, shapes_of
 from noisegate.methods.registry import register
 from noisegate.models.image_network import ImageKind
 from noisegate.models.inputs import inputs_of
-from noisegate.privacy.gradient_plan import BatchPlan, CalibratedGradientPlan
+from noisegate.privacy.batch_plan import BatchPlan
+from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema

@@ -36,7 +36,7 @@ OWN = "noisegate"
 # and digest: they are large.
 ELSEWHERE = {
     "diffusers": "noisegate.contrib.diffusers_decoder:load_diffusers",
-    "ic-gan": "noisegate.contrib.biggan:load_icgan",
+    "ic-gan": "noisegate.contrib.icgan:load_icgan",
 }
 """What loads each other kind, as "module:function"."""
 

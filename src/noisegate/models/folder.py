@@ -30,7 +30,8 @@ from safetensors import SafetensorError
 
 from noisegate._version import __version__
 from noisegate.errors import ModelError
-from noisegate.privacy.certificate import Certificate, headline, render
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.certificate_page import headline, render
 from noisegate.privacy.events import (
     Adjacency,
     BatchGaussianEvent,

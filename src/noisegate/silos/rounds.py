@@ -15,9 +15,10 @@ from noisegate.errors import OptionError
 from noisegate.methods.registry import AUTO
 from noisegate.models.folder import verify_release
 from noisegate.observer import Observer
-from noisegate.privacy.events import RECORD, Adjacency
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import CalibratedPlan
 from noisegate.privacy.release import Release
+from noisegate.privacy.units import RECORD
 from noisegate.run_folder import Run, RunFolder
 from noisegate.runs import release_run
 from noisegate.silos.keys import SiloKey, facts_of, silo_key

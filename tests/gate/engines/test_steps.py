@@ -21,7 +21,8 @@ from noisegate.gate.steps import HeldGradients
 from noisegate.gate.sums import LocalEngine
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
-from noisegate.privacy.gradient_plan import BatchPlan, GradientPlan
+from noisegate.privacy.batch_plan import BatchPlan
+from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Query
 from noisegate.schema import Boolean, Continuous, Schema

@@ -24,7 +24,7 @@ from noisegate.errors import OptionError
 from noisegate.models.folder import PAGE_FILE
 from noisegate.models.packages.croissant import croissant
 from noisegate.models.packages.frictionless import data_package
-from noisegate.privacy.certificate import render
+from noisegate.privacy.certificate_page import render
 from noisegate.privacy.release import CERTIFICATE_FILE, Release
 from noisegate.schema import Schema
 
