@@ -95,8 +95,9 @@ class RecordGAN(AdversarialMethod):
         return build_image_discriminator(self.shape, classes, channels=self.discriminator_channels, seed=seed)
 
     def _design(self) -> ImageNetwork:
-        kind, sizes = self.network, {"hidden": self.hidden, "channels": self.channels}
-        return ImageNetwork(shape=self.shape, kind=kind, latent=self.latent, **sizes)
+        return ImageNetwork(
+            shape=self.shape, kind=self.network, latent=self.latent, hidden=self.hidden, channels=self.channels
+        )
 
     def _inputs(self, schema: Schema) -> Inputs:
         if self.image is not None:

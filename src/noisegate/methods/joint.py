@@ -55,6 +55,7 @@ PERCEPTUAL: Final = "perceptual"
 AUTO: Final = "auto"
 JointKind: TypeAlias = Literal["auto", "convolutional", "fully-connected", "sub-pixel", "residual", "drawing"]
 Frequencies = Annotated[int, Field(ge=0, lt=2**62), "a whole number, 0 or more"]
+Pose = Annotated[float, Field(ge=0, le=4), "a number from 0 to 4"]
 ShareOrNone = Annotated[float, Field(ge=0, le=1000), "a number, 0 or more, at most 1000"]
 
 REFERENCE = ImageShape(height=28, width=28)
@@ -62,7 +63,7 @@ REFERENCE = ImageShape(height=28, width=28)
 PIXEL_SCALE, ORIENTATION_SCALE = 5.0, 0.5
 UNIT_SCALE, DAMPING = 0.4, 0.3
 """Length scale of orientations that were divided by their length plus the second number."""
-_EARLIER: Mapping[str, Any] = {"strokes": 0, "unit_orientations": False}
+_EARLIER: Mapping[str, Any] = {"strokes": 0, "unit_orientations": False, "pose": 0.0}
 """What was so before there was a setting for it."""
 _BATCH, _LEAST_BATCH = 200, 40
 """Images a step: of up to 4 times the numbers of a reference image, and of the largest."""
@@ -145,6 +146,9 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     channels: Widths = ()
     """Of the generator's convolutions; empty for (32, 16), with a further doubling in front for every doubling of the
     side beyond 56."""
+    pose: Pose = 2.0
+    """How far each image is turned, slanted, stretched and moved at random: 1 for up to 0.15 radians, a slant of 0.15,
+    a tenth of its size and a 40th of its sides; 0 to leave them as they are made."""
     tries: Count = 10
     """How often an image is made at most until the released means of its own class fit it best; 1 takes what comes."""
     components: int = field(default=1, init=False, repr=False)
@@ -240,7 +244,10 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
 
     def generator_network(self) -> ImageNetwork | None:
         """Returns the design of the generator; of "auto" that of a sub-pixel one."""
-        return self._with("sub-pixel").generator_network() if self.generator == AUTO else super().generator_network()
+        if self.generator == AUTO:
+            return self._with("sub-pixel").generator_network()
+        design = super().generator_network()
+        return design and replace(design, pose=self.pose)
 
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> Fit:
         """Returns the fit; see `Method`. What "auto" is follows from what was released."""

@@ -100,8 +100,13 @@ class MatchedMethod(MeanEmbeddingMethod):
         """Returns the design of the image generator; None for a table."""
         if self.generator in TABLES:
             return None
-        kind, sizes = cast(ImageKind, self.generator), {"hidden": self.hidden, "channels": self.channels}
-        return ImageNetwork(shape=self.shape, kind=kind, latent=self.latent, **sizes)
+        return ImageNetwork(
+            shape=self.shape,
+            kind=cast(ImageKind, self.generator),
+            latent=self.latent,
+            hidden=self.hidden,
+            channels=self.channels,
+        )
 
     def initial_generator(self, release: Release, classes: int) -> Network:
         """Returns the generator with its initial weights."""

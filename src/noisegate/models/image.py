@@ -22,6 +22,7 @@ from noisegate.devices import seeded
 from noisegate.models.generator import PREFIX, Generator
 from noisegate.models.image_network import ImageKind, ImageNetwork
 from noisegate.models.nearest_means import NearestMeans
+from noisegate.models.pose import NUMBERS, posed
 from noisegate.models.record_model import Array
 from noisegate.networks.drawing import DrawingDecoder, load_drawing
 from noisegate.schema import EncodedTable, Layout, Schema
@@ -48,8 +49,8 @@ class ImageGenerator(Generator):
         self.logits = logits
 
     def noise(self, rows: int, random: torch.Generator) -> Float[Tensor, "rows latent"]:
-        """Returns standard normal noise."""
-        return torch.randn(rows, self.network.latent, generator=random)
+        """Returns standard normal noise: of the picture, then of its pose, if it has one."""
+        return torch.randn(rows, self.network.latent + (NUMBERS if self.network.pose else 0), generator=random)
 
     def record_model(self, weights: npt.NDArray[np.float64], layout: Layout) -> NeuralImage:
         """Returns the images that it draws."""
@@ -60,7 +61,10 @@ class ImageGenerator(Generator):
     ) -> Float[Tensor, "rows pixels"]:
         """Returns intensities, (rows, height · width · channels), in the order of `pixel_schema`."""
         one_hot = nn.functional.one_hot(labels, self.classes).to(noise.dtype)
-        images: Tensor = self.logits(torch.cat([noise, one_hot], dim=1)).sigmoid()
+        code, pose = noise[:, : self.network.latent], noise[:, self.network.latent :]
+        images: Tensor = self.logits(torch.cat([code, one_hot], dim=1)).sigmoid()
+        if self.network.pose:
+            images = posed(images, pose, self.network.pose)
         return images.permute(0, 2, 3, 1).flatten(1)
 
     def total_variation(self, made: Float[Tensor, "rows pixels"]) -> Float[Tensor, ""]:
@@ -312,6 +316,7 @@ class NeuralImage:
             "latent": network.latent,
             "hidden": list(network.hidden),
             "channels": list(network.channels),
+            **({"pose": network.pose} if network.pose else {}),
             **kept,
         }
 
@@ -325,6 +330,7 @@ class NeuralImage:
             latent=description["latent"],
             hidden=tuple(description["hidden"]),
             channels=tuple(description["channels"]),
+            pose=description.get("pose", 0.0),
         )
         layout, weights = schema.layout, tensors["weights"].astype(np.float64)
         labels = [column.size for column in layout.coded]

@@ -30,6 +30,7 @@ class ImageNetwork:
         channels: Of "convolutional", at a quarter and at half of the image's size. Of "sub-pixel", at every size before
             the image's, each half of the next; as many as there are doublings. Of "residual", at
             every size, the image's too. Unused by the others.
+        pose: How far each image is turned, slanted, stretched and moved at random; see `noisegate.models.pose`.
 
     Raises:
         OptionError: if such a network cannot make such images.
@@ -40,6 +41,7 @@ class ImageNetwork:
     latent: int
     hidden: tuple[int, ...]
     channels: tuple[int, ...]
+    pose: float = 0.0
 
     def __post_init__(self) -> None:
         if self.kind not in IMAGE_KINDS:
