@@ -13,6 +13,7 @@ DATASETS: dict[str, tuple[Published, Callable[..., Loaded]]] = {
     "adult": (adult.ADULT, adult.load),
     "census": (census.CENSUS, census.load),
     "cervical": (cervical.CERVICAL, cervical.load),
+    "cifar10-grey": (images.CIFAR_GREY, images.load_grey),
     "covtype": (covtype.COVTYPE, covtype.load),
     "credit": (credit.CREDIT, credit.load),
     "epileptic": (epileptic.EPILEPTIC, epileptic.load),
@@ -21,8 +22,10 @@ DATASETS: dict[str, tuple[Published, Callable[..., Loaded]]] = {
     "isolet": (isolet.ISOLET, isolet.load),
     "isolet-test": (isolet.ISOLET_TEST, isolet.load_test),
     "mnist": (images.MNIST, images.load_mnist),
+    "mnist-8k": (images.MNIST_8K, images.load_few),
 }
-TABLES = tuple(name for name in DATASETS if "mnist" not in name)
+IMAGES = ("mnist", "mnist-8k", "fashion-mnist", "cifar10-grey")
+TABLES = tuple(name for name in DATASETS if name not in IMAGES)
 """The tabular data sets of the papers."""
 
 

@@ -1,8 +1,8 @@
-"""MNIST and FashionMNIST, 28 x 28 gray pixels and ten labels, as a table with one column for each pixel.
+"""MNIST, FashionMNIST and CIFAR-10 made grey, images of ten labels, as a table with one column for each pixel.
 
-Both come split: 60,000 training and 10,000 test images. They are read from the publishers' IDX files, or from Parquet
-files with the columns image (a structure of bytes and path) and label, in which form collections of data sets hand them
-on.
+They come split, MNIST and its kin into 60,000 training and 10,000 test images of 28 x 28. These are read from the
+publishers' IDX files, or from Parquet files with the columns image (a structure of bytes and path) and label, in which
+form collections of data sets hand them on; CIFAR-10 is read by the library itself.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import gzip
 import io
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from noisegate.data.images.images import ImageSource
 from noisegate.errors import DataError
 from noisegate.schema import Schema, pixel_schema
 from papers.published import Loaded, Published
@@ -39,9 +41,18 @@ FASHION = Published(
     files=("train.parquet", "train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"),
     train_records=60_000,
 )
+MNIST_8K = replace(MNIST, name="mnist-8k", train_records=8_000)
+CIFAR_GREY = Published(
+    name="cifar10-grey",
+    page="https://www.cs.toronto.edu/~kriz/cifar.html",
+    files=("train.parquet", "data_batch_1"),
+    train_records=50_000,
+)
 SIDE = 28
 # Both pages: labels 0 to 9, intensities 0 to 255.
 SCHEMA = pixel_schema(SIDE, SIDE, labels=range(10))
+# Of the publisher's size, so that no pixel is made up, with colour made grey by the schema's public rule.
+GREY_SCHEMA = pixel_schema(32, 32, labels=range(10), convert=True)
 _IDX_OF_BYTES = b"\x00\x00\x08"
 
 
@@ -62,6 +73,24 @@ load_mnist: Callable[..., Loaded] = partial(load, MNIST)
 load_fashion: Callable[..., Loaded] = partial(load, FASHION)
 
 
+def load_few(folder: Path, *, seed: int) -> Loaded:
+    """Returns 8,000 of MNIST's training images, drawn by the public `seed`, and all test images."""
+    loaded = load(MNIST_8K, folder, seed=seed)
+    order = np.random.Generator(np.random.Philox(seed)).permutation(loaded.train.num_rows)
+    return loaded._replace(train=loaded.train.take(np.sort(order[: MNIST_8K.train_records])))
+
+
+def load_grey(folder: Path, *, seed: int) -> Loaded:
+    """Returns CIFAR-10's images, made grey; `seed` changes nothing.
+
+    Raises:
+        DataError: if a file is missing or broken.
+    """
+    parquet = CIFAR_GREY.find(folder, *CIFAR_GREY.files).suffix == ".parquet"
+    paths = [folder / f"{part}.parquet" for part in ("train", "test")] if parquet else [folder, folder / "test_batch"]
+    return Loaded(*(_read_grey(path) for path in paths), schema=GREY_SCHEMA)
+
+
 def pixel_table(pixels: Pixels, labels: npt.NDArray[Any], schema: Schema = SCHEMA) -> pa.Table:
     """Returns images as a table of the columns of `schema`.
 
@@ -72,6 +101,12 @@ def pixel_table(pixels: Pixels, labels: npt.NDArray[Any], schema: Schema = SCHEM
     """
     columns = np.ascontiguousarray(pixels.reshape(len(pixels), -1).T)
     return pa.table([*map(pa.array, columns), pa.array(labels)], names=list(schema.names))
+
+
+def _read_grey(path: Path) -> pa.Table:
+    batches = list(ImageSource(path, GREY_SCHEMA).batches())
+    pixels, codes = (np.concatenate([getattr(batch, name) for batch in batches]) for name in ("pixels", "labels"))
+    return pixel_table(pixels, codes, GREY_SCHEMA)
 
 
 def _idx(published: Published, folder: Path, part: str) -> pa.Table:

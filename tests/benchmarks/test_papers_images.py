@@ -1,8 +1,9 @@
-"""MNIST and FashionMNIST, from made-up files in the published formats."""
+"""MNIST, FashionMNIST and CIFAR-10 made grey, from made-up files in the published formats."""
 
 import gzip
 import io
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from noisegate.schema import EncodedTable
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
+from papers import images
 from papers.catalogue import load
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 28, 28)).astype(np.uint8)
@@ -58,6 +60,26 @@ def test_images_become_a_table_of_pixels(name: str, form: str, tmp_path: Path) -
         assert np.array_equal(pixels.reshape(-1, 28, 28), IMAGES[rows])
         assert table["label"].to_pylist() == DIGITS[rows].tolist()
         assert table.column_names == list(loaded.schema.names)
+
+
+def test_some_of_mnist_are_drawn_by_a_public_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_idx(tmp_path, packed=False)
+    monkeypatch.setattr(images, "MNIST_8K", replace(images.MNIST_8K, train_records=2))
+    whole, drawn = load("mnist", tmp_path), [load("mnist-8k", tmp_path, seed=seed).train for seed in (0, 0, 1, 2, 3)]
+    assert drawn[0].equals(drawn[1])
+    assert {tuple(table["label"].to_pylist()) for table in drawn} > {tuple(drawn[0]["label"].to_pylist())}
+    assert {tuple(table["label"].to_pylist()) for table in drawn} <= {(3, 0), (3, 9), (0, 9)}
+    assert load("mnist-8k", tmp_path).test.equals(whole.test)
+
+
+def test_colours_of_cifar_become_grey_at_their_size(tmp_path: Path) -> None:
+    colours = np.random.default_rng(1).integers(0, 256, (5, 32, 32, 3)).astype(np.uint8)
+    write_parquet(tmp_path, colours)
+    loaded = load("cifar10-grey", tmp_path)
+    pixels = np.stack([column.to_numpy() for column in loaded.train.columns[:-1]], axis=1).reshape(-1, 32, 32)
+    assert np.abs(pixels - colours[:3] @ [0.299, 0.587, 0.114]).max() < 1
+    assert (loaded.test["label"].to_pylist(), loaded.schema.images.shape.axes) == ([1, 5], (32, 32, 1))
+    EncodedTable.concatenate(list(TableSource(loaded.train, loaded.schema).batches()))
 
 
 def test_a_table_of_pixels_fits_its_schema(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from noisegate.schema import EncodedTable, decode
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from papers.catalogue import DATASETS, TABLES, load, published
+from papers.catalogue import DATASETS, IMAGES, TABLES, load, published
 from papers.published import Loaded
 
 ROWS = 10
@@ -136,7 +136,7 @@ def test_a_table_in_its_published_format_fits_its_schema(name: str, tmp_path: Pa
 
 
 def test_every_table_of_the_papers_is_tested_here() -> None:
-    assert set(FILES) == set(TABLES) == set(DATASETS) - {"mnist", "fashion-mnist"}
+    assert set(FILES) == set(TABLES) == set(DATASETS) - set(IMAGES)
 
 
 def test_the_split_follows_from_the_seed_and_loses_no_record(tmp_path: Path) -> None:
