@@ -29,13 +29,21 @@ SCORES = {
     "distance_2": "two-way distance",
 }
 REDUCED = {"records": "the first {:,} records", "made": "{:,} made"}
-DATA = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST", "adult": "Adult"}
+DATA = {
+    **{"mnist": "MNIST", "mnist-8k": "MNIST, 8,000", "cifar10-grey": "CIFAR-10, grey"},
+    **{"fashion-mnist": "FashionMNIST", "adult": "Adult"},
+}
 
 
 def page() -> str:
     """Returns README.md with the table as the files have it."""
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    return f"{before}{BEGIN}\n{table()}\n{END}{rest.partition(END)[2]}"
+    return filled(PAGE.read_text("utf-8"), table())
+
+
+def filled(page: str, lines: str, begin: str = BEGIN, end: str = END) -> str:
+    """Returns a page with these lines between its two marks."""
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}\n{lines}\n{end}{rest.partition(end)[2]}"
 
 
 def table() -> str:
@@ -57,10 +65,11 @@ def _cells(row: dict[str, Any], printed: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _scores(figures: dict[str, float]) -> str:
-    return ", ".join(f"{said} {_short(figures[name])}" for name, said in SCORES.items() if name in figures)
+    return ", ".join(f"{said} {short(figures[name])}" for name, said in SCORES.items() if name in figures)
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
+    """Returns a share with three places and no zero before the point."""
     return f"{value:.3f}".removeprefix("0")
 
 

@@ -1,4 +1,4 @@
-"""One row of a baseline: any method, on MNIST, FashionMNIST or Adult, beside what its paper prints.
+"""One row of a baseline: any method, on images of the papers or Adult, beside what its paper prints.
 
     python benchmarks/baselines/run.py --method datalens --data DIR [--data-set mnist] [--epsilon 1 10] [--json FILE]
 
@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import sys
 import time
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 import pyarrow as pa
-from papers.catalogue import load
+from papers.catalogue import IMAGES, load, published
 from papers.published import Loaded
 from rich.console import Console
 from rich.progress import Progress
@@ -41,15 +43,14 @@ from noisegate.models.network_classifier import NetworkClassifier
 from noisegate.records import Rows
 
 HERE = Path(__file__).parent
-IMAGES, TABLES = ("mnist", "fashion-mnist"), ("adult",)
-MADE = {"mnist": 60_000, "fashion-mnist": 60_000, "adult": 32_561}
-ROUNDED = {"mnist": 60_000, "fashion-mnist": 60_000, "adult": 32_500}
-"""The number of records as the public knows it, which methods that train step by step need."""
+TABLES = ("adult",)
+MADE, ROUNDED = 32_561, 32_500
+"""Records that are made of Adult, and as many as the public knows of, which methods that train step by step need."""
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Makes the rows that are asked for and prints them beside the published ones; 2 when it cannot run."""
-    options, console = _options(), Console()
+    options, console = _options(arguments), Console()
     rows: list[dict[str, Any]] = json.loads(options.json.read_text("utf-8")) if _there(options.json) else []
     try:
         loaded = _load(options.data_set, options.data, options.records)
@@ -82,6 +83,10 @@ def _load(name: str, folder: Path, records: int | None) -> Loaded:
     return loaded if records is None else loaded._replace(train=loaded.train.slice(0, records))
 
 
+def _public(name: str, of_table: int) -> int:
+    return published(name).train_records if name in IMAGES else of_table
+
+
 def _asked(options: argparse.Namespace, epsilon: float, seed: int) -> dict[str, Any]:
     """Returns what tells one row from another."""
     names = ("method", "data_set", "settings", "adjacency", "records", "made")
@@ -92,7 +97,7 @@ def _row(options: argparse.Namespace, loaded: Loaded, epsilon: float, seed: int)
     """Returns the figures of one run."""
     began = time.perf_counter(), time.process_time()
     exact = len(loaded.train) if options.adjacency == "replace-one" else None
-    records = exact or options.records or ROUNDED[options.data_set]
+    records = exact or options.records or _public(options.data_set, ROUNDED)
     gate = Gate(loaded.train, schema=loaded.schema, epsilon=epsilon, adjacency=options.adjacency, records=records)
     method = make_for(options.method, loaded.schema, {**options.settings, "seed": seed})
     with Progress(transient=True) as progress:
@@ -107,12 +112,17 @@ def _row(options: argparse.Namespace, loaded: Loaded, epsilon: float, seed: int)
     certified = {"certified_epsilon": model.certificate.check(), "delta": model.certificate.delta}
     if options.grid is not None and options.data_set in IMAGES:
         _draw(model, options.grid / f"{options.method}-{options.data_set}-{epsilon:g}-{seed}.png", seed)
-    made = options.made or MADE[options.data_set]
+    made = options.made or _public(options.data_set, MADE)
     scores = _scores(options, model, loaded, made, seed)
     reduced = options.records is not None or options.made is not None or bool(options.settings)
-    return {**certified, "seconds": {name: round(value) for name, value in seconds.items()}, **scores} | {
-        "reduced": reduced
-    }
+    told = {"seconds": {name: round(value) for name, value in seconds.items()}, "steps": _steps(method)}
+    return {**certified, **told, **scores, "reduced": reduced}
+
+
+def _steps(method: Any) -> int | None:
+    """Returns the steps of the training, or at most of the fit, or the rounds; None where there are none."""
+    of = ((method, "steps"), (method.fit_settings(), "steps"), (method, "rounds"))
+    return next((found for where, name in of if (found := getattr(where, name, None))), None)
 
 
 def _scores(options: argparse.Namespace, model: Any, loaded: Loaded, made: int, seed: int) -> dict[str, float]:
@@ -149,7 +159,8 @@ def _rows(table: pa.Table) -> LabelledRows:
     """Returns a table of pixels as images and labels."""
     pixels = np.stack([column.to_numpy() for column in table.columns[:-1]], axis=1)
     labels = table.column(table.num_columns - 1).to_numpy().astype(np.int64)
-    return LabelledRows(features=pixels.astype(np.uint8).reshape(-1, 28, 28, 1), labels=labels)
+    side = math.isqrt(pixels.shape[1])
+    return LabelledRows(features=pixels.astype(np.uint8).reshape(-1, side, side, 1), labels=labels)
 
 
 def _draw(model: Any, out: Path, seed: int) -> None:
@@ -167,7 +178,7 @@ def _draw(model: Any, out: Path, seed: int) -> None:
 def _print(console: Console, options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     """Prints our rows and, below, what papers print for the method and the data set."""
     ours = [row for row in rows if (row["method"], row["data_set"]) == (options.method, options.data_set)]
-    fixed = {*_asked(options, 1.0, 0), "certified_epsilon", "delta", "seconds", "reduced"}
+    fixed = {*_asked(options, 1.0, 0), "certified_epsilon", "delta", "seconds", "steps", "reduced"}
     scores = list(dict.fromkeys(name for row in ours for name in row if name not in fixed))
     page = Table(title=f"{options.method} on {options.data_set}", title_justify="left")
     for heading in ("epsilon", "seeds", *scores, "cpu s", "protocol"):
@@ -189,7 +200,7 @@ def _print(console: Console, options: argparse.Namespace, rows: list[dict[str, A
             console.print(f"published at epsilon {row['epsilon']:g}: {figures} ({row['source']})")
 
 
-def _options() -> argparse.Namespace:
+def _options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--method", required=True, help="any registered method")
     parser.add_argument("--data", type=Path, required=True, help="folder of the data set; see ../papers/README.md")
@@ -205,7 +216,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--grid", type=Path, default=None, help="folder for a picture of ten images of each class")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path, default=None, help="file of rows; what is in it is not made again")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.seeds < 1:
         parser.error(f"--seeds {options.seeds} must be at least 1")
     return options
