@@ -34,8 +34,8 @@ PEERS: dict[str, dict[str, Any]] = {
     **{"dpdm": {"steps": 100, "noise_draws": 1}, "dp-feta": {"steps": 100, "noise_draws": 1}},
 }
 """Settings that are not the defaults: the schedules of ../baselines, for a processor. None was chosen on a test set."""
-SAMPLES = {"dp-gan": 256, "dp-sinkhorn": 256, "dpdm": 512, "dp-feta": 512}
-"""Records that a step's sample is expected to have by default, of 60,000; here of each set."""
+SAMPLES, SIZE = {"dp-gan": 256, "dp-sinkhorn": 256, "dpdm": 512, "dp-feta": 512}, 60_000
+"""Records that a step's sample is expected to have by default, of so many; here of each set."""
 
 
 class Run(NamedTuple):
@@ -55,9 +55,8 @@ class Run(NamedTuple):
     def command(self, data: Path, out: Path) -> list[str]:
         """Returns the command that makes it."""
         settings = dict(PEERS[self.method])
-        if self.method in SAMPLES:
-            share = SAMPLES[self.method] / published(self.data_set).train_records
-            settings["sampling_probability"] = round(share, 6)
+        if self.method in SAMPLES and (records := published(self.data_set).train_records) != SIZE:
+            settings["sampling_probability"] = round(SAMPLES[self.method] / records, 6)
         told: dict[str, Any] = {"method": self.method, "data-set": self.data_set, "settings": json.dumps(settings)}
         told |= {"data": data / FOLDERS[self.data_set], "epsilon": f"{self.epsilon:g}", "made": self.made}
         told |= {"first-seed": self.seed, "json": out / self.name}

@@ -17,13 +17,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from baselines import page as baselines
 from baselines.page import DATA, PUBLISHED, filled, short
 
 HERE = Path(__file__).parent
 ROWS, PAGE = HERE / "peers.json", HERE / "peers.md"
-SCORES = ("cnn", "mlp", "logistic")
+SCORES, MADE = ("cnn", "mlp", "logistic"), 10_000
 HEAD = """\
-| data | ε | method | CNN | MLP | logistic | seeds | steps | beside the defaults | made | cpu s |
+| data | ε | method | CNN | MLP | logistic | seeds | steps | other settings | made | cpu s |
 | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |"""
 THEIRS = """\
 | method | ε = 1 | ε = 10 | |
@@ -42,7 +43,7 @@ def main() -> int:
         return int(PAGE.read_text("utf-8") != page())
     if options.out:
         runs = (row for path in sorted(options.out.glob("*.json")) for row in json.loads(path.read_text("utf-8")))
-        ROWS.write_text(json.dumps(collected([*_rows(), *runs]), indent=1) + "\n", encoding="utf-8")
+        ROWS.write_text(json.dumps(collected([*_read(ROWS), *runs]), indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
     return 0
 
@@ -55,8 +56,16 @@ def collected(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def page() -> str:
     """Returns peers.md with both tables as the files have them."""
     printed = tomllib.loads(PUBLISHED.read_text("utf-8"))["row"]
-    text = filled(PAGE.read_text("utf-8"), "\n".join([HEAD, *ours(_rows())]))
+    rows = [*_read(ROWS), *alike(_read(baselines.ROWS))]
+    text = filled(PAGE.read_text("utf-8"), "\n".join([HEAD, *ours(rows)]))
     return filled(text, "\n".join([THEIRS, *theirs(printed)]), "<!-- published -->", "<!-- end of published -->")
+
+
+def alike(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yields those of the baselines' rows that were made and scored as those here."""
+    for row in rows:
+        if row["made"] == MADE and all(score in row for score in SCORES):
+            yield {"steps": row["settings"].get("steps"), **row}
 
 
 def ours(rows: list[dict[str, Any]]) -> list[str]:
@@ -70,12 +79,13 @@ def ours(rows: list[dict[str, Any]]) -> list[str]:
 
 def _cells(same: list[dict[str, Any]]) -> Iterator[str]:
     row = same[0]
-    yield from (DATA[row["data_set"]], f"{row['epsilon']:g}", f"`{row['method']}`")
+    first = f", first {row['records']:,}" if row["records"] else ""
+    settings = {name: value for name, value in row["settings"].items() if name != "steps"}
+    yield from (f"{DATA[row['data_set']]}{first}", f"{row['epsilon']:g}", f"`{row['method']}`")
     yield from (short(_mean(same, score)) for score in SCORES)
     yield from (str(len(same)), "–" if row["steps"] is None else f"{row['steps']:,}")
-    yield ", ".join(f"{name} {json.dumps(value)}" for name, value in row["settings"].items()) or "–"
-    yield f"{row['made']:,}"
-    yield f"{statistics.fmean(row['seconds']['cpu'] for row in same):.0f}"
+    yield ", ".join(f"{name} {json.dumps(value)}" for name, value in settings.items()) or "–"
+    yield from (f"{row['made']:,}", f"{statistics.fmean(row['seconds']['cpu'] for row in same):.0f}")
 
 
 def theirs(printed: list[dict[str, Any]]) -> list[str]:
@@ -90,15 +100,15 @@ def theirs(printed: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _rows() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(ROWS.read_text("utf-8")) if ROWS.exists() else []
+def _read(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(path.read_text("utf-8")) if path.exists() else []
     return rows
 
 
 def _kind(row: dict[str, Any]) -> tuple[Any, ...]:
     """Returns what runs have in common that differ by their seed alone."""
-    place = list(DATA).index(row["data_set"])
-    return place, row["epsilon"], row["method"], json.dumps(row["settings"], sort_keys=True), row["made"]
+    data = list(DATA).index(row["data_set"]), row["records"] or 0
+    return data, row["epsilon"], row["method"], json.dumps(row["settings"], sort_keys=True), row["made"]
 
 
 def _mean(same: list[dict[str, Any]], score: str) -> float:

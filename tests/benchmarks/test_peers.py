@@ -88,9 +88,19 @@ def test_missing_data_is_named_before_a_run(tmp_path, started, capsys):
 
 
 def test_the_sample_of_a_step_is_of_as_many_records_in_every_set(tmp_path):
-    for name, share in (("mnist", 0.004267), ("mnist-8k", 0.032)):
+    for name, share in (("mnist", {}), ("mnist-8k", {"sampling_probability": 0.032})):
         command = PEERS.Run(name, 1.0, "dp-gan", 0, 10).command(tmp_path, tmp_path)
-        assert json.loads(command[4].partition("=")[2]) == {"steps": 400, "sampling_probability": share}
+        assert json.loads(command[4].partition("=")[2]) == {"steps": 400} | share
+
+
+def test_rows_of_the_baselines_that_were_made_alike_stand_here_too():
+    row = {"method": "dp-gan", "data_set": "mnist", "settings": {"steps": 400}, "records": None, "made": 10_000}
+    row |= {"epsilon": 1.0, "seed": 0, "cnn": 0.6, "mlp": 0.5, "logistic": 0.4, "seconds": {"cpu": 80}}
+    few = {name: value for name, value in row.items() if name != "cnn"}
+    (line,) = PAGE.ours([*PAGE.alike([row, few, row | {"made": 2000}])])
+    assert line == "| MNIST | 1 | `dp-gan` | .600 | .500 | .400 | 1 | 400 | – | 10,000 | 80 |"
+    (line,) = PAGE.ours([row | {"records": 8000, "steps": None}])
+    assert line.startswith("| MNIST, first 8,000 | 1 | `dp-gan` |")
 
 
 def test_the_page_has_every_row_and_marks_what_is_not_private():
