@@ -21,7 +21,7 @@ PATHS = sorted(
 WITH_TORCH = {
     "api.py",
     "estimators/locally_linear_maps.py",
-    "gate/per_example/gradients.py",
+    "gate/per_example/losses.py",
     "methods/datalens.py",
     "methods/dp_sinkhorn.py",
     "methods/dpdm.py",
@@ -42,7 +42,7 @@ WITH_TORCH = {
 WITH_CAPTUM = {"contrib/attributions.py"}
 EXTENSION_POINTS = {
     "noisegate.features.feature_map": "FeatureMap Counts",
-    "noisegate.gate.per_example.gradients": "module_loss",
+    "noisegate.gate.per_example.losses": "module_loss",
     "noisegate.methods.embedding": "MeanEmbeddingMethod Embedding",
     "noisegate.methods.gradient": "GradientMethod",
     "noisegate.methods.matched": "MatchedMethod",

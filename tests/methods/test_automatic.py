@@ -5,7 +5,7 @@ import pytest
 from noisegate.methods.pairwise import Pairwise
 from noisegate.methods.registry import AUTO, make_method
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
-from noisegate.training.pairwise import cells_for
+from noisegate.training.pairwise_choices import cells_for
 
 X = Continuous(name="x", lower=0.0, upper=1.0)
 

@@ -17,7 +17,7 @@ from noisegate.data.draft_times import draft_time
 from noisegate.data.frames import read_table
 from noisegate.data.headers import check_titles
 from noisegate.data.rules import MOST_COLUMNS, Rules, find_rules
-from noisegate.data.tables.tables import open_origins
+from noisegate.data.tables.origins import open_origins
 from noisegate.errors import DataError, SchemaError
 from noisegate.schema import DEFAULT_MISSING_VALUES, Boolean, Schema
 from noisegate.schema.drafted import DraftedColumn, drafted_text, schema_of

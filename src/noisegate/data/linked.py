@@ -21,8 +21,9 @@ from noisegate.data.headers import check_alike, check_header
 from noisegate.data.linked_files import linked_parts
 from noisegate.data.spill import HELD_BYTES, Records, Spill, spilled_parts
 from noisegate.data.stores import absolute
+from noisegate.data.tables.origins import Origin, files_of, open_origins
 from noisegate.data.tables.parts import Stamp, stamp
-from noisegate.data.tables.tables import Origin, files_of, open_origins, told
+from noisegate.data.tables.tables import told
 from noisegate.data.units import check_unit_column, named
 from noisegate.errors import DataError
 from noisegate.records import WHOLE

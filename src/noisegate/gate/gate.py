@@ -20,13 +20,14 @@ from noisegate.data.units import UnitLimit
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.feature_map import FeatureMap
-from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
+from noisegate.gate.asked import asked_budget, check_plan
+from noisegate.gate.per_example.losses import FactoredLoss, RecordLoss
 from noisegate.gate.queries.batches import BatchSession, SampleVector
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.gate.queries.shards import ShardSession, Teacher
 from noisegate.gate.queries.shares import ShareSession
 from noisegate.gate.queries.sums import SumSession
-from noisegate.gate.session import Access, Reservation, check_public_records, ledger_of
+from noisegate.gate.session import Access, Reservation, ledger_of
 from noisegate.gate.sums import Engine, LocalEngine, Progress
 from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.ledger import Ledger
@@ -36,10 +37,10 @@ from noisegate.privacy.events import Adjacency
 from noisegate.privacy.gradient_plan import CalibratedStepPlan, GradientPlan, StepPlan
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.masks import Masking
-from noisegate.privacy.plan import Budget, CalibratedPlan
+from noisegate.privacy.plan import CalibratedPlan
 from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import ShardPlan
-from noisegate.privacy.units import RECORD, linked_unit, unit_text
+from noisegate.privacy.units import RECORD
 from noisegate.schema import Schema
 from noisegate.schema.linked import LinkedSchema
 from noisegate.schema_certificate import KEY, check_fits, stated
@@ -117,28 +118,11 @@ class Gate:
         on_error: str = "refuse",
         discovery: Certificate | None = None,
     ) -> None:
-        if not isinstance(schema, Schema | LinkedSchema):
-            raise OptionError(
-                "schema=None: a schema is required. Bounds, levels and missing-ness read off private data would leak "
-                "it; write down what is publicly known (`noisegate schema init` drafts it from a public sample)."
-            )
-        linked = schema if isinstance(schema, LinkedSchema) else None
-        if linked is not None:
-            _check_linked(adjacency, unit=unit, unit_column=unit_column, on_error=on_error, discovery=discovery)
-        self.schema: Any = schema.usable()
-        self.budget = Budget(
-            epsilon=epsilon,
-            delta=delta,
-            adjacency=Adjacency.parse(adjacency),
-            unit=linked_unit(linked.names) if linked else unit_text(unit, unit_column, contributions),
-            contributions=contributions,
+        whose: dict[str, Any] = {"unit": unit, "unit_column": unit_column, "contributions": contributions}
+        self.budget = asked_budget(
+            schema, epsilon, delta, adjacency, records=records, on_error=on_error, discovery=discovery, **whose
         )
-        check_public_records(records, self.budget.adjacency)
-        if self.budget.adjacency is Adjacency.REPLACE_ONE and on_error == "skip":
-            raise OptionError(
-                "on_error='skip': adjacency='replace-one' takes the number of records as public, and that of the "
-                "images that can be used is not; use adjacency='add-remove'."
-            )
+        self.schema: Any = schema.usable()
         self._ledger, self._dataset = ledger_of(ledger, dataset), dataset
         self.records = records
         units = None
@@ -148,7 +132,7 @@ class Gate:
             data, schema, show_values=show_values, progress=progress, units=units, on_error=on_error
         )
         # Linked tables are told from others by the one that holds the units.
-        self._data = linked_parts(data, linked)[linked.root.name] if linked else data
+        self._data = linked_parts(data, schema)[schema.root.name] if isinstance(schema, LinkedSchema) else data
         self._engine = engine or LocalEngine()
         self._progress = progress
         self._single_use_lock = threading.Lock()
@@ -165,8 +149,7 @@ class Gate:
     @property
     def about(self) -> int | None:
         """About how many records there are, where files tell; private, for the operator only."""
-        found: int | None = self._source.about() if isinstance(self._source, Source) else None
-        return found
+        return self._source.about() if isinstance(self._source, Source) else None
 
     def check_apart(self, public: Any) -> None:
         """Checks that a public data set, which will be handed out as it is, holds no file of the private one.
@@ -341,11 +324,7 @@ class Gate:
         device: str = "cpu",
     ) -> Access:
         """Returns what one query is granted; refuses a plan of another kind, or calibrated for another budget."""
-        if not isinstance(plan, kind) or (of is not None and not isinstance(plan.plan, of)):
-            wanted = kind.__name__ + (f" of a {of.__name__}" if of else "")
-            raise OptionError(f"plan={type(plan).__name__}: this query takes a {wanted}; call plan.calibrate(budget).")
-        if plan.budget != self.budget:
-            raise OptionError(f"the plan is calibrated for {plan.budget}, the gate has {self.budget}; use gate.budget.")
+        check_plan(plan, kind, of, self.budget)
         if self._source.in_parts and not (kind is CalibratedPlan and self._engine.in_parts):
             raise OptionError(
                 "linked tables are summed by questions about counts of cells and nothing else; take method='linked', "
@@ -369,15 +348,3 @@ class Gate:
             progress=self._progress,
             unbooked=unbooked,
         )
-
-
-def _check_linked(adjacency: Adjacency | str, **given: Any) -> None:
-    """Refuses what linked tables have no use for: their schema says what the unit is."""
-    if Adjacency.parse(adjacency) is Adjacency.REPLACE_ONE:
-        raise OptionError(
-            "adjacency='replace-one' takes the number of records as public, and how many belong to a unit is not; with "
-            "linked tables use adjacency='add-remove'."
-        )
-    for name, value in given.items():
-        if value not in (None, RECORD, "refuse"):
-            raise OptionError(f"{name}={value!r}: linked tables take none; the unit is a record of their first table.")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisegate.errors import OptionError
-from noisegate.gate.per_example.gradients import RecordLoss, module_loss
+from noisegate.gate.per_example.losses import RecordLoss, module_loss
 from noisegate.methods.generative import GenerativeMethod, public_shares, released_arrays, weight_shapes
 from noisegate.methods.registry import register
 from noisegate.models.image_network import check_image_schema

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import OptionError
-from noisegate.gate.per_example.gradients import RecordLoss, real_loss
+from noisegate.gate.per_example.losses import RecordLoss, real_loss
 from noisegate.methods.dre_settings import MAX_CLIP_NORM, DensityRatioSettings, clip_norm_for
 from noisegate.methods.generative import released_arrays, weight_shapes
 from noisegate.methods.registry import register

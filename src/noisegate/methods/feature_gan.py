@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.gate.per_example.gradients import RowInputs
+from noisegate.gate.per_example.losses import RowInputs
 from noisegate.methods.adversarial import AdversarialMethod
 from noisegate.methods.encoders import EncodedImages
 from noisegate.methods.registry import register

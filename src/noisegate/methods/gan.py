@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import SchemaError
-from noisegate.gate.per_example.gradients import RowInputs
+from noisegate.gate.per_example.losses import RowInputs
 from noisegate.methods.adversarial import AdversarialMethod
 from noisegate.methods.generative import public_shares
 from noisegate.methods.registry import register

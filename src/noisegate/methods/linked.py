@@ -21,7 +21,8 @@ from noisegate.settings import Options, Seed, TwoOrMore, settings
 from noisegate.training.fit import MixtureSettings
 from noisegate.training.forecast import Forecast, forecast_of
 from noisegate.training.link_design import LinkAnswers, LinkDesign
-from noisegate.training.pairwise import COUNTS, Answered
+from noisegate.training.pairwise import COUNTS
+from noisegate.training.released import Answered
 from noisegate.training.verdicts import verdict_of_fit
 
 if TYPE_CHECKING:

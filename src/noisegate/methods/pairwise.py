@@ -30,8 +30,9 @@ from noisegate.training import pairwise as rounds
 from noisegate.training.fit import MixtureSettings
 from noisegate.training.forecast import Forecast, forecast, forecast_of
 from noisegate.training.histograms import COARSE, HISTOGRAMS
-from noisegate.training.pairwise import Design, cells_for, columns_named
-from noisegate.training.released import Table, read_tables
+from noisegate.training.pairwise import Design
+from noisegate.training.pairwise_choices import cells_for, columns_named, reason
+from noisegate.training.released import Table, Values, read_tables
 from noisegate.training.unfitted import UNFITTED, unfitted_query, unfitted_tables
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Pairwise(Method):
 
     def why(self, schema: Schema, epsilon: float) -> str:
         """Returns in one sentence what "auto" does with a table, and why."""
-        return f"pairwise: {self.design(schema, epsilon).reason(epsilon)}."
+        return f"pairwise: {reason(self.design(schema, epsilon), epsilon)}."
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
         """Returns the calibrated plan, with the design in it. Reads no data."""
@@ -154,7 +155,7 @@ class Pairwise(Method):
         return session.release()
 
     def next_round(
-        self, schema: Schema, plan: CalibratedPlan, values: rounds.Values, noise_std: Mapping[str, float]
+        self, schema: Schema, plan: CalibratedPlan, values: Values, noise_std: Mapping[str, float]
     ) -> Mapping[str, FeatureMap]:
         """Returns histograms, then in wide tables the coarse look at pairs, then all tables; see `Method`."""
         design: Design = plan.design

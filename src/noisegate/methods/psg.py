@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from noisegate.errors import OptionError
-from noisegate.gate.per_example.gradients import RecordLoss, label_loss
+from noisegate.gate.per_example.losses import RecordLoss, label_loss
 from noisegate.methods.generative import released_arrays, weight_shapes
 from noisegate.methods.gradient import Trainer
 from noisegate.methods.psg_start import SetStart

@@ -29,6 +29,7 @@ from noisegate.settings import Positive, Relative, Seed, TwoOrMore, Unit, settin
 from noisegate.training import pairwise as one_way
 from noisegate.training.histograms import COARSE, HISTOGRAMS
 from noisegate.training.network_design import Answers
+from noisegate.training.released import Answered
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
@@ -113,7 +114,7 @@ class TabPE(Method):
                 values |= session.ask({name: evolution.votes})
         return session.release()
 
-    def evolution(self, design: one_way.Design, answers: one_way.Answered) -> Evolution:
+    def evolution(self, design: one_way.Design, answers: Answered) -> Evolution:
         """Returns the candidates of the first round, which follow from what was released before it."""
         from noisegate.training.evolution import Evolution, OneWay
 

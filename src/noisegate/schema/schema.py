@@ -22,7 +22,7 @@ from noisegate.schema.columns import TEXT_PADDING, Boolean, Column, check_keys, 
 from noisegate.schema.constraints import Comparison, Constraint, Impossible, constraint_from_form
 from noisegate.schema.files import parse_toml, path_of, read_text, show_as_they_read
 from noisegate.schema.layout import EncodedTable, Layout, listed
-from noisegate.schema.pixels import ImageColumns, ImageForm, ImageShape, Resize
+from noisegate.schema.pixels import ImageColumns, ImageForm
 from noisegate.schema.regions import Region, read_region
 from noisegate.schema.satisfiable import contradiction, rarely_kept
 from noisegate.schema.toml import write_toml
@@ -338,40 +338,3 @@ def _json(value: Any) -> Any:
     if isinstance(value, list):
         return [_json(item) for item in value]
     return value.isoformat() if isinstance(value, date) else value
-
-
-def pixel_schema(
-    height: int,
-    width: int,
-    channels: int = 1,
-    *,
-    labels: Sequence[str | int] | None = None,
-    label: str = "label",
-    resize: Resize = "refuse",
-    convert: bool = False,
-) -> Schema:
-    """Return the schema of images: rows of whole numbers from 0 to 255, and maybe a label; see `ImageForm`.
-
-    Args:
-        height: in pixels.
-        width: in pixels.
-        channels: 1 for grey, 3 for colour.
-        labels: every label that there may be, public knowledge; None for images without a label.
-        label: name of the label's column.
-        resize: what is done with pictures of another size: "refuse", "stretch", "crop" or "pad".
-        convert: whether pictures in other modes are turned into grey or colour.
-
-    Raises:
-        SchemaError: if a number is not positive, or the labels or their name are unusable.
-
-    Examples:
-        >>> from noisegate.schema import pixel_schema
-        >>> pixel_schema(28, 28, labels=range(10)).names[-2:]
-        ('pixel_27_27', 'label')
-    """
-    shape = ImageShape(height=height, width=width, channels=channels)
-    known: dict[str, Any] = {} if labels is None else {"label": label, "labels": labels}
-    if isinstance(labels, Iterable) and not isinstance(labels, str):  # else it is refused by the form, in its words
-        known["labels"] = tuple(labels)
-    form = ImageForm(shape=shape, resize=resize, convert=convert, **known)
-    return Schema(form.columns, label=form.label, images=form)

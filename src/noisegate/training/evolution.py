@@ -20,7 +20,8 @@ from noisegate.models.mixture import Mixture
 from noisegate.models.within_cell import WithinCell
 from noisegate.seeds import public_random, uniform
 from noisegate.training.mixture_fit import within_cells
-from noisegate.training.pairwise import Answered, Design
+from noisegate.training.pairwise import Design
+from noisegate.training.released import Answered
 from noisegate.training.tables import ClassTables, class_tables, likely_shares
 
 if TYPE_CHECKING:

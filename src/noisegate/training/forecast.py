@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from noisegate.privacy.plan import CalibratedPlan
 from noisegate.training.expected_error import TableError, expected_error, table_errors
-from noisegate.training.pairwise import PAIRS, SINGLES, Answered, Design
+from noisegate.training.pairwise import PAIRS, SINGLES, Design
+from noisegate.training.released import Answered
 from noisegate.verdict import MISPLACED, Word, word_of_misplaced
 
 # The noise at which half the records are out of place, and the power.

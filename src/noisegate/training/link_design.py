@@ -22,7 +22,8 @@ from noisegate.privacy.plan import Query
 from noisegate.schema.links import Link
 from noisegate.training import pairwise as rounds
 from noisegate.training.histograms import COARSE, HISTOGRAMS
-from noisegate.training.pairwise import Answered, Design
+from noisegate.training.pairwise import Design
+from noisegate.training.released import Answered
 
 NUMBER = "number"
 SHARES = {

@@ -18,7 +18,8 @@ from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release
 from noisegate.training.bayesian_network import Family, choose_families, conditional_tables, factors_of
 from noisegate.training.mixture_fit import within_cells
-from noisegate.training.pairwise import Answered, Design, Values
+from noisegate.training.pairwise import Design
+from noisegate.training.released import Answered, Values
 from noisegate.training.tables import ClassTables, class_tables, likely_shares
 
 FAMILIES = "families"

@@ -11,24 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, combinations
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import ModelError
 from noisegate.features.binning import Histogram, NumericBins, fine_bins, merged_bins, most_cells
 from noisegate.features.contingency import Contingency, equally_weighted
 from noisegate.privacy.plan import Query
 from noisegate.schema import Layout
 from noisegate.training.histograms import COARSE, HISTOGRAMS, Histograms, records_of
-from noisegate.training.released import Table, read_tables
+from noisegate.training.released import Answered, Floats, Table, Values, read_tables
 from noisegate.training.screening import choose_pairs
 
 SCREEN = "screen"
 COUNTS, SINGLES, PAIRS = "counts", "one-way", "pairs"
-Floats = npt.NDArray[np.float64]
-Values = Mapping[str, Floats]
+
 Columns = tuple[int, ...]
 
 # A label with more values than this is one more column: each class's share of the signal would drown.
@@ -37,26 +33,12 @@ MOST_CLASSES = 6
 _FEWEST = 4
 # The weight of a stressed pair.
 STRESS = 2.0
-# Up to this many columns a numeric one gets the full number of cells.
-_NARROW = 15
 # Cells of a numeric column when pairs are screened.
 _COARSE = 3
 # Pairs are not measured where the noise on half of a table is more than this part of the records.
 _DROWNED = 0.65
 # A smaller part of the budget is not worth a table.
 _LEAST_YIELDED = 0.02
-
-
-class Answered(Protocol):
-    """What some queries gave: a release, or the answers of a session that is not over."""
-
-    @property
-    def values(self) -> Values:
-        """The noisy sum of each query."""
-
-    @property
-    def noise_std(self) -> Mapping[str, float]:
-        """The noise on each number of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,23 +126,6 @@ class Design:
         bought = {place: self.cells + self.fine[place].nullable for place in self.bought}
         bought |= {copy: bought[other] for copy, other in self.alike if other in bought}
         return tuple(bought.get(column, size) for column, size in enumerate(self.most_sizes))
-
-    def reason(self, epsilon: float) -> str:
-        """Returns which pairs are measured, on which cells, and why."""
-        columns = len(self.columns)
-        pairs, measured = math.comb(columns, 2), len(self.pairs or ())
-        if self.screened:
-            which = f"{columns} columns have {pairs:,} pairs, "
-            which += f"so at most {self.most_pairs:,} are chosen by a coarse look"
-        elif pairs and measured == pairs:
-            which = f"the {pairs:,} pairs of {columns} columns are few enough to measure all of them"
-        else:
-            which = f"of the {pairs:,} pairs of columns {measured:,} are measured"
-        if self.label is not None and self.layout.label is not None:
-            which += f", in each class of {self.layout.coded[self.layout.label].name!r}"
-        if self.bought:
-            which += f"; numeric columns become about {self.cells} cells at epsilon={epsilon:g}"
-        return which
 
     def queries(self, shares: Mapping[str, float]) -> tuple[Query, ...]:
         """Returns the plan's queries; `shares` names a share for each."""
@@ -367,26 +332,3 @@ class Design:
 
 def _dimension(tables: Sequence[Columns], sizes: Sequence[int]) -> int:
     return sum(math.prod(sizes[column] for column in table) for table in tables)
-
-
-def columns_named(layout: Layout, names: Sequence[str], option: str) -> Columns:
-    """Returns the numbers of columns, ascending.
-
-    Raises:
-        OptionError: if a name is not in the schema, or twice in the list.
-    """
-    known = [column.name for column in (*layout.numeric, *layout.coded)]
-    for name in names:
-        if name not in known:
-            raise OptionError(f"{option} names {name!r}, which is no column of the schema; it has {', '.join(known)}.")
-    if len(set(names)) < len(names):
-        raise OptionError(f"{option}={list(names)!r} names a column twice.")
-    return tuple(sorted(known.index(name) for name in names))
-
-
-def cells_for(columns: int, epsilon: float) -> int:
-    """Returns how many cells a numeric column is cut into: fewer at small ε, and in wide tables, where noise is more.
-
-    Chosen on public tables and simulated ones; see docs/choosing.md.
-    """
-    return max(round((24 if epsilon < 3 else 36) * min(1.0, math.sqrt(_NARROW / columns))), 4)

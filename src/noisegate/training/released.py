@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +12,19 @@ import numpy.typing as npt
 from noisegate.features.contingency import Contingency
 
 Floats = npt.NDArray[np.float64]
+Values = Mapping[str, Floats]
+
+
+class Answered(Protocol):
+    """What some queries gave: a release, or the answers of a session that is not over."""
+
+    @property
+    def values(self) -> Values:
+        """The noisy sum of each query."""
+
+    @property
+    def noise_std(self) -> Mapping[str, float]:
+        """The noise on each number of it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError, OptionError
 from noisegate.features.feature_map import Counts
 from noisegate.gate.engines.ray import EVEN, RayEngine
-from noisegate.gate.per_example.gradients import FactoredLoss
+from noisegate.gate.per_example.losses import FactoredLoss
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.gate.steps import HeldGradients
 from noisegate.gate.sums import LocalEngine

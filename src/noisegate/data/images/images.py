@@ -21,9 +21,10 @@ from noisegate.data.images.memory import memory_images
 from noisegate.data.images.parquet import ImageParquet, image_columns
 from noisegate.data.images.torchvision import CIFAR, IDX, STL, SVHN, CifarBatch, IdxImages, StlImages, SvhnImages
 from noisegate.data.stores import absolute, children, in_store, place_of, status, unreadable
+from noisegate.data.tables.origins import is_folder
 from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
 from noisegate.data.tables.parts import Part, Stamp, file_parts, stamp
-from noisegate.data.tables.tables import Source, is_folder, told
+from noisegate.data.tables.tables import Source, told
 from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.records import Images, Rows

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from noisegate.data.images.arrays import Labels, OneFile, Parts, WholeFile, exactly
-from noisegate.data.tables.tables import is_folder
+from noisegate.data.tables.origins import is_folder
 from noisegate.errors import DataError
 
 IDX = re.compile(r"(?P<part>.*)-images-idx3-ubyte(?P<packed>\.gz)?")

@@ -43,7 +43,7 @@ _LINES = {
 
 
 class TableInMemory(Protocol):
-    """See `noisegate.data.tables.tables.Origin`."""
+    """See `noisegate.data.tables.origins.Origin`."""
 
     @property
     def name(self) -> str:

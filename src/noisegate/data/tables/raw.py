@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.data.headers import check_alike, check_titles
+from noisegate.data.tables.origins import Origin, open_origins
 from noisegate.data.tables.parquet_file import ParquetFile
-from noisegate.data.tables.tables import Origin, open_origins, told
+from noisegate.data.tables.tables import told
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.schema import Column
 from noisegate.schema.encode import in_words, is_text, plain_cells, read_cells

@@ -27,7 +27,8 @@ from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.execution import Execution, map_execution
 from noisegate.gate.journal import Journal
-from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss, choose_execution, gradient_source
+from noisegate.gate.per_example.gradients import choose_execution, gradient_source
+from noisegate.gate.per_example.losses import FactoredLoss, RecordLoss
 from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.samples import HeldRecords, PoissonSamples, Records
 from noisegate.gate.session import Access, Integers, State
