@@ -62,7 +62,7 @@ def integers_not_probed(plant: Plant) -> None:
 @bug("test_layers_that_mix_records_or_draw_randomness_are_refused_by_name")
 def batch_norm_accepted(plant: Plant) -> None:
     """Layers that compute over the batch are let pass."""
-    plant.rewrite("gradients", "isinstance(any_layer, _BatchNorm)", "False")
+    plant.rewrite("losses", "isinstance(any_layer, _BatchNorm)", "False")
 
 
 @bug("test_products_that_round_by_place_are_replaced_by_exact_ones")

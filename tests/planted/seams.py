@@ -56,6 +56,7 @@ SEAMS = {
     "gradients": "noisegate.gate.per_example.gradients",
     "gradients_query": "noisegate.gate.queries.gradients",
     "journal": "noisegate.gate.journal",
+    "losses": "noisegate.gate.per_example.losses",
     "marginals": "noisegate.gate.queries.marginals",
     "session": "noisegate.gate.session",
     "shares": "noisegate.gate.queries.shares",
