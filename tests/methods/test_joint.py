@@ -11,6 +11,7 @@ from noisegate.gate.execution import Execution
 from noisegate.gate.queries import sums
 from noisegate.methods.joint import ORIENTATIONS, PERCEPTUAL, PIXELS, STROKES, JointEmbedding
 from noisegate.methods.registry import make_method
+from noisegate.models.image import NeuralImage
 from noisegate.models.synthesizer import Synthesizer
 from noisegate.networks.drawing import load_drawing
 from noisegate.networks.encoder import SHIPPED_SHA256
@@ -145,7 +146,17 @@ def test_images_that_fit_another_class_better_are_made_again_and_the_verdict_say
     # The generator is the same; what is drawn differs where its first image did not fit.
     assert all((made.model.tensors()[name] == values).all() for name, values in plain.model.tensors().items())
     assert made.model.nearest is not None
+    assert made.model.rivals == 1  # two classes
     assert plain.model.nearest is None
+
+
+@pytest.mark.parametrize(("classes", "rivals"), [(4, 1), (5, 2)])
+def test_of_more_than_four_classes_an_image_may_fit_one_other_better(classes, rivals, monkeypatch):
+    monkeypatch.setattr(NeuralImage, "agreement", lambda *_: 1.0)
+    schema = pixel_schema(SIDE, SIDE, labels=range(classes))
+    method = JointEmbedding(**{**TINY, "fit_options": LITTLE})
+    made = method.fit(FakeGate(schema, rows=60), device="cpu")
+    assert made.model.rivals == rivals
 
 
 def test_means_that_hardly_any_image_agrees_with_have_no_say():
@@ -202,7 +213,7 @@ def test_saving_and_settings_come_back(tmp_path):
         ({"seed": -1}, "seed=-1"),
         ({"fit_options": 3}, "fit_options=3"),
         ({"generator": "convolutional", "channels": (8,)}, "two numbers"),
-        ({"generator": "drawing"}, "generator='drawing' makes images of 28 x 28 x 1"),
+        ({"generator": "drawing"}, "generator='drawing' makes grey images of sides of 12 to 32"),
         ({"strokes": -1}, "strokes=-1"),
         ({"strokes_share": 0}, "strokes_share=0"),
     ],
@@ -267,7 +278,9 @@ def test_the_certificate_names_the_encoder_of_strokes_and_another_is_refused():
         ({"channels": (8, 8)}, "sub-pixel"),
         ({"hidden": (8,)}, "sub-pixel"),
         ({"latent": 4}, "sub-pixel"),
-        ({"image": (16, 16, 1)}, "sub-pixel"),
+        ({"image": (16, 20, 1)}, "auto"),
+        ({"image": (8, 8, 1)}, "sub-pixel"),
+        ({"image": (40, 40, 1)}, "sub-pixel"),
         ({"image": [28, 28, 3]}, "sub-pixel"),
         ({"generator": "sub-pixel"}, "sub-pixel"),
         ({"generator": "drawing"}, "drawing"),
@@ -294,7 +307,7 @@ def test_where_noise_leaves_much_open_the_fit_begins_with_drawings(epsilon, kind
 def test_a_fit_of_drawings_is_smooth_unless_it_shall_not_be_and_others_are_as_they_were():
     drawing, other = JointEmbedding(image=(28, 28, 1), generator="drawing"), JointEmbedding(image=(28, 28, 1))
     assert (drawing.hidden, drawing.fit_settings().total_variation) == ((256,), 0.1)
-    assert (other.hidden, other.fit_settings().total_variation, other.strokes) == ((), 0, 750)
+    assert (other.hidden, other.fit_settings().total_variation, other.strokes) == ((256,), 0, 750)
     rough = JointEmbedding(image=(28, 28, 1), generator="drawing", fit_options={"total_variation": 0})
     assert rough.fit_settings().total_variation == 0
 

@@ -102,7 +102,18 @@ def test_a_network_of_drawings_begins_as_the_decoder_and_every_weight_learns():
     assert (first - second).abs().max() > 0.1
 
 
-@pytest.mark.parametrize(("changes", "named"), [({"latent": 5}, "latent=5"), ({"height": 32}, "32 x 28")])
-def test_a_network_of_drawings_makes_28_pixels_of_32_numbers_and_nothing_else(changes, named):
+def test_a_drawing_is_brought_to_the_size_of_the_images():
+    design = network("drawing", 16, 20, latent=32)
+    generator = with_prior(build_image_generator(design, 4, seed=0)).eval()
+    same = with_prior(build_image_generator(network("drawing", 28, 28, latent=32), 4, seed=0)).eval()
+    large = images(same).reshape(10, 1, 28, 28)
+    small = torch.nn.functional.interpolate(large, (16, 20), mode="bilinear", antialias=True)
+    torch.testing.assert_close(images(generator), small.flatten(1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"), [({"latent": 5}, "latent=5"), ({"height": 36}, "36 x 28"), ({"colours": 3}, "28 x 28 x 3")]
+)
+def test_a_network_of_drawings_makes_small_grey_images_of_32_numbers_and_nothing_else(changes, named):
     with pytest.raises(OptionError, match=named):
         network("drawing", **{"height": 28, "width": 28, "latent": 32, **changes})

@@ -63,6 +63,18 @@ def test_images_of_a_class_fit_its_means_and_not_the_other_ones():
     assert (judge.margins(left, torch.zeros(20, dtype=torch.long)) < 0).all()
 
 
+def test_the_second_rival_is_the_next_best_of_the_others():
+    random = np.random.default_rng(3)
+    means = {name: random.normal(size=(5, one.feature_map().dim)) for name, one in MAPS.items()}
+    judge = NearestMeans.of_release(MAPS, means, {name: np.full(5, 0.1) for name in MAPS})
+    images = torch.rand(1, 64, generator=torch.Generator().manual_seed(1)).expand(5, -1)
+    first, second = (judge.margins(images, torch.arange(5), rivals) for rivals in (1, 2))
+    assert int((first > 0).sum()) == 1
+    assert int((second > 0).sum()) == 2
+    best = first.argmax()
+    assert second[best] > first[best]
+
+
 @pytest.mark.parametrize(("noise", "left"), [(1e-4, (0.99, 1.01)), (10.0, (0.0, 0.2))])
 def test_lengths_that_differ_by_noise_alone_do_not_decide(noise, left):
     random = np.random.default_rng(0)
@@ -141,5 +153,7 @@ def test_of_images_that_never_fit_the_nearest_is_taken():
 def test_a_saved_model_draws_the_same():
     one = model(judge_of_its_own(), tries=5)
     again = NeuralImage.from_saved(SCHEMA, one.tensors(), one.to_json())
+    assert replace(one, rivals=2).to_json()["rivals"] == 2
+    assert NeuralImage.from_saved(SCHEMA, one.tensors(), {**one.to_json(), "rivals": 2}).rivals == 2
     assert np.array_equal(made_by(one).numeric, made_by(again).numeric)
     assert not np.array_equal(made_by(one).numeric, made_by(model()).numeric)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import astuple, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, cast
 
 import numpy as np
@@ -28,10 +28,11 @@ from noisegate.methods.registry import register
 from noisegate.models.image_maps import ImageMap
 from noisegate.models.image_network import (
     DRAWING_LATENT,
-    DRAWING_SHAPE,
     ImageKind,
     ImageNetwork,
     check_image_schema,
+    is_drawable,
+    read_shape,
     sub_pixel_channels,
 )
 from noisegate.privacy.plan import Budget
@@ -69,16 +70,18 @@ _BATCH, _LEAST_BATCH = 200, 40
 """Images a step: of up to 4 times the numbers of a reference image, and of the largest."""
 _JUDGED, _LEAST_AGREEMENT = 1000, 0.3
 """Images whose classes the released means are asked for, and the share that must agree for them to have a say."""
+_FEW = 4
+"""Classes of which an image must fit its own best; of more it may fit one other better, as means of digits do that
+look alike, and the images that an eye doubts are those that a classifier learns most from."""
 _DRAWN_FROM = 0.006
-"""Noise on each coordinate of a class's mean from which on a generator of 28 x 28 grey pixels begins with drawings:
-that of 800 images a class at ε = 1 is 0.008, of 6,000 at ε = 0.2 it is 0.005."""
+"""Noise on each coordinate of a class's mean from which on a generator of small grey images begins with drawings: that
+of 800 images a class at ε = 1 is 0.008, of 6,000 at ε = 0.2 it is 0.005."""
 
 
-def _is_drawable(given: Mapping[str, Any]) -> bool:
-    """Whether settings that are not checked yet leave it open which generator makes 28 x 28 grey pixels."""
-    image = given["image"]
+def _is_open(given: Mapping[str, Any]) -> bool:
+    """Whether settings that are not checked yet leave it open which generator makes grey images of that size."""
     plain = given["latent"] == DRAWING_LATENT and not (given["hidden"] or given["channels"])
-    return plain and isinstance(image, tuple | list) and tuple(image) == astuple(DRAWING_SHAPE)
+    return plain and isinstance(given["image"], tuple | list) and is_drawable(read_shape(given["image"]))
 
 
 def _is_grey(image: Any) -> bool:
@@ -136,13 +139,13 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     counts_share: Share = 0.01
     """Budget share of the counts."""
     generator: JointKind = derived(  # type: ignore[assignment]  # other methods have no "auto"
-        lambda given: AUTO if _is_drawable(given) else "sub-pixel"
+        lambda given: AUTO if _is_open(given) else "sub-pixel"
     )
     """"sub-pixel", "convolutional", "fully-connected", "residual", or "drawing", whose decoder knows strokes before it
-    has seen any release and makes 28 x 28 grey pixels. For these the default is "auto": "drawing" where the noise on a
-    class's mean is 0.006 or more, else "sub-pixel"."""
-    hidden: Widths = derived(lambda given: (256,) if given["generator"] == "drawing" else ())
-    """Widths of fully connected layers before the picture."""
+    has seen any release and makes grey images of sides of 12 to 32 pixels. For these the default is "auto": "drawing"
+    where the noise on a class's mean is 0.006 or more, else "sub-pixel"."""
+    hidden: Widths = derived(lambda given: (256,) if given["generator"] in (AUTO, "drawing", "sub-pixel") else ())
+    """Widths of fully connected layers before the picture; one of 256 in front of "sub-pixel" and "drawing"."""
     channels: Widths = ()
     """Of the generator's convolutions; empty for (32, 16), with a further doubling in front for every doubling of the
     side beyond 56."""
@@ -150,7 +153,8 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     """How far each image is turned, slanted, stretched and moved at random: 1 for up to 0.15 radians, a slant of 0.15,
     a tenth of its size and a 40th of its sides; 0 to leave them as they are made."""
     tries: Count = 10
-    """How often an image is made at most until the released means of its own class fit it best; 1 takes what comes."""
+    """How often an image is made at most until its own class is one of the two whose released means fit it best, of
+    four classes or fewer the one; 1 takes what comes."""
     components: int = field(default=1, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -260,7 +264,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         return self._with("drawing" if drowned else "sub-pixel").fitting(release, device=device, plan=plan)
 
     def _with(self, kind: ImageKind) -> JointEmbedding:
-        return replace(self, generator=kind, hidden=(256,) if kind == "drawing" else self.hidden)
+        return replace(self, generator=kind, hidden=self.hidden or ((256,) if kind == "drawing" else ()))
 
     def verdict(self, schema: Schema, budget: Budget, records: int | None = None) -> Verdict | None:
         """Returns in words what to expect of images with labels; see `Method`."""
@@ -272,7 +276,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         return image_verdict(noise, schema.layout.classes, records, "plan")
 
     def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
-        """Returns the synthesizer, which makes images again that fit another class's released means better."""
+        """Returns the synthesizer, which makes images again that fit other classes' released means better."""
         made, maps, target = super().synthesizer(release, fitting), self.image_maps(), fitting.target
         if self.tries == 1 or not maps or len(target.present) < 2:
             return made
@@ -280,7 +284,8 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         from noisegate.seeds import public_random
 
         nearest = NearestMeans.of_release(maps, target.means, target.noise_std)
-        model = replace(cast("NeuralImage", made.model), nearest=nearest, tries=self.tries)
+        rivals = 1 if len(target.present) <= _FEW else 2
+        model = replace(cast("NeuralImage", made.model), nearest=nearest, rivals=rivals, tries=self.tries)
         agreement = model.agreement(_JUDGED, public_random(self.seed))
         kept = agreement >= _LEAST_AGREEMENT
         noise = max(release.noise_std[name] for name in maps)

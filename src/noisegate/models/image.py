@@ -65,6 +65,9 @@ class ImageGenerator(Generator):
         images: Tensor = self.logits(torch.cat([code, one_hot], dim=1)).sigmoid()
         if self.network.pose:
             images = posed(images, pose, self.network.pose)
+        height, width, _ = self.network.shape.axes
+        if images.shape[2:] != (height, width):  # a drawing of 28 x 28
+            images = nn.functional.interpolate(images, (height, width), mode="bilinear", antialias=True)
         return images.permute(0, 2, 3, 1).flatten(1)
 
     def total_variation(self, made: Float[Tensor, "rows pixels"]) -> Float[Tensor, ""]:
@@ -252,7 +255,9 @@ class NeuralImage:
         generator: The fitted network, on the CPU, in evaluation mode.
         weights: Share of each label, (labels,); one 1 without a label.
         labelled: Whether the schema has a label.
-        nearest: Released means of the classes; an image that fits another class's best is made again. None takes all.
+        nearest: Released means of the classes; an image that fits those of other classes better is made again. None
+            takes all.
+        rivals: Of how many other classes they must fit better for that.
         tries: How often an image is made at most; where none fits, the one is taken that comes closest to it.
     """
 
@@ -260,6 +265,7 @@ class NeuralImage:
     weights: npt.NDArray[np.float64]
     labelled: bool = True
     nearest: NearestMeans | None = None
+    rivals: int = 1
     tries: int = 1
 
     kind: ClassVar[str] = "image-generator"
@@ -291,12 +297,12 @@ class NeuralImage:
         images: Tensor = self.generator(noise[0], labels)
         if self.nearest is None:
             return images
-        best = self.nearest.margins(images, labels)
+        best = self.nearest.margins(images, labels, self.rivals)
         for again in noise[1:]:
             rows = (best <= 0).nonzero()[:, 0]
             if len(rows):
                 made = self.generator(again[rows], labels[rows])
-                margins = self.nearest.margins(made, labels[rows])
+                margins = self.nearest.margins(made, labels[rows], self.rivals)
                 better = margins > best[rows]
                 images[rows[better]], best[rows[better]] = made[better], margins[better]
         return images
@@ -309,7 +315,8 @@ class NeuralImage:
     def to_json(self) -> dict[str, Any]:
         """Returns the shape of the images, the design of the network, and what the released means are of."""
         network = self.generator.network
-        kept = {"nearest": self.nearest.to_json(), "tries": self.tries} if self.nearest else {}
+        judged = {"rivals": self.rivals, "tries": self.tries}
+        kept = {"nearest": self.nearest.to_json(), **judged} if self.nearest else {}
         return {
             "image": list(astuple(network.shape)),
             "network": network.kind,
@@ -338,5 +345,5 @@ class NeuralImage:
             raise ValueError(f"images of {network.shape} with {len(weights)} labels do not fit the schema")
         generator = build_image_generator(network, len(weights), seed=0).load_fitted(tensors)
         nearest = NearestMeans.from_saved(tensors, description["nearest"]) if "nearest" in description else None
-        tries = description.get("tries", 1)
-        return cls(generator=generator, weights=weights, labelled=bool(labels), nearest=nearest, tries=tries)
+        judged = {name: description.get(name, 1) for name in ("rivals", "tries")}
+        return cls(generator=generator, weights=weights, labelled=bool(labels), nearest=nearest, **judged)

@@ -14,8 +14,10 @@ ImageKind: TypeAlias = Literal["convolutional", "fully-connected", "sub-pixel", 
 
 IMAGE_KINDS: tuple[ImageKind, ...] = get_args(ImageKind)
 
-DRAWING_SHAPE, DRAWING_LATENT = ImageShape(height=28, width=28), 32
-"""What the decoder of drawings in the package makes, and of how much noise (`noisegate.networks.drawing`)."""
+DRAWING_LATENT = 32
+"""Of how much noise the decoder of drawings in the package makes one (`noisegate.networks.drawing`)."""
+_LEAST_DRAWN, _MOST_DRAWN = 12, 32
+"""Sides of images, in pixels, that a drawing of 28 x 28 is brought to; larger ones would be blurred."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,16 +65,23 @@ class ImageNetwork:
             )
 
     def _check_drawing(self) -> None:
-        if self.shape != DRAWING_SHAPE or self.latent != DRAWING_LATENT:
+        if not is_drawable(self.shape) or self.latent != DRAWING_LATENT:
             raise OptionError(
-                f"generator='drawing' makes images of {DRAWING_SHAPE} from latent={DRAWING_LATENT} numbers, asked for "
-                f"are images of {self.shape} from latent={self.latent}; correct these, or use generator='sub-pixel'."
+                f"generator='drawing' makes grey images of sides of {_LEAST_DRAWN} to {_MOST_DRAWN} pixels from latent="
+                f"{DRAWING_LATENT} numbers, asked for are images of {self.shape} from latent={self.latent}; correct "
+                "these, or use generator='sub-pixel'."
             )
 
     @property
     def scale(self) -> int:
         """How many times smaller the first picture of a network of convolutions is than the image."""
         return 1 << (len(self.channels) - (self.kind == "residual"))
+
+
+def is_drawable(shape: ImageShape) -> bool:
+    """Returns whether the decoder of drawings makes such images: grey, and of about the size of a drawing."""
+    sides = shape.height, shape.width
+    return shape.channels == 1 and min(sides) >= _LEAST_DRAWN and max(sides) <= _MOST_DRAWN
 
 
 def read_shape(image: Any) -> ImageShape:

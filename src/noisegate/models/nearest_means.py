@@ -72,13 +72,21 @@ class NearestMeans:
         weighed = {name: (means[name] * precision).astype(np.float32) for name, precision in precisions.items()}
         return cls(maps=maps, means=weighed, offsets=offsets.astype(np.float32))
 
-    def margins(self, images: Float[Tensor, "rows pixels"], labels: Int64[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-        """Returns how far images fit their own class's means better than those of the next one, (rows,)."""
+    def margins(
+        self, images: Float[Tensor, "rows pixels"], labels: Int64[Tensor, " rows"], rivals: int = 1
+    ) -> Float[Tensor, " rows"]:
+        """Returns how far images fit their own class's means better than those of another one, (rows,).
+
+        Args:
+            images: Intensities in [0, 1].
+            labels: Their classes.
+            rivals: 1 for the other class that they fit best, 2 for the next one, and so on.
+        """
         scores = torch.from_numpy(self.offsets)[:, None]
         for name, form in self._forms.items():
             scores = scores + torch.from_numpy(self.means[name]) @ form(images)
         own = scores.gather(0, labels[None])[0]
-        others: Tensor = scores.scatter(0, labels[None], -torch.inf).amax(dim=0)
+        others: Tensor = scores.scatter(0, labels[None], -torch.inf).topk(rivals, dim=0).values[-1]
         return torch.where(own.isneginf(), torch.inf, own - others)
 
     def tensors(self) -> dict[str, Array]:
