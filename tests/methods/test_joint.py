@@ -1,4 +1,5 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.networks.strokes import SHIPPED_SHA256 as STROKES_SHA256
 from noisegate.schema import pixel_schema
 from noisegate.testing import FakeGate
+from noisegate.training.moment_matching import Target
 
 SIDE = 8
 TINY = {"image": (SIDE, SIDE, 1), "pixels": 40, "orientations": 40, "strokes": 0, "latent": 4, "channels": (8, 8)}
@@ -157,6 +159,14 @@ def test_of_more_than_four_classes_an_image_may_fit_one_other_better(classes, ri
     method = JointEmbedding(**{**TINY, "fit_options": LITTLE})
     made = method.fit(FakeGate(schema, rows=60), device="cpu")
     assert made.model.rivals == rivals
+
+
+@pytest.mark.parametrize(("noise", "far"), [(0.01, False), (0.3, True)])
+def test_a_fit_is_far_if_it_misses_much_and_not_because_noise_is_small(noise, far):
+    means, classes = {PIXELS: np.full((2, 50), 0.5)}, np.array([0.5, 0.5])
+    target = Target(means=means, noise_std={PIXELS: np.full(2, noise)}, weights=classes, records=100)
+    assert JointEmbedding(**TINY).is_far(SimpleNamespace(target=target, discrepancy=3.0)) == far
+    assert not JointEmbedding(**TINY).is_far(SimpleNamespace(target=target, discrepancy=1.9))
 
 
 def test_means_that_hardly_any_image_agrees_with_have_no_say():

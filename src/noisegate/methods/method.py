@@ -162,6 +162,12 @@ class Method(Settings, ABC):
         """Returns the same of what has left the gate; None where nobody knows."""
         return None
 
+    def is_far(self, fitting: Any) -> bool:
+        """Returns whether a fit ended too far from its release to be relied on."""
+        from noisegate.training.mixture_fit import FAR
+
+        return bool(fitting.discrepancy > FAR)
+
     def released_tables(self, release: Release) -> tuple[Sequence[NumericBins], list[Table]]:
         """Returns the cells of numeric columns and the noisy tables of columns in a release, for its public page.
 

@@ -89,6 +89,16 @@ def read_target(release: Release, *, counts: str, counters: Mapping[str, Floats]
     )
 
 
+def missed_part(target: Target, discrepancy: float) -> float:
+    """Returns which part of the energy of released means, less their noise's, a generator misses that ends so far."""
+    squares = [
+        np.square(means / target.noise_std[name][:, None])[target.present] for name, means in target.means.items()
+    ]
+    coordinates = sum(block.size for block in squares)
+    signal = sum(float(block.sum()) for block in squares) - coordinates
+    return max(discrepancy - 1, 0.0) * coordinates / max(signal, 1.0)
+
+
 def class_weights(target: Target, power: float | None) -> Floats:
     """Returns the weight of each present class's squared residual in noise standard deviations, 1 for the largest.
 

@@ -37,6 +37,9 @@ class Forecasting(Protocol):
     def forecast_of(self, release: Release, fitting: Any, records: float) -> Forecast | None:
         """Returns the same of what has left the gate, and of its fit."""
 
+    def is_far(self, fitting: Any) -> bool:
+        """Returns whether a fit ended too far from its release to be relied on."""
+
 
 def verdict_of_plan(method: Forecasting, schema: Any, budget: Budget, records: int | None) -> Verdict | None:
     """Returns what to expect before anything is spent; None where the method has no forecast.
@@ -68,8 +71,6 @@ def verdict_of_fit(
 
     About how many `records` there are may be known from elsewhere in the release.
     """
-    from noisegate.training.mixture_fit import FAR
-
     parts: list[Verdict] = []
     counts = release.values.get(COUNTS)
     records = release.certificate.public.get("records") or records or (None if counts is None else float(counts.sum()))
@@ -80,7 +81,7 @@ def verdict_of_fit(
         parts += _drowned(release.schema, counts.ravel(), release.noise_std[COUNTS])
     distance = fitting.discrepancy
     if math.isfinite(distance):
-        far = distance > FAR
+        far = method.is_far(fitting)
         reason = f"the fit ended {distance:.1f} times as far from its release as the noise explains"
         parts.append(
             Verdict(
