@@ -1,4 +1,4 @@
-"""Audits every method, and bugs that published code has, and writes the table of docs/audit.md.
+"""Audits every method, and planted bugs, and writes the table of docs/audit.md.
 
     python benchmarks/audit/run.py [--only NAME ...] [--epsilon 1 ...] [--runs N] [--table]
 
