@@ -83,6 +83,18 @@ def test_designs_that_cannot_work_are_refused(settings, message):
         network(**settings)
 
 
+def test_sub_pixels_begin_alike_and_learn_apart():
+    """Else some fits end in stripes, of which some pixels are always dark."""
+    generator = build_image_generator(network("sub-pixel", 8, 12, colours=3), 4, seed=0)
+    made = images(generator).reshape(10, 8, 12, 3)
+    torch.testing.assert_close(made[:, ::2], made[:, 1::2])
+    torch.testing.assert_close(made[:, :, ::2], made[:, :, 1::2])
+    assert made[:, ::2].std(dim=1).min() > 0
+    (images(generator) * torch.linspace(0, 1, 8 * 12 * 3)).square().sum().backward()
+    slopes = generator.logits[-2].weight.grad
+    assert (slopes[0] - slopes[1]).abs().max() > 0
+
+
 def test_a_fully_connected_network_takes_any_size():
     assert images(build_image_generator(network("fully-connected", 5, 7), 2, seed=0)).shape == (10, 35)
 

@@ -184,7 +184,21 @@ def _sub_pixel(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
     last = nn.Conv2d(network.channels[-1], 4 * shape.channels, 5, padding=2)
     assert last.bias is not None
     nn.init.constant_(last.bias, _START)
-    return nn.Sequential(*layers, last, nn.PixelShuffle(2)).to(memory_format=torch.channels_last)
+    layers += [last, nn.PixelShuffle(2)]
+    for convolution, after in pairwise(layers):
+        if isinstance(convolution, nn.Conv2d) and isinstance(after, nn.PixelShuffle):
+            _start_even(convolution)
+    return nn.Sequential(*layers).to(memory_format=torch.channels_last)
+
+
+def _start_even(convolution: nn.Conv2d) -> None:
+    """Makes the 2 x 2 pixels that come of each place alike at first; else some fits end in stripes.
+
+    Aitken et al., Checkerboard artifact free sub-pixel convolution, 2017.
+    """
+    with torch.no_grad():
+        for weights in convolution.parameters():
+            weights.copy_(weights[::4].repeat_interleave(4, dim=0))
 
 
 def _residual(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
