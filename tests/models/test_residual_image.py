@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 from noisegate.errors import OptionError
-from noisegate.models.image import Doubled, UpBlock, build_image_generator
+from noisegate.models.image import build_image_generator
 from noisegate.models.image_network import ImageNetwork
+from noisegate.networks.up_block import Doubled, UpBlock
 from noisegate.schema.pixels import ImageShape
 
 SMALL = ImageNetwork(

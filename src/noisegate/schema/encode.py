@@ -86,7 +86,7 @@ def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.N
     try:
         parsed = _parser(column)(values) if not pt.is_null(array.type) else floats(pa.array([], pa.float64()))
     except UnexpectedType:
-        raise unfit_type(column, in_words(array.type)) from None
+        raise unfit_type(column, type_in_words(array.type)) from None
     if values is array and not (parsed.bad.any() or parsed.missing.any()):  # nearly always, so worth a short way
         return parsed.numbers, present
     rows = np.flatnonzero(present)
@@ -137,7 +137,7 @@ def plain_cells(array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, Mask]:
     return array, present.to_numpy(zero_copy_only=False).copy()
 
 
-def in_words(kind: pa.DataType) -> str:
+def type_in_words(kind: pa.DataType) -> str:
     """Return an Arrow type as a message may call it."""
     if is_text(kind):
         return "text"

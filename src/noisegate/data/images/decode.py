@@ -28,7 +28,7 @@ import pyarrow.types as pt
 from noisegate.errors import DataError
 from noisegate.schema import ImageForm, ImageShape
 from noisegate.schema.columns import TEXT_PADDING
-from noisegate.schema.encode import in_words, is_text
+from noisegate.schema.encode import is_text, type_in_words
 from noisegate.schema.problems import Problem
 
 if TYPE_CHECKING:
@@ -278,7 +278,9 @@ class ImageOrigin(ABC):
         if not declared or is_text(kind) or pt.is_null(kind):
             return
         if not pt.is_integer(kind):
-            raise DataError(f"{place}: expected whole numbers or text, found a column of {in_words(kind)}; convert it")
+            raise DataError(
+                f"{place}: expected whole numbers or text, found a column of {type_in_words(kind)}; convert it"
+            )
         if isinstance(declared[0], int):
             return
         if names is None:

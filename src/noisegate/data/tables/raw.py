@@ -20,7 +20,7 @@ from noisegate.data.tables.parquet_file import ParquetFile
 from noisegate.data.tables.tables import told
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.schema import Column
-from noisegate.schema.encode import in_words, is_text, plain_cells, read_cells
+from noisegate.schema.encode import is_text, plain_cells, read_cells, type_in_words
 from noisegate.schema.partial import EVERY_OTHER, KINDS, MOMENT_IN_UTC, Gap, PartialSchema, column_of_kind, read_partial
 from noisegate.schema.problems import Problem, unfit_type
 
@@ -154,7 +154,7 @@ def _texts(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, npt.N
     if pt.is_null(array.type):
         array = array.cast(pa.string())
     if not is_text(array.type):
-        raise unfit_type(gap.reader, in_words(array.type))
+        raise unfit_type(gap.reader, type_in_words(array.type))
     return array if present.all() else pc.filter(array, pa.array(present)), present
 
 
