@@ -78,11 +78,12 @@ class Run(NamedTuple):
     epsilon: float
     settings: str
     seed: int
+    steps: int
 
     @property
     def name(self) -> str:
         """What its file is called."""
-        return f"{self.data_set}-{self.records}-{self.epsilon:g}-{self.settings}-{self.seed}.json"
+        return f"{self.data_set}-{self.records}-{self.epsilon:g}-{self.settings}-{self.seed}-{self.steps}.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -106,7 +107,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _runs(options: argparse.Namespace) -> Iterator[Run]:
     asked = itertools.product(options.sets, options.records, options.epsilon, options.settings, options.seeds)
-    return iter(dict.fromkeys(Run(*(run if run[3] != REAL else (*run[:2], NOISELESS, *run[3:]))) for run in asked))
+    runs = (Run(*run, steps) for run in asked for steps in options.steps)
+    return iter(
+        dict.fromkeys(run._replace(epsilon=NOISELESS, steps=0) if run.settings == REAL else run for run in runs)
+    )
 
 
 def _figures(run: Run, options: argparse.Namespace) -> dict[str, Any]:
@@ -115,7 +119,7 @@ def _figures(run: Run, options: argparse.Namespace) -> dict[str, Any]:
     if run.settings == REAL:
         return _scores(run, *train, others)
     settings = {"seed": run.seed, **SETTINGS[run.settings]}
-    settings["fit_options"] = {**({"steps": options.steps} if options.steps else {}), **settings.get("fit_options", {})}
+    settings["fit_options"] = {**({"steps": run.steps} if run.steps else {}), **settings.get("fit_options", {})}
     started = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         np.savez(private := Path(folder) / "private.npz", images=train[0], labels=train[1])
@@ -137,7 +141,6 @@ def _figures(run: Run, options: argparse.Namespace) -> dict[str, Any]:
         "distance": made.summary.discrepancy,
         "agreement": made.summary.notes.get("agreement"),
         "generator": made.model.generator.network.kind,
-        "steps": options.steps,
         "cpu": round(seconds),
     }
 
@@ -213,12 +216,12 @@ def page() -> str:
 def table(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Yields a line for each set, records, ε and settings: means over seeds, and how far it is behind the best."""
     for (name, records, epsilon), cell in _grouped(rows, _place).items():
-        kinds = _grouped(cell, lambda row: row["settings"])
-        best = max((_mean(runs, "cnn") for kind, runs in kinds.items() if kind != REAL), default=0.0)
-        for kind, runs in kinds.items():
+        kinds = _grouped(cell, lambda row: (row["settings"], row["steps"]))
+        best = max((_mean(runs, "cnn") for (kind, _), runs in kinds.items() if kind != REAL), default=0.0)
+        for (kind, steps), runs in kinds.items():
             scores = " / ".join(f"{_mean(runs, score):.3f}".lstrip("0") for score in KINDS)
             row, behind = runs[0], "" if kind == REAL else f"{best - _mean(runs, 'cnn'):.3f}".lstrip("0")
-            what = f"{row['generator']}, {row['steps'] or 'as by default'}" if kind != REAL else ""
+            what = f"{row['generator']}, {f'{steps:,}' if steps else 'as by default'}" if kind != REAL else ""
             told = (
                 [] if kind == REAL else [f"{_mean(runs, 'distance'):.2f}", str(round(100 * _mean(runs, "agreement")))]
             )
@@ -272,7 +275,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--epsilon", nargs="+", type=float, default=[1.0])
     parser.add_argument("--settings", nargs="+", choices=[REAL, *SETTINGS], default=[AUTO])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
-    parser.add_argument("--steps", type=int, help="of every fit; by default each method's")
+    parser.add_argument("--steps", nargs="+", type=int, default=[0], help="of a fit; 0 for as many as by default")
     parser.add_argument("--images", type=int, default=10_000, help="synthetic images of a run")
     parser.add_argument("--page", action="store_true", help="write the page from the runs")
     options = parser.parse_args(arguments)

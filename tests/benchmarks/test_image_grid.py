@@ -24,8 +24,8 @@ def quick(monkeypatch):
 def test_runs_end_in_files_and_are_not_made_again(quick, tmp_path, monkeypatch):
     asked = [f"--out={tmp_path}", *ASKED, "--settings", "real", "pose-0"]
     assert GRID.main(asked) == 0
-    (real,) = (json.loads(path.read_text()) for path in tmp_path.glob("*-real-0.json"))
-    (made,) = (json.loads(path.read_text()) for path in tmp_path.glob("*-pose-0-0.json"))
+    (real,) = (json.loads(path.read_text()) for path in tmp_path.glob("*-real-0-0.json"))
+    (made,) = (json.loads(path.read_text()) for path in tmp_path.glob("*-pose-0-0-2.json"))
     assert real["logistic"] > 0.9 > made["logistic"]
     assert (made["generator"], made["steps"], made["epsilon"]) == ("sub-pixel", 2, 10)
     monkeypatch.setattr(GRID, "_figures", lambda *_: pytest.fail("made again"))
@@ -35,7 +35,7 @@ def test_runs_end_in_files_and_are_not_made_again(quick, tmp_path, monkeypatch):
 def row(settings, cnn, seed=0, epsilon=1.0):
     figures = {"cnn": cnn, "mlp": 0.5, "logistic": 0.5, "distance": 1.5, "agreement": 0.8, "generator": "drawing"}
     return {
-        **dict(zip(GRID.Run._fields, ("glyphs", 8000, epsilon, settings, seed), strict=True)),
+        **dict(zip(GRID.Run._fields, ("glyphs", 8000, epsilon, settings, seed, 9), strict=True)),
         **figures,
         "steps": 9,
     }
