@@ -82,7 +82,8 @@ class Synthesizer(Shown):
         facts = {"guarantee": self.certificate.guarantee, **certificate.facts}
         if self.verdict is not None:
             facts = {"verdict": self.verdict.headline, **facts}
-        title = f"Synthesizer of a {schema.title.replace('Schema:', 'table:', 1)}"
+        of = "Synthesizer of" if self.schema.images else "Synthesizer of a table:"
+        title = schema.title.replace("Schema:", of, 1)
         return ResultCard(title=title, facts=facts, sheets=[*schema.sheets, *certificate.sheets])
 
     @property
