@@ -46,9 +46,9 @@ def literal(orientations: Orientations, image: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("cell", [2, 4])
-def test_the_values_are_the_definition(channels, cell):
-    shape = ImageShape(height=8, width=12, channels=channels)
+@pytest.mark.parametrize(("cell", "sides"), [(2, (8, 12)), (4, (8, 12)), (4, (9, 11)), (6, (7, 13)), (4, (3, 2))])
+def test_the_values_are_the_definition(channels, cell, sides):
+    shape = ImageShape(height=sides[0], width=sides[1], channels=channels)
     orientations = Orientations(image=shape, cell=cell, directions=6)
     image = np.random.default_rng(0).integers(0, 256, (1, shape.size)) / 255
     assert np.allclose(by_direction(orientations, image), literal(orientations, image), rtol=1e-12)
@@ -112,7 +112,7 @@ def test_the_kernel_is_gaussian_in_the_orientations():
 
 
 @pytest.mark.parametrize(
-    ("options", "named"), [({"cell": 5}, "cell=5"), ({"cell": 0}, "cell=0"), ({"directions": 7}, "directions=7")]
+    ("options", "named"), [({"cell": -1}, "cell=-1"), ({"cell": 0}, "cell=0"), ({"directions": 7}, "directions=7")]
 )
 def test_what_does_not_fit_is_refused_by_name(options, named):
     with pytest.raises(OptionError, match=named):
@@ -124,18 +124,18 @@ def test_a_length_scale_that_makes_no_sense_is_refused():
         draw_points(3, count=2, length_scale=0, seed=0)
 
 
-COLOUR = ImageShape(height=8, width=12, channels=3)
+COLOUR, ODD = ImageShape(height=8, width=12, channels=3), ImageShape(height=9, width=11, channels=3)
 
 
-def oriented(cell, damping=None):
-    orientations = Orientations(image=COLOUR, cell=cell, directions=6, damping=damping)
+def oriented(image, cell, damping=None):
+    orientations = Orientations(image=image, cell=cell, directions=6, damping=damping)
     fourier = draw_points(orientations.size, count=30, length_scale=0.4, seed=2)
     return OrientedFourier(orientations=orientations, fourier=fourier)
 
 
-@pytest.mark.parametrize("options", [(2,), (4,), (4, 0.3)])
+@pytest.mark.parametrize("options", [(COLOUR, 2), (COLOUR, 4), (COLOUR, 4, 0.3), (ODD, 4)])
 def test_a_generated_image_has_the_features_that_a_record_has(options):
-    images = np.random.default_rng(0).integers(0, 256, (5, COLOUR.size)) / 255
+    images = np.random.default_rng(0).integers(0, 256, (5, options[0].size)) / 255
     found = oriented(*options).of_points()(torch.from_numpy(images.astype(np.float32)))
     expected = oriented(*options)(EncodedTable(images, np.zeros((5, 0), dtype=np.int32)))
     # Angles are rounded to 1/4096 of a turn on the private side.
@@ -144,11 +144,11 @@ def test_a_generated_image_has_the_features_that_a_record_has(options):
 
 def test_an_image_of_one_shade_has_finite_slopes():
     image = torch.full((1, COLOUR.size), 0.4, requires_grad=True)
-    (slope,) = torch.autograd.grad(oriented(4, 0.3).of_points()(image).sum(), image)
+    (slope,) = torch.autograd.grad(oriented(COLOUR, 4, 0.3).of_points()(image).sum(), image)
     assert slope.isfinite().all()
 
 
 def test_slopes_are_those_of_finite_differences():
-    form = oriented(4, 0.3).of_points().to(torch.float64)
+    form = oriented(COLOUR, 4, 0.3).of_points().to(torch.float64)
     images = torch.rand(1, COLOUR.size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     assert torch.autograd.gradcheck(form, images.requires_grad_(), eps=1e-7, atol=1e-5)

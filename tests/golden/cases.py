@@ -180,13 +180,20 @@ _ALL_PAIRS = frozenset({"pairwise", "pairwise-units", "discovered"})
 
 DEFAULTS: dict[str, dict[str, Any]] = {"joint": {"strokes": 0, "unit_orientations": False, "pose": 0.0, "hidden": []}}
 """Of methods whose defaults are others since: those with which their golden files were written."""
+_CONNECTED, _NETWORK = {"generator": "fully-connected"}, {"network": "fully-connected"}
+ODD: dict[str, dict[str, Any]] = {
+    **{"joint": {**_CONNECTED, "cell": 2}, "dp-merf": _CONNECTED, "dp-hp": _CONNECTED, "dp-ntk": _CONNECTED},
+    **{"mepf": _CONNECTED, "dp-mepf": _CONNECTED, "dp-mepf-trained": _CONNECTED},
+    **{name: _NETWORK for name in ("dp-gan", "dp-cgan", "datalens", "g-pate", "gs-wgan", "pate-gan")},
+}
+"""The same of images whose sides are no multiples of four, which convolutions could not make then."""
 
 
 def asked(method: str, schema: str, fit: str) -> dict[str, Any]:
     """Returns the settings of a case, "default" or one by its name, with the defaults of then."""
     name = "joint" if method == "auto" and schema not in ("mixed", "plain") else method
     changed = {} if fit == "default" else {**FITS, **OTHER_SETTINGS}[fit][2]
-    return {**DEFAULTS.get(name, {}), **changed}
+    return {**DEFAULTS.get(name, {}), **(ODD.get(name, {}) if schema == "odd" else {}), **changed}
 
 
 def summed_settings(fit: str) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """What methods are told by a schema of images, and what `auto` is for one."""
 
 import pytest
+import torch
 
 from noisegate.errors import OptionError
 from noisegate.methods.joint import JointEmbedding
 from noisegate.methods.llm import DPLLM
 from noisegate.methods.pairwise import Pairwise
 from noisegate.methods.registry import AUTO, make_for, method_named
+from noisegate.models.image import build_image_generator
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Integer, Schema, pixel_schema
 
@@ -40,7 +42,7 @@ def test_every_method_of_images_can_plan_without_more_being_said(name, schema):
 @pytest.mark.parametrize("name", ["dp-merf", "dp-hp"])
 def test_mean_embeddings_get_a_generator_that_can_make_such_images(name):
     assert make_for(name, SQUARE, {}).generator == "convolutional"
-    assert make_for(name, ODD, {}).generator == "fully-connected"
+    assert make_for(name, ODD, {}).generator == "convolutional"
     assert make_for(name, TABLE, {}).image is None
 
 
@@ -53,12 +55,13 @@ def test_what_is_asked_for_stays():
         make_for("psg", SQUARE, {"image": (8, 8, 1)}).plan(SQUARE, BUDGET)
 
 
-def test_other_cells_where_four_pixels_do_not_divide_the_sides():
-    assert make_for("joint", pixel_schema(18, 30, labels=(0, 1)), {}).cell == 6
-    assert make_for("joint", ODD, {}).orientations == 0
-    # 60 pixels divide by 4 but not by the 8 that a network for them needs.
-    assert make_for("joint", pixel_schema(60, 60, labels=(0, 1)), {}).generator == "fully-connected"
-    assert make_for("joint", pixel_schema(64, 64, labels=(0, 1)), {}).generator == "sub-pixel"
+@pytest.mark.parametrize(("height", "width"), [(9, 11), (25, 25), (50, 37), (60, 60), (100, 100)])
+def test_images_of_any_sides_get_the_same_features_and_generator(height, width):
+    method = make_for("joint", pixel_schema(height, width, labels=(0, 1)), {"generator": "sub-pixel"})
+    assert (method.cell, method.orientations) == (4, 750)
+    made = build_image_generator(method.generator_network(), 2, seed=0)
+    random = torch.Generator().manual_seed(0)
+    assert made(made.noise(2, random), torch.tensor([0, 1])).shape == (2, height * width)
 
 
 def test_methods_that_know_no_images_are_told_nothing():

@@ -328,7 +328,6 @@ def test_a_budget_that_no_noise_can_keep_is_refused(monkeypatch):
         ("discriminator_hidden", ("wide",)),
         ("discriminator_channels", (0,)),
         ("image", (8, 8)),
-        ("image", (9, 8, 1)),
         *(("label_shares", value) for value in ((0.5, 0.6), (1.0, 0.0), ("a", "b"), 3)),
     ],
 )

@@ -73,7 +73,7 @@ def test_the_seed_decides_the_weights_and_leaves_torch_alone(kind):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kind": "convolutional", "height": 10}, r"image=10 x 12 x 1: .* multiples of 4; pad"),
+        ({"kind": "residual", "channels": (8, 8, 8), "height": 10}, r"image=10 x 12 x 1: .* multiples of 4; pad"),
         ({"kind": "convolutional", "channels": (8,)}, r"channels=\[8\]"),
         ({"kind": "table"}, "generator='table' makes no images"),
     ],
@@ -95,8 +95,11 @@ def test_sub_pixels_begin_alike_and_learn_apart():
     assert (slopes[0] - slopes[1]).abs().max() > 0
 
 
-def test_a_fully_connected_network_takes_any_size():
-    assert images(build_image_generator(network("fully-connected", 5, 7), 2, seed=0)).shape == (10, 35)
+@pytest.mark.parametrize("kind", ["fully-connected", "convolutional", "sub-pixel"])
+def test_networks_take_any_size(kind):
+    made = images(build_image_generator(network(kind, 5, 7), 2, seed=0))
+    assert made.shape == (10, 35)
+    made.sum().backward()
 
 
 def test_a_network_of_drawings_begins_as_the_decoder_and_every_weight_learns():

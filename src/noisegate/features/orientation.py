@@ -43,12 +43,13 @@ class Orientations:
 
     Attributes:
         image: Shape of the images; channels are averaged.
-        cell: Distance of the centres of two cells in pixels; a cell reaches this far to all sides of its own.
+        cell: Distance of the centres of two cells in pixels; a cell reaches this far to all sides of its own. The last
+            ones may hang over the image.
         directions: Number of directions K.
         damping: Values are divided by their length plus this number; None leaves them as they are.
 
     Raises:
-        OptionError: if height or width is no multiple of `cell`, or the number of directions is odd or below four.
+        OptionError: if `cell` is not a size of one, or the number of directions is odd or below four.
     """
 
     image: ImageShape
@@ -57,15 +58,15 @@ class Orientations:
     damping: float | None = None
 
     def __post_init__(self) -> None:
-        if self.cell < 1 or self.image.height % self.cell or self.image.width % self.cell:
-            raise OptionError(f"cell={self.cell!r} must divide height and width of images of {self.image}.")
+        if self.cell < 1:
+            raise OptionError(f"cell={self.cell!r} must be a number of pixels, 1 or more.")
         if self.directions < 4 or self.directions % 2:
             raise OptionError(f"directions={self.directions!r} must be an even number, 4 or more.")
 
     @property
     def grid(self) -> tuple[int, int]:
         """Number of cells from top to bottom and from left to right."""
-        return self.image.height // self.cell, self.image.width // self.cell
+        return -(-self.image.height // self.cell), -(-self.image.width // self.cell)
 
     @property
     def size(self) -> int:
@@ -90,13 +91,14 @@ class Orientations:
         half = np.rint(_TURNS * np.stack([np.sin(angles), np.cos(angles)], axis=1)).astype(np.int64)
         return np.concatenate([half, -half])
 
-    def pooling(self, cells: int) -> npt.NDArray[np.float64]:
-        """Returns the weights of the pixels along one axis in its `cells` cells, (cells, pixels)."""
+    def pooling(self, side: int) -> npt.NDArray[np.float64]:
+        """Returns the weights of so many pixels along one axis in its cells, (cells, side)."""
+        cells = -(-side // self.cell)
         matrix = np.zeros((cells, (cells + 1) * self.cell))
         for place in range(cells):
             matrix[place, place * self.cell :][: 2 * self.cell] = self.weights
         # A cell reaches half its width over its own sides, and at the border over the image's.
-        return matrix[:, self.cell // 2 :][:, : cells * self.cell]
+        return matrix[:, self.cell // 2 :][:, :side]
 
     def __call__(self, numeric: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Returns the values of images in the order of `pixel_schema`, (rows, directions · cells)."""
@@ -117,7 +119,7 @@ class Orientations:
             np.maximum(along - across, 0, out=strength[:, place])
             np.maximum(-along - across, 0, out=strength[:, place + half])
         # Whole numbers below 2⁵³: exact in whatever order a matrix product adds.
-        pooled = self.pooling(self.grid[0]) @ strength @ self.pooling(self.grid[1]).T
+        pooled = self.pooling(shape.height) @ strength @ self.pooling(shape.width).T
         values = pooled.reshape(len(whole), self.size) * self.unit
         if self.damping is None:
             return values
@@ -165,8 +167,8 @@ class OrientedFourier(FourierOfValues):
             return result
 
         constants: dict[str, Any] = {}
-        for name, side, cells in zip(("down", "right"), (shape.height, shape.width), orientations.grid, strict=True):
-            constants |= {name: orientations.pooling(cells), f"{name} differences": _differences(side)}
+        for name, side in (("down", shape.height), ("right", shape.width)):
+            constants |= {name: orientations.pooling(side), f"{name} differences": _differences(side)}
         vectors = orientations.vectors[: orientations.directions // 2, :, None, None].astype(np.float64)
         return RowForm(features, {**constants, "vectors": vectors, "fourier": self.fourier.of_points()})
 

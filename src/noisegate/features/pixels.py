@@ -55,7 +55,7 @@ class BlurredPixels:
         """Returns the vectors, (rows, dim)."""
         shape, cells = self.image, self.cells
         whole = np.rint(records.numeric * INTENSITIES).reshape(-1, shape.height, shape.width, shape.channels)
-        down, right = (cells.pooling(number) for number in cells.grid)
+        down, right = cells.pooling(shape.height), cells.pooling(shape.width)
         pooled = down @ np.moveaxis(whole, 3, 1) @ right.T
         most = INTENSITIES * int(cells.weights.sum()) ** 2 * math.sqrt(self.dim)
         return (pooled.reshape(len(whole), self.dim) / most).astype(np.float32)

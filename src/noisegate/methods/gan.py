@@ -12,7 +12,6 @@ added to the gradients at real records alone. These are baselines.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import SchemaError
@@ -20,10 +19,9 @@ from noisegate.gate.per_example.losses import RowInputs
 from noisegate.methods.adversarial import AdversarialMethod
 from noisegate.methods.generative import public_shares
 from noisegate.methods.registry import register
-from noisegate.models.image_network import ImageKind, ImageNetwork, check_image_schema, doubles
+from noisegate.models.image_network import ImageKind, ImageNetwork, check_image_schema
 from noisegate.models.inputs import Inputs, inputs_of, scaled_inputs
 from noisegate.schema import Schema
-from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Fraction, LabelShares, Positive, Widths, derived, settings
 
 if TYPE_CHECKING:
@@ -61,12 +59,6 @@ class RecordGAN(AdversarialMethod):
         super().__post_init__()
         if self.image is not None:
             self._design()
-
-    @classmethod
-    def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the shape, and a generator that can make such images."""
-        divides = doubles(shape, given.get("channels") or (16, 8))
-        return super().for_images(shape, given) | ({} if divides else {"network": "fully-connected"})
 
     def inputs(self, schema: Schema) -> tuple[RowInputs, DiscriminatorInput]:
         """Returns the maps to the inputs of a classifier, over their scale."""

@@ -15,24 +15,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, cast
 
-import numpy as np
 from pydantic import Field
 
 from noisegate.errors import OptionError
 from noisegate.features.orientation import Orientations
-from noisegate.methods.embedding import COUNTS, Embedding, NetworkMethod
+from noisegate.methods.embedding import Embedding, NetworkMethod
 from noisegate.methods.matched import IMAGE_FIT, MatchedMethod
 from noisegate.methods.registry import register
 from noisegate.models.image_maps import ImageMap
 from noisegate.models.image_network import (
-    DRAWING_LATENT,
     ImageKind,
     ImageNetwork,
     check_image_schema,
-    is_drawable,
-    read_shape,
     sub_pixel_channels,
 )
 from noisegate.privacy.plan import Budget
@@ -40,7 +36,6 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Share, Widths, derived, settings
-from noisegate.training.checkpoint import Fit
 from noisegate.training.image_verdict import image_verdict
 from noisegate.verdict import Verdict
 
@@ -53,8 +48,6 @@ PIXELS: Final = "pixels"
 ORIENTATIONS: Final = "orientations"
 STROKES: Final = "strokes"
 PERCEPTUAL: Final = "perceptual"
-AUTO: Final = "auto"
-JointKind: TypeAlias = Literal["auto", "convolutional", "fully-connected", "sub-pixel", "residual", "drawing"]
 Frequencies = Annotated[int, Field(ge=0, lt=2**62), "a whole number, 0 or more"]
 Pose = Annotated[float, Field(ge=0, le=4), "a number from 0 to 4"]
 ShareOrNone = Annotated[float, Field(ge=0, le=1000), "a number, 0 or more, at most 1000"]
@@ -76,15 +69,6 @@ look alike, and the images that an eye doubts are those that a classifier learns
 _MISSED = 0.1
 """Part of the released means' energy from which on a fit is far from them: of digits it misses 0.02 to 0.03, which at
 ε = 10 is two hundred times the noise, of classes with six signs each 0.05 to 0.1, and 0.5 where it went wrong."""
-_DRAWN_FROM = 0.006
-"""Noise on each coordinate of a class's mean from which on a generator of small grey images begins with drawings: that
-of 800 images a class at ε = 1 is 0.008, of 6,000 at ε = 0.2 it is 0.005."""
-
-
-def _is_open(given: Mapping[str, Any]) -> bool:
-    """Whether settings that are not checked yet leave it open which generator makes grey images of that size."""
-    plain = given["latent"] == DRAWING_LATENT and not (given["hidden"] or given["channels"])
-    return plain and isinstance(given["image"], tuple | list) and is_drawable(read_shape(given["image"]))
 
 
 def _is_grey(image: Any) -> bool:
@@ -141,13 +125,10 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     """Take the mean over the picture of each channel only."""
     counts_share: Share = 0.01
     """Budget share of the counts."""
-    generator: JointKind = derived(  # type: ignore[assignment]  # other methods have no "auto"
-        lambda given: AUTO if _is_open(given) else "sub-pixel"
-    )
+    generator: ImageKind = "sub-pixel"
     """"sub-pixel", "convolutional", "fully-connected", "residual", or "drawing", whose decoder knows strokes before it
-    has seen any release and makes grey images of sides of 12 to 32 pixels. For these the default is "auto": "drawing"
-    where the noise on a class's mean is 0.006 or more, else "sub-pixel"."""
-    hidden: Widths = derived(lambda given: (256,) if given["generator"] in (AUTO, "drawing", "sub-pixel") else ())
+    has seen any release and makes grey images of sides of 12 to 32 pixels."""
+    hidden: Widths = derived(lambda given: (256,) if given["generator"] in ("drawing", "sub-pixel") else ())
     """Widths of fully connected layers before the picture; one of 256 in front of "sub-pixel" and "drawing"."""
     channels: Widths = ()
     """Of the generator's convolutions; empty for (32, 16), with a further doubling in front for every doubling of the
@@ -165,7 +146,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
             raise OptionError(
                 "pixels=0, orientations=0, strokes=0 and perceptual_share=0: there is nothing to ask; give one of them."
             )
-        default = sub_pixel_channels(self.shape) if self.generator in (AUTO, "sub-pixel") else (16, 8)
+        default = sub_pixel_channels(self.shape) if self.generator == "sub-pixel" else (16, 8)
         object.__setattr__(self, "channels", self.channels or default)
         if self.orientations:
             Orientations(image=self.shape, cell=self.cell, directions=self.directions)
@@ -174,7 +155,9 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Returns the settings in a JSON object; those of an earlier version mean what they meant there."""
-        return super().from_json({**_EARLIER, **data})
+        # For a while, a generator that was left open was chosen by the noise: which one, the model says.
+        open_then = {"generator": "sub-pixel"} if data.get("generator") == "auto" else {}
+        return super().from_json({**_EARLIER, **data, **open_then})
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns the settings, with the digest of each network that was used."""
@@ -182,14 +165,6 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         if self.strokes:
             facts["settings"] |= {"strokes_sha256": self._stroke_network().sha256}
         return facts
-
-    @classmethod
-    def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the shape, and a generator and cells that divide it."""
-        cell = next((cell for cell in (4, 6, 2, 8) if not (shape.height % cell or shape.width % cell)), None)
-        return super().for_images(shape, given) | ({"orientations": 0} if cell is None else {"cell": cell})
-
-    usual_channels = staticmethod(sub_pixel_channels)
 
     def why(self, schema: Schema, epsilon: float) -> str:
         """Returns in one sentence what "auto" does with images."""
@@ -250,24 +225,9 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         return maps
 
     def generator_network(self) -> ImageNetwork | None:
-        """Returns the design of the generator; of "auto" that of a sub-pixel one."""
-        if self.generator == AUTO:
-            return self._with("sub-pixel").generator_network()
+        """Returns the design of the generator, with its poses."""
         design = super().generator_network()
         return design and replace(design, pose=self.pose)
-
-    def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> Fit:
-        """Returns the fit; see `Method`. What "auto" is follows from what was released."""
-        if self.generator != AUTO:
-            return super().fitting(release, device=device, plan=plan)
-        public = release.certificate.public.get("records") or 1
-        counts = release.values.get(COUNTS, np.array([float(public)]))
-        noise = max((release.noise_std[name] for name in self.image_maps()), default=0.0)
-        drowned = noise >= _DRAWN_FROM * max(float(np.median(counts)), 1.0)
-        return self._with("drawing" if drowned else "sub-pixel").fitting(release, device=device, plan=plan)
-
-    def _with(self, kind: ImageKind) -> JointEmbedding:
-        return replace(self, generator=kind, hidden=self.hidden or ((256,) if kind == "drawing" else ()))
 
     def verdict(self, schema: Schema, budget: Budget, records: int | None = None) -> Verdict | None:
         """Returns in words what to expect of images with labels; see `Method`."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import CountingMap, FeatureMap
 from noisegate.methods.embedding import COUNTS, MeanEmbeddingMethod
-from noisegate.models.image_network import IMAGE_KINDS, ImageKind, ImageNetwork, doubles
+from noisegate.models.image_network import IMAGE_KINDS, ImageKind, ImageNetwork
 from noisegate.privacy.release import Release
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Options, Settings, Widths, derived, settings
@@ -86,15 +86,7 @@ class MatchedMethod(MeanEmbeddingMethod):
         """Returns the shape, and a generator that can make such images; nothing if one of tables is asked for."""
         if given.get("generator") in TABLES:
             return {}
-        settings: dict[str, Any] = {"image": astuple(shape)}
-        if not doubles(shape, given.get("channels") or cls.usual_channels(shape)):
-            return settings | {"generator": "fully-connected"}
-        return settings | ({"generator": "convolutional"} if cls.generator in TABLES else {})
-
-    @staticmethod
-    def usual_channels(shape: ImageShape) -> tuple[int, ...]:
-        """Returns the channels of the generator of images that the method has by default."""
-        return (16, 8)
+        return {"image": astuple(shape)} | ({"generator": "convolutional"} if cls.generator in TABLES else {})
 
     def generator_network(self) -> ImageNetwork | None:
         """Returns the design of the image generator; None for a table."""

@@ -67,9 +67,9 @@ class ImageGenerator(Generator):
         if self.network.pose:
             images = posed(images, pose, self.network.pose)
         height, width, _ = self.network.shape.axes
-        if images.shape[2:] != (height, width):  # a drawing of 28 x 28
+        if self.network.kind == "drawing":  # of 28 x 28
             images = nn.functional.interpolate(images, (height, width), mode="bilinear", antialias=True)
-        return images.permute(0, 2, 3, 1).flatten(1)
+        return images[:, :, :height, :width].permute(0, 2, 3, 1).flatten(1)
 
     def total_variation(self, made: Float[Tensor, "rows pixels"]) -> Float[Tensor, ""]:
         """Returns the mean difference of neighbours down and of neighbours across, added up."""
@@ -116,7 +116,7 @@ def with_prior(generator: ImageGenerator) -> ImageGenerator:
 def _convolutional(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
     """The papers' ConvCondGen: fully connected to a quarter of the size, then twice doubled and convolved."""
     deep, shallow = network.channels
-    height, width = network.shape.height // network.scale, network.shape.width // network.scale
+    height, width = network.start
     last = nn.Conv2d(shallow, network.shape.channels, 5, padding=2)
     assert last.bias is not None
     nn.init.constant_(last.bias, _START)
@@ -145,7 +145,7 @@ def _fully_connected(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequent
 def _sub_pixel(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
     """Fully connected to the smallest picture, then convolved to four times the channels, which become 2 x 2 pixels."""
     first, shape = network.channels[0], network.shape
-    height, width = shape.height // network.scale, shape.width // network.scale
+    height, width = network.start
     size = first * height * width
     layers = [*_dense(widths), nn.Linear(widths[-1], size), nn.BatchNorm1d(size), nn.ReLU()]
     layers.append(nn.Unflatten(1, (first, height, width)))
@@ -180,8 +180,7 @@ def _residual(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
     """
     dense = _dense(widths)  # first: the order in which layers are made decides their random weights
     shape, sizes, entering = network.shape, network.channels, widths[-1]
-    side = (shape.height // network.scale, shape.width // network.scale)
-    layers: list[nn.Module] = [nn.Unflatten(1, (entering, 1, 1)), nn.ConvTranspose2d(entering, sizes[0], side)]
+    layers: list[nn.Module] = [nn.Unflatten(1, (entering, 1, 1)), nn.ConvTranspose2d(entering, sizes[0], network.start)]
     layers += [UpBlock(wide, narrow) for wide, narrow in pairwise(sizes)]
     layers += [nn.BatchNorm2d(sizes[-1]), nn.ReLU(), nn.Conv2d(sizes[-1], shape.channels, 3, padding=1), Doubled()]
     for layer in nn.ModuleList(layers).modules():

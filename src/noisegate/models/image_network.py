@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -58,10 +57,10 @@ class ImageNetwork:
             )
         if not self.channels:
             raise OptionError("channels=[]: generator='sub-pixel' needs a number for each doubling, as in (64, 32).")
-        if self.shape.height % self.scale or self.shape.width % self.scale:
+        if self.kind == "residual" and (self.shape.height % self.scale or self.shape.width % self.scale):
             raise OptionError(
-                f"image={self.shape}: for generator={self.kind!r} height and width must be multiples of {self.scale}; "
-                "pad the images, or use generator='fully-connected'."
+                f"image={self.shape}: for generator='residual' height and width must be multiples of {self.scale}; "
+                "pad the images, or use generator='sub-pixel'."
             )
 
     def _check_drawing(self) -> None:
@@ -76,6 +75,11 @@ class ImageNetwork:
     def scale(self) -> int:
         """How many times smaller the first picture of a network of convolutions is than the image."""
         return 1 << (len(self.channels) - (self.kind == "residual"))
+
+    @property
+    def start(self) -> tuple[int, int]:
+        """Height and width of that first picture; where the sides are no multiples, the last one is cut to them."""
+        return -(-self.shape.height // self.scale), -(-self.shape.width // self.scale)
 
 
 def is_drawable(shape: ImageShape) -> bool:
@@ -119,12 +123,6 @@ def check_image_schema(schema: Schema, shape: ImageShape, *, labelled: bool = Tr
     missing = [column.name for column in layout.numeric if column.missing]
     if missing:
         raise OptionError(f"column {missing[0]!r} may be missing, which a pixel cannot be; {cure}.")
-
-
-def doubles(shape: ImageShape, channels: Sequence[int]) -> bool:
-    """Returns whether a network that doubles its picture once for each of these channels can make such images."""
-    scale = 1 << len(channels)
-    return not (shape.height % scale or shape.width % scale)
 
 
 def sub_pixel_channels(shape: ImageShape) -> tuple[int, ...]:
