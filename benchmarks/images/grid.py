@@ -51,7 +51,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     **{AUTO: {}, "sub-pixel": {"generator": "sub-pixel"}, "drawing": {"generator": "drawing"}},
     **{"pose-0": {"pose": 0}, "pose-1": {"pose": 1}, "strokes-0": {"strokes": 0}, "tries-1": {"tries": 1}},
     **{"rate-.005": {"fit_options": {"learning_rate": 5e-3}}, "perceptual": {"perceptual_share": 1.0}},
-    **{"wide": {"channels": (64, 32)}},
+    **{"wide": {"channels": (64, 32)}, "smooth": {"fit_options": {"total_variation": 0.1}}},
 }
 """What is compared with "auto", each by its name in the tables."""
 DRAWN, PUBLISHED = (
