@@ -174,8 +174,6 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     @property
     def fit_defaults(self) -> Mapping[str, Any]:
         """What the fit has otherwise."""
-        # What knows strokes is at the noise soon, and would follow it.
-        drawing = {"steps": 2000, "total_variation": 0.1} if self.generator == "drawing" else {}
         # A step on large images takes long; fewer of them a step, and as many steps, lose less than fewer steps.
         batch = max(_LEAST_BATCH, min(_BATCH, 4 * _BATCH * REFERENCE.size // self.shape.size // 2 * 2))
         return {
@@ -183,8 +181,10 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
             "batch": batch,
             "learning_rate": 1e-2,
             "independent_halves": True,
+            "total_variation": 0.2,
             **IMAGE_FIT,
-            **drawing,
+            # What knows strokes is at the noise soon, and would follow it.
+            **({"steps": 2000} if self.generator == "drawing" else {}),
         }
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:

@@ -52,7 +52,8 @@ class FitSettings(MomentSettings):
 
     check_batches: Annotated[int, Field(ge=3), "a whole number, 3 or more"] = 32
     total_variation: Unit = 0.0
-    "Of images: weight of the mean difference of neighbouring pixels beside the loss, whose largest value is about 1."
+    """Of images: weight of the mean difference of neighbouring pixels beside the loss, whose largest value is about 1,
+    as a multiple of the root of the loss that noise alone adds: what a release says is not smoothed away."""
     independent_halves: bool = False
     "Normalise the halves of a batch apart, side by side on two cores."
 

@@ -296,6 +296,9 @@ class HalvesMatching(MomentMatching):
         ]
         # The loss of a generator whose features are all 0 is 1.
         self._weights = weights / (weights * torch.stack(lengths).sum(dim=0)).sum()
+        # An edge is worth its penalty where it is larger than noise makes them, as in denoising by total variation.
+        noise = self._weights.sum() * sum(factor * len(self._means[name]) for name, factor in factors.items())
+        self._smoothing = self.settings.total_variation * float(noise.sqrt())
 
     def _gradients(self) -> tuple[Tensor, ...]:
         if self._split:
@@ -308,7 +311,7 @@ class HalvesMatching(MomentMatching):
         return torch.autograd.grad(loss, list(self.generator.parameters()))
 
     def _roughness(self, made: Tensor) -> Tensor:
-        return self.settings.total_variation * self.generator.total_variation(made)
+        return self._smoothing * self.generator.total_variation(made)
 
     def distances(self) -> Float[Tensor, " classes"]:
         """Returns an unbiased estimate of each present class's squared distance, (classes,), on a fresh batch."""
