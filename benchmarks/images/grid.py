@@ -48,10 +48,10 @@ START, END = "<!-- rows -->", "<!-- end of rows -->"
 KINDS = "cnn", "mlp", "logistic"
 REAL, AUTO, OTHERS, NOISELESS = "real", "auto", 3000, 1000.0
 SETTINGS: dict[str, dict[str, Any]] = {
-    **{AUTO: {}, "sub-pixel": {"generator": "sub-pixel"}, "drawing": {"generator": "drawing"}},
+    **{AUTO: {}, "drawing": {"generator": "drawing"}},
     **{"pose-0": {"pose": 0}, "pose-1": {"pose": 1}, "strokes-0": {"strokes": 0}, "tries-1": {"tries": 1}},
     **{"rate-.005": {"fit_options": {"learning_rate": 5e-3}}, "perceptual": {"perceptual_share": 1.0}},
-    **{"wide": {"channels": (64, 32)}, "smooth": {"fit_options": {"total_variation": 0.1}}},
+    **{"wide": {"channels": (64, 32)}, "rough": {"fit_options": {"total_variation": 0}}},
 }
 """What is compared with "auto", each by its name in the tables."""
 DRAWN, PUBLISHED = (
