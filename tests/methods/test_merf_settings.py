@@ -66,7 +66,7 @@ def test_settings_go_through_json():
         ({"generator": "convolutional", "image": (28, 28)}, r"image=\(28, 28\) must be"),
         ({"generator": "fully-connected", "image": (28, 0, 1)}, r"image=\(28, 0, 1\) must be"),
         ({"generator": "convolutional", "image": 784}, "image=784 must be"),
-        ({"generator": "convolutional", "image": (6, 8, 1)}, "multiples of 4"),
+        ({"generator": "residual", "image": (6, 8, 1), "channels": (8, 8, 8)}, "multiples of 4"),
         ({"image": (28, 28, 1)}, r"image=\(28, 28, 1\) needs a generator of images"),
         ({"generator": "convolutional", "image": (4, 8, 1), "channels": (3,)}, "needs two numbers"),
         ({"channels": (0, 3)}, "channels"),
