@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
 import numpy.typing as npt
+from baselines.page import filled, short
 from drawn_sets import drawn
 from PIL import Image
 from rich.console import Console
@@ -44,7 +45,6 @@ from noisegate.schema import Schema, pixel_schema
 
 HERE = Path(__file__).parent
 ROWS, PAGE = HERE / "grid.json", HERE / "grid.md"
-START, END = "<!-- rows -->", "<!-- end of rows -->"
 KINDS = "cnn", "mlp", "logistic"
 REAL, AUTO, OTHERS, NOISELESS = "real", "auto", 3000, 1000.0
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -54,11 +54,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     **{"wide": {"channels": (64, 32)}, "rough": {"fit_options": {"total_variation": 0}}},
 }
 """What is compared with "auto", each by its name in the tables."""
-DRAWN, PUBLISHED = (
-    ("glyphs", "shapes", "digits", "sklearn"),
-    {"mnist": (28, 1), "cifar10-grey": (32, 1), "cifar10": (32, 3)},
-)
-"""Sets that need no file, and side and channels of the others. "-16" behind a drawn one makes it 16 x 16."""
+DRAWN, SMALL = ("glyphs", "shapes", "digits"), "-16"
+"""Sets that are drawn here, and what stands behind their names where they are 16 x 16."""
+PUBLISHED = {"mnist": (28, 1), "cifar10-grey": (32, 1), "cifar10": (32, 3)}
+"""Side and channels of the sets that --data has."""
+SETS = (*DRAWN, *(f"{name}{SMALL}" for name in DRAWN), "sklearn", *PUBLISHED)
 
 HEAD = (
     "| set | records | ε | settings | CNN / MLP / logistic | behind the best | generator, steps "
@@ -170,22 +170,21 @@ def _pixels(images: Images) -> Images:
 
 def _read_set(name: str, count: int, data: Path | None) -> tuple[Images, Labels]:
     """Returns at most so many images of a set and their labels, in an order that a public seed draws."""
-    base = name.removesuffix("-16")
     if name in PUBLISHED:
         return _published(name, count, data)
-    if base == "sklearn":
+    if name == "sklearn":
         digits = load_digits()
         order = np.random.Generator(np.random.Philox(0)).permutation(len(digits.images))[:count]
         return np.rint(digits.images[order] * (255 / 16)).astype(np.uint8), digits.target[order].astype(np.int64)
+    base = name.removesuffix(SMALL)
     images, labels = simulated_digits(count, seed=0) if base == "digits" else drawn(base, count, seed=0)
-    if name.endswith("-16"):
+    if name != base:
         images = np.stack([np.asarray(Image.fromarray(image).resize((16, 16), box=(3, 3, 25, 25))) for image in images])
     return images, labels.astype(np.int64)
 
 
 def _published(name: str, count: int, data: Path | None) -> tuple[Images, Labels]:
-    if data is None:
-        raise SystemExit(f"{name}: --data says in which folder mnist and cifar10 are.")
+    assert data is not None
     side, channels = PUBLISHED[name]
     schema = pixel_schema(side, side, channels, labels=range(10), convert=True)
     batches = list(ImageSource(data / name.removesuffix("-grey") / "train.parquet", schema).batches())
@@ -200,7 +199,7 @@ def collected(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         {_run(row): row for row in rows}.values(),
         key=lambda row: (
             _place(row),
-            list(SETTINGS).index(row["settings"]) if row["settings"] in SETTINGS else -1,
+            [REAL, *SETTINGS].index(row["settings"]),
             row["seed"],
         ),
     )
@@ -208,9 +207,7 @@ def collected(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def page() -> str:
     """Returns grid.md with the table that grid.json says."""
-    text, rows = PAGE.read_text("utf-8"), _read()
-    (before, rest), lines = text.split(START), "\n".join([*HEAD, *table(rows)])
-    return f"{before}{START}\n{lines}\n{END}{rest.split(END)[1]}"
+    return filled(PAGE.read_text("utf-8"), "\n".join([*HEAD, *table(_read())]))
 
 
 def table(rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -219,8 +216,8 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
         kinds = _grouped(cell, lambda row: (row["settings"], row["steps"]))
         best = max((_mean(runs, "cnn") for (kind, _), runs in kinds.items() if kind != REAL), default=0.0)
         for (kind, steps), runs in kinds.items():
-            scores = " / ".join(f"{_mean(runs, score):.3f}".lstrip("0") for score in KINDS)
-            row, behind = runs[0], "" if kind == REAL else f"{best - _mean(runs, 'cnn'):.3f}".lstrip("0")
+            scores = " / ".join(short(_mean(runs, score)) for score in KINDS)
+            row, behind = runs[0], "" if kind == REAL else short(best - _mean(runs, "cnn"))
             what = f"{row['generator']}, {f'{steps:,}' if steps else 'as by default'}" if kind != REAL else ""
             told = (
                 [] if kind == REAL else [f"{_mean(runs, 'distance'):.2f}", str(round(100 * _mean(runs, "agreement")))]
@@ -268,9 +265,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="folder of runs")
     parser.add_argument("--data", type=Path, help="folder with mnist and cifar10")
-    parser.add_argument(
-        "--sets", nargs="+", default=list(DRAWN), help="also mnist, cifar10-grey, cifar10, and drawn ones with -16"
-    )
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=[*DRAWN, "sklearn"])
     parser.add_argument("--records", nargs="+", type=int, default=[8000])
     parser.add_argument("--epsilon", nargs="+", type=float, default=[1.0])
     parser.add_argument("--settings", nargs="+", choices=[REAL, *SETTINGS], default=[AUTO])
@@ -281,6 +276,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if not (options.page or options.out):
         parser.error("--out says where runs go")
+    if not options.data and (files := [name for name in options.sets if name in PUBLISHED]):
+        parser.error(f"--sets {files[0]}: --data says in which folder mnist and cifar10 are")
     return options
 
 

@@ -32,6 +32,18 @@ def test_runs_end_in_files_and_are_not_made_again(quick, tmp_path, monkeypatch):
     assert GRID.main(asked) == 0
 
 
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [(["--sets", "mnistt"], "invalid choice: 'mnistt'"), (["--sets", "mnist"], "--sets mnist: --data says")],
+)
+def test_a_set_that_is_not_there_is_refused(asked, says, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        GRID.main([f"--out={tmp_path / 'out'}", *asked])
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def row(settings, cnn, seed=0, epsilon=1.0):
     figures = {"cnn": cnn, "mlp": 0.5, "logistic": 0.5, "distance": 1.5, "agreement": 0.8, "generator": "drawing"}
     return {

@@ -119,6 +119,17 @@ def test_what_does_not_fit_is_refused_by_name(options, named):
         Orientations(image=GRAY, **options)
 
 
+@pytest.mark.parametrize("damping", [None, 0.3])
+def test_an_image_has_the_same_bits_in_whatever_piece_it_is_computed(damping):
+    orientations = Orientations(image=ImageShape(height=101, width=99), damping=damping)
+    images = np.random.default_rng(0).integers(0, 256, (15, orientations.image.size)) / 255
+    together = orientations(images)  # in pieces of six
+    alone = [orientations(images[place : place + 1]) for place in range(15)]
+    assert together.tobytes() == np.concatenate(alone).tobytes()
+    assert orientations(images[::-1])[::-1].tobytes() == together.tobytes()
+    assert orientations(images[:0]).shape == (0, orientations.size)
+
+
 def test_a_length_scale_that_makes_no_sense_is_refused():
     with pytest.raises(OptionError, match="length scale 0"):
         draw_points(3, count=2, length_scale=0, seed=0)

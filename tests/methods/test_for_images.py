@@ -57,8 +57,8 @@ def test_what_is_asked_for_stays():
 
 @pytest.mark.parametrize(("height", "width"), [(9, 11), (25, 25), (50, 37), (60, 60), (100, 100)])
 def test_images_of_any_sides_get_the_same_features_and_generator(height, width):
-    method = make_for("joint", pixel_schema(height, width, labels=(0, 1)), {"generator": "sub-pixel"})
-    assert (method.cell, method.orientations) == (4, 750)
+    method = make_for("joint", pixel_schema(height, width, labels=(0, 1)), {})
+    assert (method.generator, method.cell, method.orientations) == ("sub-pixel", 4, 750)
     made = build_image_generator(method.generator_network(), 2, seed=0)
     random = torch.Generator().manual_seed(0)
     assert made(made.noise(2, random), torch.tensor([0, 1])).shape == (2, height * width)

@@ -290,14 +290,11 @@ class HalvesMatching(MomentMatching):
             self._split = SplitBatchLoss(self.generator, self._half_batch, penalty)
         weights = self._tensor(class_weights(target, self.settings.class_power))
         factors = self._factors()
-        lengths = [
-            factor * (self._precisions[name] * self._means[name]).square().sum(dim=0)
-            for name, factor in factors.items()
-        ]
         # The loss of a generator whose features are all 0 is 1.
-        self._weights = weights / (weights * torch.stack(lengths).sum(dim=0)).sum()
+        signal = [by * (self._precisions[name] * self._means[name]).square() for name, by in factors.items()]
+        self._weights = weights / (weights * torch.cat(signal).sum(dim=0)).sum()
         # An edge is worth its penalty where it is larger than noise makes them, as in denoising by total variation.
-        noise = self._weights.sum() * sum(factor * len(self._means[name]) for name, factor in factors.items())
+        noise = self._weights.sum() * sum(by * len(self._means[name]) for name, by in factors.items())
         self._smoothing = self.settings.total_variation * float(noise.sqrt())
 
     def _gradients(self) -> tuple[Tensor, ...]:
