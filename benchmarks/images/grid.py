@@ -52,6 +52,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     **{"pose-0": {"pose": 0}, "pose-1": {"pose": 1}, "strokes-0": {"strokes": 0}, "tries-1": {"tries": 1}},
     **{"rate-.005": {"fit_options": {"learning_rate": 5e-3}}, "perceptual": {"perceptual_share": 1.0}},
     **{"wide": {"channels": (64, 32)}, "rough": {"fit_options": {"total_variation": 0}}},
+    **{f"smooth-.{tenths}": {"fit_options": {"total_variation": tenths / 10}} for tenths in (1, 4)},
+    "many": {"pixels": 2250, "orientations": 2250, "strokes": 2250},
 }
 """What is compared with "auto", each by its name in the tables."""
 DRAWN, SMALL = ("glyphs", "shapes", "digits"), "-16"

@@ -15,7 +15,7 @@ from noisegate.devices import seeded
 from noisegate.errors import OptionError, require
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int64
+    from jaxtyping import Float, Int64, Shaped
     from torch import Tensor, nn
 
 
@@ -106,7 +106,9 @@ def smooth_gradients(
     return found.detach()
 
 
-def _check(network: nn.Module, records: Tensor, of: Tensor, **counts: int) -> None:
+def _check(
+    network: nn.Module, records: Shaped[Tensor, "rows columns"], of: Shaped[Tensor, " _"], **counts: int
+) -> None:
     """Refuses what would fail, or be wrong without a sign, in Captum."""
     import torch
 

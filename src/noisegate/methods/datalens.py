@@ -22,6 +22,7 @@ from noisegate.schema import Schema
 from noisegate.settings import Count, Positive, Unit, derived, settings
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from torch import Tensor
 
     from noisegate.methods.generative import Shapes
@@ -71,7 +72,7 @@ class DataLens(ShardedMethod):
 
         return SignTeacher(**self.teaching(schema), largest=self.largest, bound=self.bound)
 
-    def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Tensor:
+    def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Float[Tensor, "records inputs"]:
         """Returns the mean sign of each entry, or with a threshold the sign of each that is beyond it."""
         mean = told["records"] / (self.teachers * self.sampling_probability)
         return mean.sign() * (mean.abs() >= self.threshold) if self.threshold else mean

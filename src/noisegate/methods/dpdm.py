@@ -31,6 +31,7 @@ from noisegate.settings import Count, Fraction, ImageSize, LabelShares, by_prese
 from noisegate.training.fit import DiffusionConfig
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int64
     from torch import Tensor
 
     from noisegate.models.diffusion import DiffusionImages
@@ -114,11 +115,18 @@ class DPDM(DiffusionConfig, GenerativeMethod):
 
         network, draws, label, classes = self.denoiser(schema), self.draws(), schema.layout.label, schema.layout.classes
 
-        def loss(parameters: Mapping[str, Tensor], numeric: Tensor, codes: Tensor, /) -> Tensor:
+        def loss(
+            parameters: Mapping[str, Tensor],
+            numeric: Float[Tensor, " pixels"],
+            codes: Int64[Tensor, " coded"],
+            /,
+        ) -> Float[Tensor, ""]:
             noise, sigma = draws(parameters[STEP], numeric)
             coded = numeric[:0] if label is None else torch.arange(classes, device=codes.device) == codes[label]
 
-            def criterion(run: Callable[[Tensor], Tensor], image: Tensor, _: Tensor) -> Tensor:
+            def criterion(
+                run: Callable[[Tensor], Tensor], image: Float[Tensor, " pixels"], _: Int64[Tensor, " coded"]
+            ) -> Float[Tensor, ""]:
                 return denoising_loss(run, 2 * image[None] - 1, coded[None].float(), noise, coefficients(sigma))
 
             weights = {name: value for name, value in parameters.items() if name != STEP}

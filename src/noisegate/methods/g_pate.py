@@ -22,6 +22,7 @@ from noisegate.schema import Schema
 from noisegate.settings import Count, Positive, TwoOrMore, derived, settings
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from torch import Tensor
 
     from noisegate.methods.generative import Shapes
@@ -80,7 +81,7 @@ class GPATE(ShardedMethod):
         drawn = torch.randn(self.inputs(schema), self.coordinates, generator=stream(self.seed, step, 1))
         return {"projection": drawn / math.sqrt(self.coordinates)}
 
-    def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Tensor:
+    def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Float[Tensor, "records inputs"]:
         """Returns the middle of the bins with the most votes, back at the inputs."""
         votes = told["votes"]
         middles = (2 * votes.argmax(dim=2) + 1) / self.bins - 1

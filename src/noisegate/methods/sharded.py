@@ -26,6 +26,7 @@ from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, ImageSize, LabelShares, Positive, Widths, settings
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from torch import Tensor
 
     from noisegate.gate.gate import Gate
@@ -89,7 +90,7 @@ class ShardedMethod(GenerativeMethod):
         """Returns what teachers are told in a step beside the generated records; here, nothing."""
         return {}
 
-    def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Tensor:
+    def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Float[Tensor, "records inputs"]:
         """Returns the gradient at generated records, (records, inputs), by a noisy sum of answers and `beside`."""
         return told["records"]
 

@@ -45,7 +45,7 @@ class Generator(nn.Module):
         """
         raise NotImplementedError
 
-    def total_variation(self, made: Tensor) -> Tensor:
+    def total_variation(self, made: Shaped[Tensor, "rows _"]) -> Shaped[Tensor, ""]:
         """Returns how rough what it made is on average; an `OptionError` if that makes no sense."""
         raise OptionError("total_variation of a fit is of images, and this generator makes none; leave it out.")
 

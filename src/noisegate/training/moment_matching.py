@@ -307,7 +307,7 @@ class HalvesMatching(MomentMatching):
             loss = loss + self._roughness(made)
         return torch.autograd.grad(loss, list(self.generator.parameters()))
 
-    def _roughness(self, made: Tensor) -> Tensor:
+    def _roughness(self, made: Float[Tensor, "rows _"]) -> Float[Tensor, ""]:
         return self._smoothing * self.generator.total_variation(made)
 
     def distances(self) -> Float[Tensor, " classes"]:

@@ -6,7 +6,7 @@ Jordon, Yoon and van der Schaar (ICLR 2019), https://openreview.net/forum?id=S1z
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -16,6 +16,9 @@ from noisegate.networks.discriminator import Discriminator
 from noisegate.training.adam import Adam
 from noisegate.training.checkpoint import joined, under
 from noisegate.training.transport import TransportTraining
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Shaped
 
 
 class StudentTraining(TransportTraining):
@@ -48,7 +51,7 @@ class StudentTraining(TransportTraining):
         self._student.load_state_dict(under(tensors, "student/"))
         self._student_adam.load_state_dict(under(tensors, "student_adam/"))
 
-    def _rows(self, records: Tensor, labels: Tensor) -> Tensor:
+    def _rows(self, records: Float[Tensor, "rows inputs"], labels: Shaped[Tensor, " rows"]) -> Float[Tensor, "rows _"]:
         classes = self._student.classes
         if not classes:
             return records

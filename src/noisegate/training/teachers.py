@@ -21,7 +21,7 @@ from torch.nn.functional import softplus
 from noisegate.networks.discriminator import SLOPE, Discriminator
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Shaped
 
 Weights = Mapping[str, Tensor]
 """Of a shard, by name."""
@@ -118,7 +118,9 @@ class DiscriminatorTeacher(ABC):
         scores, slopes = self.scores(weights, self.made_rows(parameters))
         return -torch.sigmoid(-scores)[:, None] * slopes
 
-    def _rows(self, inputs: Float[Tensor, "records inputs"], labels: Tensor) -> Float[Tensor, "records _"]:
+    def _rows(
+        self, inputs: Float[Tensor, "records inputs"], labels: Shaped[Tensor, " records"]
+    ) -> Float[Tensor, "records _"]:
         """Returns rows as the discriminator takes them: inputs, and labels as one-hot codes."""
         classes = torch.arange(self.discriminator.classes, device=inputs.device)
         return torch.cat([inputs, (labels[:, None] == classes).to(inputs.dtype)], dim=1)

@@ -38,7 +38,7 @@ def train_encoder(
         network = strokes.StrokeEncoder(trained=True).train()
         centres = nn.Parameter(torch.randn(int(signs.max()) + 1, strokes.NUMBERS))
 
-    def loss(rows: Int64[Tensor, " rows"], random: torch.Generator) -> Tensor:
+    def loss(rows: Int64[Tensor, " rows"], random: torch.Generator) -> Float[Tensor, ""]:
         moved = torch.randint(-1, 2, (2,), generator=random).tolist()
         pictures = torch.roll(_pictures(images[rows]), moved, (2, 3))
         vectors = nn.functional.normalize(network(pictures), dim=1)
@@ -58,7 +58,7 @@ def train_decoder(
         network = drawing.DrawingDecoder()
         recognition = nn.Sequential(nn.Linear(images.shape[1], 256), nn.ReLU(), nn.Linear(256, 2 * drawing.LATENT))
 
-    def loss(rows: Int64[Tensor, " rows"], random: torch.Generator) -> Tensor:
+    def loss(rows: Int64[Tensor, " rows"], random: torch.Generator) -> Float[Tensor, ""]:
         pictures = _pictures(images[rows])
         mean, log_variance = recognition(pictures.flatten(1)).chunk(2, dim=1)
         code = mean + torch.randn(mean.shape, generator=random) * (log_variance / 2).exp()

@@ -26,6 +26,7 @@ from noisegate.gate.session import Access, Integers
 from noisegate.privacy.gradient_plan import RATES
 
 if TYPE_CHECKING:
+    from jaxtyping import Float, Int64, Shaped
     from torch import Tensor
 
 Tensors: TypeAlias = Mapping[str, "Tensor"]
@@ -77,7 +78,7 @@ class Teacher(Protocol):
         """Returns weights of so many shards before they saw any record, (shards, …), and what else they keep."""
         ...
 
-    def loss(self, weights: Tensors, parameters: Tensors, batch: ShardBatch) -> Tensor:
+    def loss(self, weights: Tensors, parameters: Tensors, batch: ShardBatch) -> Float[Tensor, ""]:
         """Returns the loss of one shard at its weights, on some of its records: a number, differentiable."""
         ...
 
@@ -261,10 +262,10 @@ def _each(tensors: Tensors, function: Callable[[Tensor], Tensor]) -> dict[str, T
     return {name: function(value) for name, value in tensors.items()}
 
 
-def _rows(tensors: Tensors, places: Tensor) -> dict[str, Tensor]:
+def _rows(tensors: Tensors, places: Int64[Tensor, " places"]) -> dict[str, Tensor]:
     """Returns copies of what some shards keep."""
     return {name: value[places] for name, value in tensors.items()}
 
 
-def _detached(value: Tensor) -> Tensor:
+def _detached(value: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
     return value.detach()
