@@ -12,7 +12,7 @@ MNIST, 300 passes on Poisson samples of 4096, with a denoiser of 1.4 million wei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -116,21 +116,13 @@ class DPDM(DiffusionConfig, GenerativeMethod):
         network, draws, label, classes = self.denoiser(schema), self.draws(), schema.layout.label, schema.layout.classes
 
         def loss(
-            parameters: Mapping[str, Tensor],
-            numeric: Float[Tensor, " pixels"],
-            codes: Int64[Tensor, " coded"],
-            /,
+            parameters: Mapping[str, Tensor], numeric: Float[Tensor, " pixels"], codes: Int64[Tensor, " coded"], /
         ) -> Float[Tensor, ""]:
             noise, sigma = draws(parameters[STEP], numeric)
             coded = numeric[:0] if label is None else torch.arange(classes, device=codes.device) == codes[label]
-
-            def criterion(
-                run: Callable[[Tensor], Tensor], image: Float[Tensor, " pixels"], _: Int64[Tensor, " coded"]
-            ) -> Float[Tensor, ""]:
-                return denoising_loss(run, 2 * image[None] - 1, coded[None].float(), noise, coefficients(sigma))
-
-            weights = {name: value for name, value in parameters.items() if name != STEP}
-            return module_loss(network, criterion)(weights, numeric, codes)
+            given = coded[None].float(), noise, coefficients(sigma)
+            criterion = module_loss(network, lambda run, image, _: denoising_loss(run, 2 * image[None] - 1, *given))
+            return criterion({name: value for name, value in parameters.items() if name != STEP}, numeric, codes)
 
         return loss
 
