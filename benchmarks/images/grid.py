@@ -54,6 +54,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     **{"wide": {"channels": (64, 32)}, "rough": {"fit_options": {"total_variation": 0}}},
     **{f"smooth-.{tenths}": {"fit_options": {"total_variation": tenths / 10}} for tenths in (1, 4)},
     "many": {"pixels": 2250, "orientations": 2250, "strokes": 2250},
+    "fine": {"pixel_scale": 2.5, "orientation_scale": 0.2, "strokes_scale": 0.25},
+    "coarse": {"pixel_scale": 10.0, "orientation_scale": 0.8, "strokes_scale": 1.0},
 }
 """What is compared with "auto", each by its name in the tables."""
 DRAWN, SMALL = ("glyphs", "shapes", "digits"), "-16"
