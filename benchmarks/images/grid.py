@@ -50,6 +50,7 @@ REAL, AUTO, OTHERS, NOISELESS = "real", "auto", 3000, 1000.0
 SETTINGS: dict[str, dict[str, Any]] = {
     **{AUTO: {}, "drawing": {"generator": "drawing"}},
     **{"pose-0": {"pose": 0}, "pose-1": {"pose": 1}, "strokes-0": {"strokes": 0}, "tries-1": {"tries": 1}},
+    "tone-0": {"tone": 0},
     **{"rate-.005": {"fit_options": {"learning_rate": 5e-3}}, "perceptual": {"perceptual_share": 1.0}},
     **{"wide": {"channels": (64, 32)}, "rough": {"fit_options": {"total_variation": 0}}},
     **{f"smooth-.{tenths}": {"fit_options": {"total_variation": tenths / 10}} for tenths in (1, 4)},

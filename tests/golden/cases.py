@@ -178,7 +178,9 @@ _ALL_PAIRS = frozenset({"pairwise", "pairwise-units", "discovered"})
 """Fits whose sums are those of pairs that 48 records cannot say: asked by default then, and on demand since."""
 
 
-DEFAULTS: dict[str, dict[str, Any]] = {"joint": {"strokes": 0, "unit_orientations": False, "pose": 0.0, "hidden": []}}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "joint": {"strokes": 0, "unit_orientations": False, "pose": 0.0, "tone": 0.0, "hidden": []}
+}
 """Of methods whose defaults are others since: those with which their golden files were written."""
 _CONNECTED, _NETWORK = {"generator": "fully-connected"}, {"network": "fully-connected"}
 ODD: dict[str, dict[str, Any]] = {

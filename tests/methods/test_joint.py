@@ -169,6 +169,18 @@ def test_a_fit_is_far_if_it_misses_much_and_not_because_noise_is_small(noise, fa
     assert not JointEmbedding(**TINY).is_far(SimpleNamespace(target=target, discrepancy=1.9))
 
 
+@pytest.mark.parametrize(("epsilon", "tone"), [(0.05, 1.0), (20.0, 0.0)])
+def test_tones_vary_as_far_as_noise_hides_them(epsilon, tone):
+    release = JointEmbedding(**QUICK).query(Gate(strokes(500), schema=SCHEMA, epsilon=epsilon))
+    made = JointEmbedding(**QUICK).fit_release(release, device="cpu")
+    found = made.model.generator.network.tone
+    noise = max(release.noise_std[name] / (release.values["counts"].sum() / 2) for name in (PIXELS, ORIENTATIONS))
+    assert found == pytest.approx(min(noise / 0.04, 1), rel=0.2)
+    assert found == pytest.approx(tone, abs=0.2)
+    asked = JointEmbedding(**QUICK, tone=0.3).fit_release(release, device="cpu")
+    assert asked.model.generator.network.tone == 0.3
+
+
 def test_means_that_hardly_any_image_agrees_with_have_no_say():
     release = JointEmbedding(**QUICK).query(Gate(strokes(500), schema=SCHEMA, epsilon=10.0))
     # The classes' means change places: whatever the generator of another release makes, fits the other one.

@@ -24,6 +24,8 @@ from noisegate.models.image_network import ImageKind, ImageNetwork
 from noisegate.models.nearest_means import NearestMeans
 from noisegate.models.pose import NUMBERS, posed
 from noisegate.models.record_model import Array
+from noisegate.models.tone import NUMBERS as OF_TONE
+from noisegate.models.tone import toned
 from noisegate.networks.drawing import DrawingDecoder, load_drawing
 from noisegate.networks.up_block import Doubled, UpBlock
 from noisegate.schema import EncodedTable, Layout, Schema
@@ -50,8 +52,9 @@ class ImageGenerator(Generator):
         self.logits = logits
 
     def noise(self, rows: int, random: torch.Generator) -> Float[Tensor, "rows latent"]:
-        """Returns standard normal noise: of the picture, then of its pose, if it has one."""
-        return torch.randn(rows, self.network.latent + (NUMBERS if self.network.pose else 0), generator=random)
+        """Returns standard normal noise: of the picture, then of its pose and of its tone, if it has them."""
+        more = (NUMBERS if self.network.pose else 0) + (OF_TONE if self.network.tone else 0)
+        return torch.randn(rows, self.network.latent + more, generator=random)
 
     def record_model(self, weights: npt.NDArray[np.float64], layout: Layout) -> NeuralImage:
         """Returns the images that it draws."""
@@ -62,10 +65,12 @@ class ImageGenerator(Generator):
     ) -> Float[Tensor, "rows pixels"]:
         """Returns intensities, (rows, height · width · channels), in the order of `pixel_schema`."""
         one_hot = nn.functional.one_hot(labels, self.classes).to(noise.dtype)
-        code, pose = noise[:, : self.network.latent], noise[:, self.network.latent :]
+        code, more = noise[:, : self.network.latent], noise[:, self.network.latent :]
         images: Tensor = self.logits(torch.cat([code, one_hot], dim=1)).sigmoid()
+        if self.network.tone:
+            images = toned(images, more[:, -OF_TONE:], self.network.tone)
         if self.network.pose:
-            images = posed(images, pose, self.network.pose)
+            images = posed(images, more[:, :NUMBERS], self.network.pose)
         height, width, _ = self.network.shape.axes
         if self.network.kind == "drawing":  # of 28 x 28
             images = nn.functional.interpolate(images, (height, width), mode="bilinear", antialias=True)
@@ -307,6 +312,7 @@ class NeuralImage:
             "hidden": list(network.hidden),
             "channels": list(network.channels),
             **({"pose": network.pose} if network.pose else {}),
+            **({"tone": network.tone} if network.tone else {}),
             **kept,
         }
 
@@ -321,6 +327,7 @@ class NeuralImage:
             hidden=tuple(description["hidden"]),
             channels=tuple(description["channels"]),
             pose=description.get("pose", 0.0),
+            tone=description.get("tone", 0.0),
         )
         layout, weights = schema.layout, tensors["weights"].astype(np.float64)
         labels = [column.size for column in layout.coded]

@@ -32,6 +32,7 @@ class ImageNetwork:
             the image's, each half of the next; as many as there are doublings. Of "residual", at
             every size, the image's too. Unused by the others.
         pose: How far each image is turned, slanted, stretched and moved at random; see `noisegate.models.pose`.
+        tone: How much contrast and sharpness of each image vary at random; see `noisegate.models.tone`.
 
     Raises:
         OptionError: if such a network cannot make such images.
@@ -43,6 +44,7 @@ class ImageNetwork:
     hidden: tuple[int, ...]
     channels: tuple[int, ...]
     pose: float = 0.0
+    tone: float = 0.0
 
     def __post_init__(self) -> None:
         if self.kind not in IMAGE_KINDS:
