@@ -286,7 +286,7 @@ def test_the_certificate_names_the_encoder_of_strokes_and_another_is_refused():
     settings = made.certificate.public["settings"]
     assert settings["strokes_sha256"] == STROKES_SHA256
     # A model keeps it too, so that a later version with another encoder says so.
-    assert JointEmbedding(image=(28, 28, 1), **FEW).image_maps[STROKES].sha256 == STROKES_SHA256
+    assert JointEmbedding(image=(28, 28, 1), **FEW).image_maps()[STROKES].sha256 == STROKES_SHA256
     assert JointEmbedding.from_json(settings).maps(DRAWINGS)[STROKES].dim == made.release.values[STROKES].shape[0]
     with pytest.raises(ModelError, match="the strokes of this version is another one"):
         JointEmbedding.from_json(settings | {"strokes_sha256": "00"}).maps(DRAWINGS)

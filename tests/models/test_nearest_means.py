@@ -22,7 +22,7 @@ STD = {"pixels": np.array([1e-4, 2e-4]), "orientations": np.array([3e-4, 3e-4])}
 
 
 def features(images):
-    return {name: one.feature_map.of_points()(images).double().numpy().T for name, one in MAPS.items()}
+    return {name: one.feature_map().of_points()(images).double().numpy().T for name, one in MAPS.items()}
 
 
 def bars(rows):
@@ -43,7 +43,7 @@ def nearest(upper, left):
 def test_an_image_fits_best_what_the_definition_says():
     upper, left = bars(30)
     images, labels = torch.cat([upper, left]), torch.arange(60) // 30
-    means = {name: np.random.default_rng(3).normal(size=(2, one.feature_map.dim)) for name, one in MAPS.items()}
+    means = {name: np.random.default_rng(3).normal(size=(2, one.feature_map().dim)) for name, one in MAPS.items()}
     scores = np.zeros((60, 2))
     for name, vectors in features(images).items():
         for c in range(2):
@@ -65,7 +65,7 @@ def test_images_of_a_class_fit_its_means_and_not_the_other_ones():
 
 def test_the_second_rival_is_the_next_best_of_the_others():
     random = np.random.default_rng(3)
-    means = {name: random.normal(size=(5, one.feature_map.dim)) for name, one in MAPS.items()}
+    means = {name: random.normal(size=(5, one.feature_map().dim)) for name, one in MAPS.items()}
     judge = NearestMeans.of_release(MAPS, means, {name: np.full(5, 0.1) for name in MAPS})
     images = torch.rand(1, 64, generator=torch.Generator().manual_seed(1)).expand(5, -1)
     first, second = (judge.margins(images, torch.arange(5), rivals) for rivals in (1, 2))
@@ -78,7 +78,7 @@ def test_the_second_rival_is_the_next_best_of_the_others():
 @pytest.mark.parametrize(("noise", "left"), [(1e-4, (0.99, 1.01)), (10.0, (0.0, 0.2))])
 def test_lengths_that_differ_by_noise_alone_do_not_decide(noise, left):
     random = np.random.default_rng(0)
-    dims = {name: one.feature_map.dim for name, one in MAPS.items()}
+    dims = {name: one.feature_map().dim for name, one in MAPS.items()}
     clean = {name: random.normal(size=(10, dim)) for name, dim in dims.items()}
     std = {name: np.full(10, noise) for name in MAPS}
     means = {name: values + noise * random.normal(size=values.shape) for name, values in clean.items()}
@@ -90,7 +90,7 @@ def test_lengths_that_differ_by_noise_alone_do_not_decide(noise, left):
 
 def test_a_class_that_the_noise_drowns_is_neither_judge_nor_judged():
     labels = torch.arange(3)
-    means = {name: np.zeros((3, one.feature_map.dim)) for name, one in MAPS.items()}
+    means = {name: np.zeros((3, one.feature_map().dim)) for name, one in MAPS.items()}
     std = {name: np.array([0.1, 0.1, 5.0]) for name in MAPS}
     found = NearestMeans.of_release(MAPS, means, std).margins(torch.rand(3, 64), labels)
     assert found[2] == torch.inf

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self, cast
 
 import numpy as np
@@ -200,7 +199,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         """Returns the sums of pixels, orientations, strokes and activations, as far as they are asked for."""
         check_image_schema(schema, self.shape, labelled=False)
         shares = {PIXELS: self.pixels_share, ORIENTATIONS: self.orientations_share, STROKES: self.strokes_share}
-        embeddings = {name: Embedding(one.feature_map, shares[name]) for name, one in self.image_maps.items()}
+        embeddings = {name: Embedding(one.feature_map(), shares[name]) for name, one in self.image_maps().items()}
         if self.perceptual_share:
             from noisegate.features.perceptual import Perceptual
 
@@ -212,9 +211,8 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         """Returns the public network, or None if no activations are asked for."""
         return super().public_network() if self.perceptual_share else None
 
-    @cached_property
     def image_maps(self) -> dict[str, ImageMap]:
-        """The maps of pixels, orientations and strokes, as far as they are asked for."""
+        """Returns the maps of pixels, orientations and strokes, as far as they are asked for."""
         maps: dict[str, ImageMap] = {}
         image, seed = self.shape, self.seed
         if self.pixels:
@@ -251,7 +249,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
 
     def verdict(self, schema: Schema, budget: Budget, records: int | None = None) -> Verdict | None:
         """Returns in words what to expect of images with labels; see `Method`."""
-        maps = self.image_maps
+        maps = self.image_maps()
         if not maps or not schema.layout.classes:
             return None
         plan = self.plan(schema, budget)
@@ -266,7 +264,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
 
     def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
         """Returns the synthesizer, which makes images again that fit other classes' released means better."""
-        made, maps, target = super().synthesizer(release, fitting), self.image_maps, fitting.target
+        made, maps, target = super().synthesizer(release, fitting), self.image_maps(), fitting.target
         if self.tries == 1 or not maps or len(target.present) < 2:
             return made
         from noisegate.models.nearest_means import NearestMeans

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from noisegate.features.fourier import RandomFourier, draw_points
@@ -40,9 +40,8 @@ class ImageMap:
     damping: float | None = None
     sha256: str | None = None
 
-    @cached_property
     def feature_map(self) -> RandomFourier | OrientedFourier | EncodedFourier:
-        """The map, drawn once; a `UserError` if its encoder is not the one in the package."""
+        """Returns the map; a `UserError` if its encoder is not the one in the package."""
         draw = partial(draw_points, count=self.count, length_scale=self.length_scale, seed=self.seed)
         if self.seen == "pixels":
             return draw(self.image.size)

@@ -106,7 +106,7 @@ class NearestMeans:
 
     @cached_property
     def _forms(self) -> dict[str, RowForm]:
-        return {name: one.feature_map.of_points() for name, one in self.maps.items()}
+        return {name: one.feature_map().of_points() for name, one in self.maps.items()}
 
 
 def _shrunk(offsets: Floats, variances: Floats, judges: npt.NDArray[np.bool_]) -> Floats:
