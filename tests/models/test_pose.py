@@ -61,25 +61,25 @@ def test_every_image_has_its_own_pose_and_the_border_continues():
     assert len({centre(one[None]) for one in made}) == 50
 
 
-def network(pose):
+def network(pose, tone=0.0):
     shape = ImageShape(height=8, width=8)
-    return ImageNetwork(shape=shape, kind="sub-pixel", latent=3, hidden=(), channels=(4, 4), pose=pose)
+    return ImageNetwork(shape=shape, kind="sub-pixel", latent=3, hidden=(), channels=(4, 4), pose=pose, tone=tone)
 
 
-def test_a_generator_poses_what_its_network_makes_and_is_saved_with_it():
+def test_a_generator_poses_what_its_network_makes():
     generator = build_image_generator(network(2.0), 2, seed=0).eval()
     given, labels = generator.noise(5, torch.Generator().manual_seed(1)), torch.tensor([0, 1, 0, 1, 1])
     plain = build_image_generator(network(0.0), 2, seed=0).eval()(given[:, :3], labels).reshape(5, 1, 8, 8)
     torch.testing.assert_close(generator(given, labels).reshape(5, 1, 8, 8), posed(plain, given[:, 3:], 2.0))
+
+
+@pytest.mark.parametrize(("pose", "tone"), [(2.0, 0.0), (0.0, 1.0), (2.0, 1.0), (0.0, 0.0)])
+def test_poses_and_tones_are_saved_with_the_generator(pose, tone):
+    generator = build_image_generator(network(pose, tone), 2, seed=0).eval()
     schema = pixel_schema(8, 8, labels=("a", "b"))
     model = generator.record_model(np.array([0.5, 0.5]), schema.layout)
     again = type(model).from_saved(schema, model.tensors(), model.to_json())
     assert again.generator.network == generator.network
     first, second = (one.draw(4, torch.Generator().manual_seed(2)).numeric for one in (model, again))
     np.testing.assert_array_equal(first, second)
-    assert (
-        "pose"
-        not in build_image_generator(network(0.0), 2, seed=0)
-        .record_model(np.array([0.5, 0.5]), schema.layout)
-        .to_json()
-    )
+    assert ("pose" in model.to_json(), "tone" in model.to_json()) == (pose > 0, tone > 0)

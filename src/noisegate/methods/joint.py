@@ -69,7 +69,7 @@ _FEW = 4
 look alike, and the images that an eye doubts are those that a classifier learns most from."""
 _HIDES = 0.04
 """Noise on a class's mean that hides contrast and sharpness: without tones a convolutional network learnt .29 from
-images of digits, with them .75; at a fifth of it they are worth nothing (benchmarks/images)."""
+images of digits, with them .71; at a fifth of it they are worth nothing (benchmarks/images)."""
 _MISSED = 0.1
 """Part of the released means' energy from which on a fit is far from them: of digits it misses 0.02 to 0.03, which at
 ε = 10 is two hundred times the noise, of classes with six signs each 0.05 to 0.1, and 0.5 where it went wrong."""
