@@ -32,6 +32,7 @@ FEW_IMAGES = [
     for setting in (
         "pixels=20",
         "orientations=20",
+        "wavelets=20",
         "strokes=0",
         "channels=[4,2]",
         'fit_options={"steps": 20, "batch": 10}',
@@ -234,7 +235,13 @@ def pictured(tmp_path_factory):
 
     made = Gallery(folder=tmp_path_factory.mktemp("pictured"))
     schema = pixel_schema(8, 8, labels=("cat", "dog"))
-    few = {"pixels": 20, "orientations": 20, "channels": (4, 2), "fit_options": {"steps": 20, "batch": 10}}
+    few = {
+        "pixels": 20,
+        "orientations": 20,
+        "wavelets": 20,
+        "channels": (4, 2),
+        "fit_options": {"steps": 20, "batch": 10},
+    }
     synthesize(made.data, schema=schema, epsilon=10, **few).save(made.out)
     return made
 

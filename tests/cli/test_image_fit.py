@@ -179,7 +179,13 @@ def test_a_table_of_pixels_is_read_too(gallery, cli):
 
 
 def test_the_one_call_form_takes_images(gallery):
-    settings = {"pixels": 20, "orientations": 20, "channels": (4, 2), "fit_options": {"steps": 5, "batch": 10}}
+    settings = {
+        "pixels": 20,
+        "orientations": 20,
+        "wavelets": 20,
+        "channels": (4, 2),
+        "fit_options": {"steps": 5, "batch": 10},
+    }
     schema = pixel_schema(8, 8, labels=("cat", "dog"))
     made = noisegate.synthesize(gallery.data, schema=schema, epsilon=10, **settings)
     (batch,) = made.images(20, seed=1)

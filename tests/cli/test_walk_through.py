@@ -143,7 +143,13 @@ def test_the_demo_of_images(shelf, cli, monkeypatch):
 
     from noisegate.cli import demo
 
-    few = {"pixels": 20, "orientations": 20, "channels": (4, 2), "fit_options": {"steps": 3, "batch": 20}}
+    few = {
+        "pixels": 20,
+        "orientations": 20,
+        "wavelets": 20,
+        "channels": (4, 2),
+        "fit_options": {"steps": 3, "batch": 20},
+    }
     monkeypatch.setattr(demo, "SETTINGS", few)
     monkeypatch.setattr(demo, "COUNT", 120)
     monkeypatch.setattr(demo, "ASIDE", 40)
@@ -158,7 +164,18 @@ def test_the_demo_of_images(shelf, cli, monkeypatch):
     with Image.open(made / "synthetic.png") as shown, Image.open(made / "drawn.png") as drawn:
         assert shown.size == drawn.size
     # What it says of the digits is what anyone can do with them.
-    described = ["--schema", made / "images.toml", "--epsilon", "1", "--set", "pixels=5", "--set", "orientations=5"]
+    described = [
+        "--schema",
+        made / "images.toml",
+        "--epsilon",
+        "1",
+        "--set",
+        "pixels=5",
+        "--set",
+        "orientations=5",
+        "--set",
+        "wavelets=5",
+    ]
     assert cli("plan", *described).code == 0
     assert cli("demo", "--out", made).code == 2, "a demo of images is no earlier demo of a survey"
     assert set(cli("demo", "--images", "--out", made, "--json").json) == {

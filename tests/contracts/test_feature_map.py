@@ -25,6 +25,7 @@ from noisegate.features.tangent import draw_network
 from noisegate.features.tangent_pairs import draw_pairs
 from noisegate.features.thumbnails import Thumbnails
 from noisegate.features.transforms import Compression, OuterProducts, Squares, random_axes, whitened
+from noisegate.features.wavelets import WaveletFourier, Wavelets
 from noisegate.networks.layers import ChosenLayers
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Layout, Schema, pixel_schema
 from noisegate.schema.pixels import ImageShape
@@ -63,6 +64,11 @@ def oriented():
     return OrientedFourier(
         orientations=orientations, fourier=draw_points(orientations.size, count=20, length_scale=0.5, seed=1)
     )
+
+
+def waves():
+    wavelets = Wavelets(image=IMAGE)
+    return WaveletFourier(wavelets=wavelets, fourier=draw_points(wavelets.size, count=20, length_scale=0.5, seed=1))
 
 
 def perceptual(moment=1):
@@ -115,6 +121,7 @@ MAPS = {
     "Thumbnails, led": Case(lambda: Thumbnails(image=IMAGE, side=2, lead=1.5), IMAGES),
     "OuterProducts of images": Case(lambda: OuterProducts(of=Thumbnails(image=IMAGE, side=2, lead=1.5)), IMAGES),
     "OrientedFourier": Case(oriented, IMAGES, tolerance=4e-3 * 20**-0.5),
+    "WaveletFourier": Case(waves, IMAGES, tolerance=4e-3 * 20**-0.5),
     "Perceptual": Case(perceptual, IMAGES, exact=False),
     "Perceptual, squares": Case(lambda: perceptual(2), IMAGES, exact=False),
     "Squares": Case(lambda: Squares(of=perceptual()), IMAGES, exact=False),

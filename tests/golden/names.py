@@ -52,7 +52,7 @@ ADDED = frozenset(
     {"ema_decay", "gamma", "matched", "orders", "preset", "prior_network", "regression", "regression_ceiling"}
     | {"report_share", "sampling_total_variation", "start", "start_bound", "start_share", "start_steps", "verdict"}
     | {"prior_rate", "strokes", "strokes_scale", "strokes_sha256", "strokes_share", "total_variation"}
-    | {"pose", "tone", "tries", "unit_orientations"}
+    | {"pose", "tone", "tries", "unit_orientations", "wavelets", "wavelets_scale", "wavelets_share"}
 )
 """Keys of settings and plans that there were none of when the golden files were written."""
 

@@ -47,7 +47,7 @@ kind = "categorical"
 levels = ["no", "yes"]
 """
 IMAGES = ["--size", "8", "--classes", "cat,dog"]
-FEW = ["pixels=20", "orientations=20", "channels=[4,2]", 'fit_options={"steps": 20, "batch": 10}']
+FEW = ["pixels=20", "orientations=20", "wavelets=20", "channels=[4,2]", 'fit_options={"steps": 20, "batch": 10}']
 
 KINDS = "csv", "image", "gradient"
 

@@ -36,7 +36,7 @@ MADE = {
 }
 SMALL = {"latent": 2, "fit_options": {"steps": 2, "check_every": 1}}
 PICTURES = {**SMALL, "channels": (4, 2), "hidden": (4,)}
-JOINT = {"pixels": 10, "orientations": 10, "strokes": 10, **PICTURES}
+JOINT = {"pixels": 10, "orientations": 10, "wavelets": 10, "strokes": 10, **PICTURES}
 CASES = {
     "dp-merf": (TABLE, {"frequencies": 10, **SMALL}, {"frequencies": 1}),
     "dp-merf of images": (IMAGES, {"frequencies": 10, **PICTURES}, {"frequencies": 1}),

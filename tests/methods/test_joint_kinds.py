@@ -6,7 +6,7 @@ import pytest
 import noisegate
 from noisegate.schema import pixel_schema
 
-FEW = {"pixels": 20, "orientations": 20, "strokes": 0, "channels": (4, 2), "hidden": (8,)}
+FEW = {"pixels": 20, "orientations": 20, "wavelets": 20, "strokes": 0, "channels": (4, 2), "hidden": (8,)}
 
 
 def pictures(labels, side, channels):

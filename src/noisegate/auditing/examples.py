@@ -85,7 +85,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "pate-gan": _SMALL_TEACHERS,
     "g-pate": {**_SMALL_TEACHERS, "coordinates": 2, "bins": 4},
     "gs-wgan": {**_SMALL_TEACHERS, "sampling_probability": 0.5, "learning": 2, "warm_up": 1},
-    "joint": {"pixels": 50, "orientations": 50, "strokes": 50, "cell": 4},
+    "joint": {"pixels": 50, "orientations": 50, "wavelets": 50, "strokes": 50, "cell": 4},
     "mepf": _PICTURES,
     "dp-mepf": _PICTURES,
     "dp-mepf-trained": {

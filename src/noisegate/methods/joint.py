@@ -1,11 +1,12 @@
 """The joint embedding of images: what pixels say and what edges say, in one release; the default method for images.
 
 One pass over the records releases class-wise sums in one plan: random Fourier features of the pixels, as DP-MERF's,
-random Fourier features of gradient orientations (`features.orientation`), and counts. A convolutional generator is
-then fitted so that its mean embedding matches. Pixels alone leave strokes blurred, orientations alone leave the
-background and the polarity open; each fixes the other's gap. Beside them stand, of grey images, the same features of
-what an encoder of drawn signs gives (`networks.strokes`), which hardly minds how a hand was held; and where a public
-network knows such images, its activations may (`features.perceptual`, as DP-MEPF's).
+random Fourier features of gradient orientations (`features.orientation`) and of wavelet energies (`features.wavelets`),
+and counts. A convolutional generator is then fitted so that its mean embedding matches. Pixels alone leave strokes
+blurred, orientations alone leave the background and the polarity open, and neither knows a pattern that begins
+anywhere; each fixes the others' gap. Beside them stand, of grey images, the same features of what an encoder of drawn
+signs gives (`networks.strokes`), which hardly minds how a hand was held; and where a public network knows such images,
+its activations may (`features.perceptual`, as DP-MEPF's).
 
 Nothing here looks at private records: length scales are public numbers, in proportion to the side of an image.
 """
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 PIXELS: Final = "pixels"
 ORIENTATIONS: Final = "orientations"
+WAVELETS: Final = "wavelets"
 STROKES: Final = "strokes"
 PERCEPTUAL: Final = "perceptual"
 Frequencies = Annotated[int, Field(ge=0, lt=2**62), "a whole number, 0 or more"]
@@ -58,7 +60,7 @@ REFERENCE = ImageShape(height=28, width=28)
 PIXEL_SCALE, ORIENTATION_SCALE = 5.0, 0.5
 UNIT_SCALE, DAMPING = 0.4, 0.3
 """Length scale of orientations that were divided by their length plus the second number."""
-_EARLIER: Mapping[str, Any] = {"strokes": 0, "unit_orientations": False, "pose": 0.0, "tone": 0.0}
+_EARLIER: Mapping[str, Any] = {"strokes": 0, "wavelets": 0, "unit_orientations": False, "pose": 0.0, "tone": 0.0}
 """What was so before there was a setting for it."""
 _BATCH, _LEAST_BATCH = 200, 40
 """Images a step: of up to 4 times the numbers of a reference image, and of the largest."""
@@ -89,7 +91,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         >>> from noisegate import Budget, JointEmbedding
         >>> from noisegate.schema import pixel_schema
         >>> schema = pixel_schema(8, 8, labels=("cat", "dog"))
-        >>> method = JointEmbedding.for_schema(schema, {"pixels": 50, "orientations": 50, "strokes": 0})
+        >>> method = JointEmbedding.for_schema(schema, {"pixels": 50, "orientations": 50, "wavelets": 0, "strokes": 0})
         >>> plan = method.plan(schema, Budget(epsilon=1.0))
         >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
         {'pixels': (200, 5.29), 'orientations': (200, 5.29), 'counts': (2, 52.89)}
@@ -99,6 +101,8 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     """Random frequencies of the pixels; 0 to leave them out."""
     orientations: Frequencies = 750
     """Random frequencies of the gradient orientations; 0 to leave them out."""
+    wavelets: Frequencies = 750
+    """Random frequencies of the wavelet energies; 0 to leave them out."""
     strokes: Frequencies = derived(lambda given: 750 if _is_grey(given["image"]) else 0)
     """Random frequencies of what the encoder of drawn signs gives, 750 of grey images; 0 to leave them out."""
     pixel_scale: Share | None = None
@@ -109,6 +113,8 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     proportion to cells."""
     unit_orientations: bool = True
     """Divide an image's orientations by their length, and a bit; else a faint drawing counts as less of one."""
+    wavelets_scale: Share = 0.3
+    """Length scale of the wavelet energies, whose length is nearly 1."""
     strokes_scale: Share = 0.5
     """Length scale of the encoder's vectors, whose length is 1."""
     strokes_sha256: str | None = None
@@ -121,6 +127,8 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     """Budget share of the pixels."""
     orientations_share: Share = 1.0
     """Budget share of the orientations."""
+    wavelets_share: Share = 1.0
+    """Budget share of the wavelet energies."""
     strokes_share: Share = 1.0
     """Budget share of the signs."""
     perceptual_share: ShareOrNone = 0.0
@@ -150,9 +158,10 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     components: int = field(default=1, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not (self.pixels or self.orientations or self.strokes or self.perceptual_share):
+        if not (self.pixels or self.orientations or self.wavelets or self.strokes or self.perceptual_share):
             raise OptionError(
-                "pixels=0, orientations=0, strokes=0 and perceptual_share=0: there is nothing to ask; give one of them."
+                "pixels=0, orientations=0, wavelets=0, strokes=0 and perceptual_share=0: there is nothing to ask; give "
+                "one of them."
             )
         default = sub_pixel_channels(self.shape) if self.generator == "sub-pixel" else (16, 8)
         object.__setattr__(self, "channels", self.channels or default)
@@ -196,9 +205,10 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         }
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
-        """Returns the sums of pixels, orientations, strokes and activations, as far as they are asked for."""
+        """Returns the sums of what is seen in images, as far as they are asked for."""
         check_image_schema(schema, self.shape, labelled=False)
-        shares = {PIXELS: self.pixels_share, ORIENTATIONS: self.orientations_share, STROKES: self.strokes_share}
+        shares = {PIXELS: self.pixels_share, ORIENTATIONS: self.orientations_share}
+        shares |= {WAVELETS: self.wavelets_share, STROKES: self.strokes_share}
         embeddings = {name: Embedding(one.feature_map(), shares[name]) for name, one in self.image_maps().items()}
         if self.perceptual_share:
             from noisegate.features.perceptual import Perceptual
@@ -212,7 +222,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         return super().public_network() if self.perceptual_share else None
 
     def image_maps(self) -> dict[str, ImageMap]:
-        """Returns the maps of pixels, orientations and strokes, as far as they are asked for."""
+        """Returns the maps of pixels, orientations, wavelets and strokes, as far as they are asked for."""
         maps: dict[str, ImageMap] = {}
         image, seed = self.shape, self.seed
         if self.pixels:
@@ -221,6 +231,9 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         # Other streams than the pixels': the next seed of a run would draw the same frequencies.
         if self.orientations:
             maps[ORIENTATIONS] = self._orientations(seed + 2**62)
+        if self.wavelets:
+            scale, stream = self.wavelets_scale, seed + 3 * 2**62
+            maps[WAVELETS] = ImageMap(seen=WAVELETS, image=image, count=self.wavelets, length_scale=scale, seed=stream)
         if self.strokes:
             maps[STROKES] = ImageMap(
                 seen=STROKES,

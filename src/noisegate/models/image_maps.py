@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from noisegate.features.fourier import RandomFourier, draw_points
 from noisegate.features.orientation import Orientations, OrientedFourier
+from noisegate.features.wavelets import WaveletFourier, Wavelets
 from noisegate.schema.pixels import ImageShape
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ class ImageMap:
     """Random Fourier features of what is seen in an image.
 
     Attributes:
-        seen: Pixels, gradient orientations, or what the encoder of drawn signs gives.
+        seen: Pixels, gradient orientations, wavelet energies, or what the encoder of drawn signs gives.
         image: Shape of the images.
         count: Random frequencies.
         length_scale: Of the kernel.
@@ -30,7 +31,7 @@ class ImageMap:
         sha256: What the file of the encoder hashes to.
     """
 
-    seen: Literal["pixels", "orientations", "strokes"]
+    seen: Literal["pixels", "orientations", "wavelets", "strokes"]
     image: ImageShape
     count: int
     length_scale: float
@@ -40,7 +41,7 @@ class ImageMap:
     damping: float | None = None
     sha256: str | None = None
 
-    def feature_map(self) -> RandomFourier | OrientedFourier | EncodedFourier:
+    def feature_map(self) -> RandomFourier | OrientedFourier | WaveletFourier | EncodedFourier:
         """Returns the map; a `UserError` if its encoder is not the one in the package."""
         draw = partial(draw_points, count=self.count, length_scale=self.length_scale, seed=self.seed)
         if self.seen == "pixels":
@@ -48,6 +49,9 @@ class ImageMap:
         if self.seen == "orientations":
             of = Orientations(image=self.image, cell=self.cell, directions=self.directions, damping=self.damping)
             return OrientedFourier(orientations=of, fourier=draw(of.size))
+        if self.seen == "wavelets":
+            energies = Wavelets(image=self.image)
+            return WaveletFourier(wavelets=energies, fourier=draw(energies.size))
         from noisegate.features.encoded import EncodedFourier
         from noisegate.features.perceptual import Perceptual
         from noisegate.models.activations import chosen_activations

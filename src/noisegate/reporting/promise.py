@@ -37,6 +37,7 @@ _MEANINGS = {
     "second-moments": "the same, squared",
     "pixels": "sums of random features of pixels",
     "orientations": "sums of random features of edges",
+    "wavelets": "sums of random features of patterns",
     "marginals": "counts of tables of columns, chosen on the way",
 }
 

@@ -1,0 +1,163 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from noisegate.errors import OptionError
+from noisegate.features.fourier import draw_points
+from noisegate.features.wavelets import STRIDE, WAVELENGTHS, WaveletFourier, Wavelets
+from noisegate.gate.execution import map_execution
+from noisegate.schema import EncodedTable, pixel_schema
+from noisegate.schema.pixels import ImageShape
+
+GRAY = ImageShape(height=20, width=14)
+COLOUR, LARGE = ImageShape(height=9, width=11, channels=3), ImageShape(height=60, width=50)
+
+
+def noise(shape: ImageShape, rows: int = 1) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (rows, shape.size)) / 255
+
+
+def stripes(shape: ImageShape, length: float, angle: float, phase: float = 0.0) -> np.ndarray:
+    """One image of a plane wave of such a length and direction, from 0.1 to 0.9."""
+    rows, columns = np.mgrid[: shape.height, : shape.width]
+    waves = 0.5 + 0.4 * np.sin(
+        2 * math.pi / length * (rows * math.sin(angle) + columns * math.cos(angle)) + phase
+    ).repeat(shape.channels).reshape(1, -1)
+    return np.rint(waves * 255) / 255
+
+
+def energies(wavelets: Wavelets, image: np.ndarray) -> np.ndarray:
+    """The mean over cells of each length and direction, (lengths, directions)."""
+    return wavelets(image).reshape(len(WAVELENGTHS), wavelets.directions, -1).mean(axis=2)
+
+
+def literal(wavelets: Wavelets, image: np.ndarray) -> np.ndarray:
+    """The definition with loops: Morlet wavelets in the plane on an image whose border is repeated."""
+    shape = wavelets.image
+    gray = image.reshape(shape.height, shape.width, shape.channels).mean(axis=2)
+    zoom = max(round(max(shape.height, shape.width) / 32), 1)
+    stride = max(min(zoom * STRIDE, min(shape.height, shape.width) // wavelets.cells), 1)
+    values = []
+    for length in (zoom * one for one in WAVELENGTHS):
+        beyond = math.ceil(1.8 * length)
+        padded = np.pad(gray, beyond, mode="edge")
+        rows, columns = np.mgrid[-beyond : shape.height + beyond, -beyond : shape.width + beyond]
+        tops, lefts = np.arange(0, shape.height, stride), np.arange(0, shape.width, stride)
+        for direction in range(wavelets.directions):
+            angle = math.pi * direction / wavelets.directions
+            found = np.zeros((len(tops), len(lefts)))
+            for i, top in enumerate(tops):
+                for j, left in enumerate(lefts):
+                    down, right = rows - top - (stride - 1) / 2, columns - left - (stride - 1) / 2
+                    wave = 1 / (2 * math.pi * (0.6 * length) ** 2)
+                    for away, part in ((down, math.sin(angle)), (right, math.cos(angle))):
+                        under = np.exp(-(away**2) / (2 * (0.6 * length) ** 2))
+                        along = under * np.exp(2j * math.pi / length * part * away)
+                        wave = wave * (along - (under * along.sum() / under.sum() if part**2 > 0.499 else 0))
+                    found[i, j] = abs((padded * wave).sum())
+            across = min(wavelets.cells, len(tops)), min(wavelets.cells, len(lefts))
+            weights = [
+                np.maximum(1 - abs((np.arange(n) + 0.5) / n * c - np.arange(c)[:, None] - 0.5), 0)
+                for n, c in zip(found.shape, across, strict=True)
+            ]
+            down, right = (one / one.sum(axis=1, keepdims=True) for one in weights)
+            values.append(down @ found @ right.T)
+    flat = np.concatenate([one.ravel() for one in values])
+    return flat / (np.linalg.norm(flat) + wavelets.damping)
+
+
+@pytest.mark.parametrize("shape", [GRAY, COLOUR, LARGE, ImageShape(height=3, width=2)])
+def test_the_values_are_the_definition(shape):
+    wavelets = Wavelets(image=shape, directions=4, cells=3)
+    found, expected = wavelets(noise(shape))[0], literal(wavelets, noise(shape))
+    assert len(found) == wavelets.size
+    # Wavelets are rounded to 1/4096 of their sum, and windows end after three standard deviations.
+    assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("place", range(len(WAVELENGTHS)))
+@pytest.mark.parametrize("direction", [0, 3, 4])
+def test_stripes_have_the_energy_of_their_length_and_direction(place, direction):
+    wavelets = Wavelets(image=ImageShape(height=32, width=32))
+    found = energies(wavelets, stripes(wavelets.image, WAVELENGTHS[place], math.pi * direction / 8))
+    assert np.unravel_index(found.argmax(), found.shape) == (place, direction)
+
+
+def test_where_crests_lie_and_how_strong_they_are_changes_next_to_nothing():
+    """Means over images that begin anywhere would be grey, of pixels; of gradients too, of both signs alike."""
+    shape = ImageShape(height=28, width=28)
+    wavelets, image = Wavelets(image=shape), stripes(shape, 5, 0.6)
+    for phase in (1.0, 2.0, 3.0):
+        assert np.linalg.norm(wavelets(stripes(shape, 5, 0.6, phase)) - wavelets(image)) < 0.1
+    assert np.linalg.norm(wavelets(0.5 + (image - 0.5) / 2) - wavelets(image)) < 0.1
+    assert np.linalg.norm(wavelets(1 - image) - wavelets(image)) < 1e-9
+    assert np.linalg.norm(wavelets(stripes(shape, 5, 0.6 + math.pi / 2)) - wavelets(image)) > 0.7
+
+
+@pytest.mark.parametrize("shape", [GRAY, COLOUR, LARGE])
+@pytest.mark.parametrize("shade", [0.0, 0.2, 1.0])
+def test_an_image_of_one_shade_has_no_energy_and_finite_slopes(shape, shade):
+    assert not Wavelets(image=shape)(np.full((1, shape.size), shade)).any()
+    image = torch.full((1, shape.size), shade, requires_grad=True)
+    (slope,) = torch.autograd.grad(fourier(shape).of_points()(image).sum(), image)
+    assert slope.isfinite().all()
+
+
+def fourier(shape: ImageShape, count: int = 30) -> WaveletFourier:
+    wavelets = Wavelets(image=shape, directions=4)
+    return WaveletFourier(wavelets=wavelets, fourier=draw_points(wavelets.size, count=count, length_scale=0.3, seed=2))
+
+
+@pytest.mark.parametrize("shape", [GRAY, COLOUR])
+def test_the_vector_of_an_image_is_a_function_of_that_image_bit_for_bit(shape):
+    features = fourier(shape)
+    map_execution("wavelets", features, pixel_schema(*shape.axes, labels=["a", "b"]).layout, 256)
+    records = EncodedTable(np.random.default_rng(2).uniform(size=(9, shape.size)), np.zeros((9, 1), dtype=np.int32))
+    assert np.allclose(np.linalg.norm(features(records), axis=1), features.norm, atol=1e-6)
+    assert (features.dim, features.nonnegative) == (60, False)
+
+
+def test_an_image_has_the_same_bits_in_whatever_piece_it_is_computed():
+    wavelets = Wavelets(image=ImageShape(height=101, width=99))
+    images = noise(wavelets.image, 15)
+    together = wavelets(images)  # in pieces of three
+    alone = [wavelets(images[place : place + 1]) for place in range(15)]
+    assert together.tobytes() == np.concatenate(alone).tobytes()
+    assert wavelets(images[::-1])[::-1].tobytes() == together.tobytes()
+    assert wavelets(images[:0]).shape == (0, wavelets.size)
+
+
+@pytest.mark.parametrize("shape", [GRAY, COLOUR, ImageShape(height=256, width=256, channels=3)])
+def test_no_number_that_is_added_or_squared_leaves_the_whole_numbers(shape):
+    """Or the order in which a matrix product adds would show in the bits."""
+    waves = Wavelets(image=shape).waves
+    assert (waves.right % 1 == 0).all()
+    assert (waves.down % 1 == 0).all()
+    most = 255 * shape.channels * np.abs(waves.right).sum(axis=0).max() * np.abs(waves.down).sum(axis=2).max()
+    assert most < 2**53
+    assert 2 * (most * 2.0**-waves.bits) ** 2 <= 2**53
+    sums = math.prod(cells.sum(axis=1).max() for cells in waves.cells)
+    assert most * 2.0**-waves.bits * sums < 2**53
+
+
+@pytest.mark.parametrize("shape", [GRAY, COLOUR, LARGE])
+def test_a_generated_image_has_the_features_that_a_record_has(shape):
+    images = np.concatenate([noise(shape, 4), stripes(shape, 4, 0.3), np.full((1, shape.size), 0.4)])
+    found = fourier(shape).of_points()(torch.from_numpy(images.astype(np.float32)))
+    expected = fourier(shape)(EncodedTable(images, np.zeros((6, 0), dtype=np.int32)))
+    # Angles are rounded to 1/4096 of a turn on the private side.
+    assert np.abs(found.numpy().T - expected).max() < 2 * np.pi / 4096 / np.sqrt(30) * 1.5
+
+
+def test_slopes_are_those_of_finite_differences():
+    form = fourier(COLOUR, 5).of_points().to(torch.float64)
+    images = torch.rand(1, COLOUR.size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    assert torch.autograd.gradcheck(form, images.requires_grad_(), eps=1e-7, atol=1e-5)
+
+
+@pytest.mark.parametrize(("options", "named"), [({"cells": 0}, "cells=0"), ({"directions": 1}, "directions=1")])
+def test_what_does_not_fit_is_refused_by_name(options, named):
+    with pytest.raises(OptionError, match=named):
+        Wavelets(image=GRAY, **options)
