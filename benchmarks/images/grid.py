@@ -50,13 +50,13 @@ REAL, AUTO, OTHERS, NOISELESS = "real", "auto", 3000, 1000.0
 SETTINGS: dict[str, dict[str, Any]] = {
     **{AUTO: {}, "drawing": {"generator": "drawing"}},
     **{"pose-0": {"pose": 0}, "pose-1": {"pose": 1}, "strokes-0": {"strokes": 0}, "tries-1": {"tries": 1}},
-    "tone-0": {"tone": 0},
+    **{"tone-0": {"tone": 0}, "wavelets-0": {"wavelets": 0}},
     **{"rate-.005": {"fit_options": {"learning_rate": 5e-3}}, "perceptual": {"perceptual_share": 1.0}},
     **{"wide": {"channels": (64, 32)}, "rough": {"fit_options": {"total_variation": 0}}},
     **{f"smooth-.{tenths}": {"fit_options": {"total_variation": tenths / 10}} for tenths in (1, 4)},
-    "many": {"pixels": 2250, "orientations": 2250, "strokes": 2250},
-    "fine": {"pixel_scale": 2.5, "orientation_scale": 0.2, "strokes_scale": 0.25},
-    "coarse": {"pixel_scale": 10.0, "orientation_scale": 0.8, "strokes_scale": 1.0},
+    "many": {"pixels": 2250, "orientations": 2250, "wavelets": 2250, "strokes": 2250},
+    "fine": {"pixel_scale": 2.5, "orientation_scale": 0.2, "wavelets_scale": 0.15, "strokes_scale": 0.25},
+    "coarse": {"pixel_scale": 10.0, "orientation_scale": 0.8, "wavelets_scale": 0.6, "strokes_scale": 1.0},
 }
 """What is compared with "auto", each by its name in the tables."""
 DRAWN, SMALL = ("glyphs", "shapes", "digits"), "-16"

@@ -44,7 +44,7 @@ _WINDOW = 0.6  # of a wavelength
 _REFERENCE = 32  # pixels of a side that the wavelengths are for
 _INTENSITIES = 255
 _STEPS = 4096  # wavelets are rounded to this part of their sum
-_BITS = 25  # of a number that is squared: two of the squares are below 2⁵³
+_BITS = 25  # of each part of a modulus, so that cells, whose weights have 24 at most, add moduli up exactly
 _AT_ONCE = 2**15  # pixels whose waves a processor's cache holds
 _TINY = 1e-14  # the modulus of nothing has no slope
 
@@ -58,7 +58,7 @@ class Waves:
         down: From columns of these, real over imaginary ones, to the same of the products, (wavelets, 2 · places,
             2 · height).
         cells: What adds up places down, and places to the right, in cells, (cells, places) each.
-        bits: By how many bits the products are cut, so that their squares are exact.
+        bits: By how many bits moduli are cut, so that cells add them up exactly.
     """
 
     right: Whole
@@ -131,11 +131,12 @@ class Wavelets:
         gray = whole.reshape(-1, width, channels).sum(axis=2)
         across = (gray @ waves.right).reshape(rows, height, len(waves.down), 2, right.shape[1])
         across = across.transpose(2, 3, 1, 0, 4).reshape(len(waves.down), 2 * height, rows * right.shape[1])
-        cut = np.rint((waves.down @ across) * 2.0**-waves.bits)
-        squares = np.square(cut.reshape(len(cut), 2, down.shape[1], rows, right.shape[1])).sum(axis=1)
-        means = (down @ np.rint(np.sqrt(squares)).transpose(2, 0, 1, 3) @ right.T).reshape(rows, self.size)
+        parts = (waves.down @ across).reshape(len(waves.down), 2, down.shape[1], rows, right.shape[1])
+        real, imaginary = np.square(parts[:, 0]), np.square(parts[:, 1])
+        moduli = np.rint(np.sqrt(real + imaginary) * 2.0**-waves.bits).transpose(2, 0, 1, 3)
+        means = (down @ moduli @ right.T).reshape(rows, self.size)
         weights = np.outer(down.sum(axis=1), right.sum(axis=1)).flatten() * (_INTENSITIES * channels * _STEPS**2)
-        values = means * np.tile(2.0**waves.bits / weights, len(cut))
+        values = means * np.tile(2.0**waves.bits / weights, len(parts))
         # Whole numbers, whose squares add up to less than 2⁵³: exact in any order.
         lengths = np.square(np.rint(values * VALUE_STEPS)).sum(axis=1, keepdims=True)
         return np.asarray(values / (np.sqrt(lengths) / VALUE_STEPS + self.damping))
