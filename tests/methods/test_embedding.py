@@ -44,9 +44,9 @@ CASES = {
     "dp-hp of images": (IMAGES, PICTURES, {"products": 2}),
     # Those of the orientations are Fourier features too.
     "dp-mepf of images": (IMAGES, {**PICTURES, "layers": ("last",)}, {"perceptual": 1}),
-    "joint of images": (IMAGES, {**JOINT, "tries": 1}, {"frequencies": 3, "perceptual": 1}),
+    "joint of images": (IMAGES, {**JOINT, "tries": 1}, {"frequencies": 4, "perceptual": 1}),
     # The model judges its images on the CPU, by maps of its own: those of the fit share a network that may have moved.
-    "joint of images that are judged": (IMAGES, JOINT, {"frequencies": 6, "perceptual": 2}),
+    "joint of images that are judged": (IMAGES, JOINT, {"frequencies": 8, "perceptual": 2}),
 }
 
 

@@ -36,6 +36,7 @@ COUNT, ASIDE = 10_000, 2_000
 SETTINGS: Mapping[str, Any] = {
     "pixels": 400,
     "orientations": 400,
+    "wavelets": 400,
     "strokes": 0,
     "fit_options": {"steps": 1000, "batch": 100},
 }
