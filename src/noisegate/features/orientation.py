@@ -15,6 +15,7 @@ Fourier features of these numbers, in integers too.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
+Values = npt.NDArray[np.float64]
 INTENSITIES = 255
 _TURNS = 64  # directions are rounded to 1/64
 _AT_ONCE = 2**16  # pixels whose strengths a processor's cache holds: three to eight times as fast as whole blocks
@@ -102,9 +104,7 @@ class Orientations:
 
     def __call__(self, numeric: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Returns the values of images in the order of `pixel_schema`, (rows, directions · cells)."""
-        step = max(_AT_ONCE // (self.image.height * self.image.width), 1)
-        # One piece at least, which of no image is empty.
-        return np.concatenate([self._values(numeric[at : at + step]) for at in range(0, len(numeric) or 1, step)])
+        return in_pieces(self._values, numeric, _AT_ONCE // (self.image.height * self.image.width))
 
     def _values(self, numeric: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         shape = self.image
@@ -121,11 +121,21 @@ class Orientations:
         # Whole numbers below 2⁵³: exact in whatever order a matrix product adds.
         pooled = self.pooling(shape.height) @ strength @ self.pooling(shape.width).T
         values = pooled.reshape(len(whole), self.size) * self.unit
-        if self.damping is None:
-            return values
-        # Whole numbers, whose squares add up to less than 2⁵³: exact in any order.
-        squares = np.square(np.rint(values * VALUE_STEPS)).sum(axis=1, keepdims=True)
-        return np.asarray(values / (np.sqrt(squares) / VALUE_STEPS + self.damping))
+        return values if self.damping is None else damped(values, self.damping)
+
+
+def in_pieces(values: Callable[[Values], Values], numeric: Values, step: int) -> Values:
+    """Returns the values of images, (rows, values), computed for `step` of them at a time, or one."""
+    step = max(step, 1)
+    # One piece at least, which of no image is empty.
+    return np.concatenate([values(numeric[at : at + step]) for at in range(0, len(numeric) or 1, step)])
+
+
+def damped(values: Values, damping: float) -> Values:
+    """Returns each row divided by its length plus `damping`, bit for bit a function of that row."""
+    # Whole numbers, whose squares add up to less than 2⁵³: exact in any order.
+    squares = np.square(np.rint(values * VALUE_STEPS)).sum(axis=1, keepdims=True)
+    return np.asarray(values / (np.sqrt(squares) / VALUE_STEPS + damping))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -25,7 +25,8 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import Constants, Made, RowForm
-from noisegate.features.fourier import VALUE_STEPS, FourierOfValues, RandomFourier
+from noisegate.features.fourier import FourierOfValues, RandomFourier
+from noisegate.features.orientation import INTENSITIES, damped, in_pieces
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
 
@@ -42,7 +43,6 @@ STRIDE = 4
 """Pixels from one place to the next at which waves are looked at, likewise; fewer where images are small."""
 _WINDOW = 0.6  # of a wavelength
 _REFERENCE = 32  # pixels of a side that the wavelengths are for
-_INTENSITIES = 255
 _STEPS = 4096  # wavelets are rounded to this part of their sum
 _BITS = 25  # of each part of a modulus, so that cells, whose weights have 24 at most, add moduli up exactly
 _AT_ONCE = 2**15  # pixels whose waves a processor's cache holds
@@ -102,15 +102,16 @@ class Wavelets:
         """The wavelets, length by length."""
         sides = self.image.height, self.image.width
         zoom = max(round(max(sides) / _REFERENCE), 1)
-        stride = max(min(zoom * STRIDE, min(sides) // self.cells), 1)
+        # So there are at most twelve places along a side of any length, or twice as many as cells.
+        strides = [max(min(zoom * STRIDE, side // self.cells), 1) for side in sides]
         angles = math.pi * np.arange(self.directions) / self.directions
         down, right = (
             np.stack([_axis(side, stride, zoom * length, part) for length in WAVELENGTHS for part in parts.tolist()])
-            for side, parts in zip(sides, (np.sin(angles), np.cos(angles)), strict=True)
+            for side, stride, parts in zip(sides, strides, (np.sin(angles), np.cos(angles)), strict=True)
         )
         # A product is at most the largest intensity times the largest sum along each axis.
         most = [(np.abs(one.real) + np.abs(one.imag)).sum(axis=2).max() for one in (down, right)]
-        largest = _INTENSITIES * self.image.channels * math.prod(most)
+        largest = INTENSITIES * self.image.channels * math.prod(most)
         halves = [down.real, -down.imag], [down.imag, down.real]
         return Waves(
             right=np.stack([right.real, right.imag], axis=1).transpose(3, 0, 1, 2).reshape(sides[1], -1),
@@ -121,13 +122,11 @@ class Wavelets:
 
     def __call__(self, numeric: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Returns the values of images in the order of `pixel_schema`, (rows, values)."""
-        step = max(_AT_ONCE // (self.image.height * self.image.width), 1)
-        # One piece at least, which of no image is empty.
-        return np.concatenate([self._values(numeric[at : at + step]) for at in range(0, len(numeric) or 1, step)])
+        return in_pieces(self._values, numeric, _AT_ONCE // (self.image.height * self.image.width))
 
     def _values(self, numeric: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         (height, width, channels), rows, waves = self.image.axes, len(numeric), self.waves
-        whole, (down, right) = np.rint(numeric * _INTENSITIES), waves.cells
+        whole, (down, right) = np.rint(numeric * INTENSITIES), waves.cells
         gray = whole.reshape(-1, width, channels).sum(axis=2)
         across = (gray @ waves.right).reshape(rows, height, len(waves.down), 2, right.shape[1])
         across = across.transpose(2, 3, 1, 0, 4).reshape(len(waves.down), 2 * height, rows * right.shape[1])
@@ -135,11 +134,8 @@ class Wavelets:
         real, imaginary = np.square(parts[:, 0]), np.square(parts[:, 1])
         moduli = np.rint(np.sqrt(real + imaginary) * 2.0**-waves.bits).transpose(2, 0, 1, 3)
         means = (down @ moduli @ right.T).reshape(rows, self.size)
-        weights = np.outer(down.sum(axis=1), right.sum(axis=1)).flatten() * (_INTENSITIES * channels * _STEPS**2)
-        values = means * np.tile(2.0**waves.bits / weights, len(parts))
-        # Whole numbers, whose squares add up to less than 2⁵³: exact in any order.
-        lengths = np.square(np.rint(values * VALUE_STEPS)).sum(axis=1, keepdims=True)
-        return np.asarray(values / (np.sqrt(lengths) / VALUE_STEPS + self.damping))
+        weights = np.outer(down.sum(axis=1), right.sum(axis=1)).flatten() * (INTENSITIES * channels * _STEPS**2)
+        return damped(means * np.tile(2.0**waves.bits / weights, len(parts)), self.damping)
 
 
 def _axis(side: int, stride: int, length: float, part: float) -> npt.NDArray[np.complex128]:
