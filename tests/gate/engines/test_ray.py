@@ -103,7 +103,8 @@ def files(people, tmp_path):
 def asked_in_rounds(engine, path, schema, method, rounds):
     both = Both(engine)
     method.query(Gate(path, schema=schema, epsilon=1.0, engine=both))
-    assert len(both.workers) == rounds and len(set(map(frozenset, both.workers))) == 1  # the same in each round
+    # The same in each round, though one may have answered some before the other began.
+    assert len(both.workers) == rounds and all(map(set.issubset, both.workers, both.workers[1:]))
     assert not psutil.wait_procs(workers(), timeout=10)[1]  # none is left behind
 
 
@@ -136,7 +137,8 @@ def test_real_workers_give_the_bits_of_one_machine(cluster, files, mixed_schema,
         session.step(at)
         session.step(at)
     asked, first, second, third = both.workers
-    assert asked == first and len(first & second) == 1 and len(second) == 2 and second == third
+    # One worker may have answered the question alone, before the other began; steps wait for both.
+    assert asked and asked <= first and len(first & second) == 1 and len(second) == 2 and second == third
     assert not psutil.wait_procs(workers(), timeout=10)[1]  # none is left behind
     assert told() == {str, int, (dict, Totals), (dict, np.ndarray)}
 
