@@ -136,7 +136,7 @@ def test_no_number_that_is_added_leaves_the_whole_numbers(sides):
     waves = Wavelets(image=shape).waves
     assert (waves.right % 1 == 0).all()
     assert (waves.down % 1 == 0).all()
-    most = 255 * shape.channels * np.abs(waves.right).sum(axis=0).max() * np.abs(waves.down).sum(axis=2).max()
+    most = 255 * shape.channels * np.abs(waves.right).sum(axis=2).max() * np.abs(waves.down).sum(axis=2).max()
     assert most < 2**53
     assert max(cells.shape[1] for cells in waves.cells) <= 12
     sums = math.prod(cells.sum(axis=1).max() for cells in waves.cells)
@@ -151,14 +151,13 @@ def test_sums_are_those_of_whole_numbers(shape):
     waves, (down, right) = wavelets.waves, (cells.astype(np.int64) for cells in wavelets.waves.cells)
     for image, found in zip(images, wavelets(images), strict=True):
         gray = np.rint(image * 255).astype(np.int64).reshape(*shape.axes).sum(axis=2)
-        across = (gray @ waves.right.astype(np.int64)).reshape(shape.height, len(waves.down), 2, -1)
-        parts = waves.down.astype(np.int64) @ across.transpose(1, 2, 0, 3).reshape(
-            len(waves.down), 2 * shape.height, -1
-        )
-        squares = np.square(parts.reshape(len(parts), 2, down.shape[1], -1).astype(np.float64))
+        waved = (waves.right[0].astype(np.int64) @ gray.T).reshape(2, len(waves.down), right.shape[1], -1)
+        downwards = waves.down.astype(np.int64).reshape(len(waves.down), 2, 2, down.shape[1], shape.height, 2)
+        parts = np.einsum("wmqdhp,pwrh->wmqdr", downwards, waved)  # mirrored or not, part, places
+        squares = np.square(parts.reshape(-1, 2, *parts.shape[3:])[waves.chosen].astype(np.float64))
         moduli = np.rint(np.sqrt(squares[:, 0] + squares[:, 1]) * 2.0**-waves.bits).astype(np.int64)
         weights = np.outer(down.sum(axis=1), right.sum(axis=1)).ravel() * (255 * shape.channels * 4096**2)
-        values = (down @ moduli @ right.T).ravel() * np.tile(2.0**waves.bits / weights, len(parts))
+        values = (down @ moduli @ right.T).ravel() * np.tile(2.0**waves.bits / weights, len(moduli))
         length = math.sqrt(np.square(np.rint(values * 65_536).astype(np.int64)).sum()) / 65_536
         assert found.tobytes() == (values / (length + 0.02)).tobytes()
 

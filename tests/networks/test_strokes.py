@@ -32,6 +32,17 @@ def test_folding_changes_nothing_but_the_normalisation():
     assert not any(value.requires_grad for value in simple.parameters())
 
 
+def test_a_generated_image_has_the_vector_of_a_record_and_the_slope_of_a_convolution():
+    encoder, images = load_strokes(), torch.rand(3, 1, 28, 28, requires_grad=True)
+    found = encoder(images)
+    torch.testing.assert_close(found, encoder(images.detach()), rtol=1e-4, atol=1e-4)
+    first, *others = encoder.convolutions
+    values = nn.functional.conv2d(images, first.weight, first.bias, stride=2, padding=2)
+    expected = encoder.embedding(nn.Sequential(*others)(values).flatten(1))
+    slopes = [torch.autograd.grad(vectors.square().sum(), images)[0] for vectors in (found, expected)]
+    torch.testing.assert_close(*slopes, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("side", [8, 28, 32, 100])
 def test_any_size_is_taken_and_grey_is_three_equal_channels(side):
     simple, grey = load_strokes(), torch.rand(2, 1, side, side)

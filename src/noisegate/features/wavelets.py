@@ -9,8 +9,9 @@ which begin anywhere, their means over images say next to nothing, these moduli 
 
 All of it is sums of products of whole numbers, then roots and divisions, which IEEE 754 rounds in one way only: so a
 record's vector is a function of that record alone, bit for bit, on every machine. A wave in the plane is a product of
-one downwards and one to the right, so two matrix products with few columns give it. `WaveletFourier` are random Fourier
-features of these numbers, in integers too.
+one downwards and one to the right, so two matrix products with few columns give it. Directions θ and π − θ share the
+one to the right, up to a sign of its imaginary part: a modulus does not mind if the one downwards bears that instead.
+`WaveletFourier` are random Fourier features of these numbers, in integers too.
 """
 
 from __future__ import annotations
@@ -54,17 +55,30 @@ class Waves:
     """The wavelets of all lengths and directions as matrices.
 
     Attributes:
-        right: From the rows of an image to real and imaginary parts along them, (width, wavelets · 2 · places).
-        down: From columns of these, real over imaginary ones, to the same of the products, (wavelets, 2 · places,
-            2 · height).
+        right: From columns of an image to real and imaginary parts of waves to the right, (1, 2 · waves · places,
+            width).
+        down: From lines of these, real beside imaginary ones, to the same of the products of each with its wave
+            downwards and with the mirrored one, (waves, 2 · 2 · places, 2 · height).
+        chosen: Which of these products stands for each length and direction.
         cells: What adds up places down, and places to the right, in cells, (cells, places) each.
         bits: By how many bits moduli are cut, so that cells add them up exactly.
     """
 
     right: Whole
     down: Whole
+    chosen: npt.NDArray[np.int64]
     cells: tuple[Whole, Whole]
     bits: int
+
+    def parts(self, image: Any, right: Any, down: Any) -> Any:
+        """Returns real and imaginary parts of products, (2 · waves, 2, places, places · rows), of numpy or of torch.
+
+        Of the image, (height, width, rows); rows come last, so that no product needs its numbers in another order.
+        """
+        height, rows = len(image), image.shape[2]
+        lines, columns = (cells.shape[1] for cells in self.cells)
+        across = (right @ image).reshape(2 * height, len(down), columns * rows).swapaxes(0, 1)
+        return (down @ across).reshape(2 * len(down), 2, lines, columns * rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +118,8 @@ class Wavelets:
         zoom = max(round(max(sides) / _REFERENCE), 1)
         # So there are at most twelve places along a side of any length, or twice as many as cells.
         strides = [max(min(zoom * STRIDE, side // self.cells), 1) for side in sides]
-        angles = math.pi * np.arange(self.directions) / self.directions
+        turns, directions = self.directions // 2 + 1, np.arange(self.directions)
+        angles = math.pi * np.arange(turns) / self.directions
         down, right = (
             np.stack([_axis(side, stride, zoom * length, part) for length in WAVELENGTHS for part in parts.tolist()])
             for side, stride, parts in zip(sides, strides, (np.sin(angles), np.cos(angles)), strict=True)
@@ -112,10 +127,14 @@ class Wavelets:
         # A product is at most the largest intensity times the largest sum along each axis.
         most = [(np.abs(one.real) + np.abs(one.imag)).sum(axis=2).max() for one in (down, right)]
         largest = INTENSITIES * self.image.channels * math.prod(most)
-        halves = [down.real, -down.imag], [down.imag, down.real]
+        both = np.stack([down, down.conj()], axis=1)  # (waves, mirrored or not, places, side)
+        halves = np.stack([both.real, -both.imag], axis=4), np.stack([both.imag, both.real], axis=4)
+        turned = np.minimum(directions, self.directions - directions)
+        chosen = 2 * (turns * np.arange(len(WAVELENGTHS))[:, None] + turned) + (turned < directions)
         return Waves(
-            right=np.stack([right.real, right.imag], axis=1).transpose(3, 0, 1, 2).reshape(sides[1], -1),
-            down=np.concatenate([np.concatenate(half, axis=2) for half in halves], axis=1),
+            right=np.stack([right.real, right.imag]).reshape(1, -1, sides[1]),
+            down=np.stack(halves, axis=2).reshape(len(down), -1, 2 * sides[0]),
+            chosen=chosen.flatten(),
             cells=(_cells(down.shape[1], self.cells), _cells(right.shape[1], self.cells)),
             bits=max(math.ceil(math.log2(largest)) - _BITS, 0),
         )
@@ -127,15 +146,13 @@ class Wavelets:
     def _values(self, numeric: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         (height, width, channels), rows, waves = self.image.axes, len(numeric), self.waves
         whole, (down, right) = np.rint(numeric * INTENSITIES), waves.cells
-        gray = whole.reshape(-1, width, channels).sum(axis=2)
-        across = (gray @ waves.right).reshape(rows, height, len(waves.down), 2, right.shape[1])
-        across = across.transpose(2, 3, 1, 0, 4).reshape(len(waves.down), 2 * height, rows * right.shape[1])
-        parts = (waves.down @ across).reshape(len(waves.down), 2, down.shape[1], rows, right.shape[1])
-        real, imaginary = np.square(parts[:, 0]), np.square(parts[:, 1])
-        moduli = np.rint(np.sqrt(real + imaginary) * 2.0**-waves.bits).transpose(2, 0, 1, 3)
-        means = (down @ moduli @ right.T).reshape(rows, self.size)
-        weights = np.outer(down.sum(axis=1), right.sum(axis=1)).flatten() * (INTENSITIES * channels * _STEPS**2)
-        return damped(means * np.tile(2.0**waves.bits / weights, len(parts)), self.damping)
+        gray = whole.reshape(rows, height, width, channels).sum(axis=3)
+        parts = waves.parts(gray.transpose(1, 2, 0), waves.right, waves.down)
+        moduli = np.rint(np.sqrt(np.square(parts[:, 0]) + np.square(parts[:, 1])) * 2.0**-waves.bits)
+        means = right @ (down @ moduli).reshape(len(moduli), len(down), right.shape[1], rows)
+        weights = np.outer(down.sum(axis=1), right.sum(axis=1)) * (INTENSITIES * channels * _STEPS**2)
+        values = means[waves.chosen] * (2.0**waves.bits / weights)[:, :, None]
+        return damped(values.reshape(self.size, rows).T, self.damping)
 
 
 def _axis(side: int, stride: int, length: float, part: float) -> npt.NDArray[np.complex128]:
@@ -188,24 +205,20 @@ class WaveletFourier(FourierOfValues):
         """Returns the features of images in the order of `pixel_schema`, (rows, pixels), up to rounding."""
         import torch
 
-        wavelets, shape = self.wavelets, self.wavelets.image
+        wavelets, waves, shape = self.wavelets, self.wavelets.waves, self.wavelets.image
 
         def features(constants: Constants, points: Made) -> Float[Tensor, "dim rows"]:
             assert isinstance(points, torch.Tensor)
             rows, (height, width, channels) = len(points), shape.axes
-            right, down = constants["right"], constants["down"]
-            gray = points.reshape(-1, width, channels).mean(dim=2)
-            across = (gray @ right).reshape(rows, height, len(down), 2, -1).permute(2, 3, 1, 0, 4)
-            parts = down @ across.reshape(len(down), 2 * height, -1)
-            moduli = (parts.unflatten(1, (2, -1)).square().sum(dim=1) + _TINY).sqrt()
-            # Cells down before cells to the right, so that fewer numbers are turned round.
-            cells = (constants["cells down"] @ moduli).unflatten(2, (rows, -1)) @ constants["cells right"].T
-            values = cells.permute(2, 0, 1, 3).flatten(1)
-            lengths = (values.square().sum(dim=1, keepdim=True) + _TINY).sqrt()
-            result: Tensor = constants["fourier"](values / (lengths + wavelets.damping))
+            image = points.reshape(rows, height, width, channels).mean(dim=3).permute(1, 2, 0)
+            parts = waves.parts(image, constants["right"], constants["down"])
+            moduli = (parts.square().sum(dim=1) + _TINY).sqrt()
+            summed = (constants["cells down"] @ moduli).unflatten(2, (-1, rows))
+            values = (constants["cells right"] @ summed)[waves.chosen].reshape(-1, rows)
+            lengths = (values.square().sum(dim=0) + _TINY).sqrt()
+            result: Tensor = constants["fourier"]((values / (lengths + wavelets.damping)).T)
             return result
 
-        waves = wavelets.waves
         constants: dict[str, Any] = {"right": waves.right / _STEPS, "down": waves.down / _STEPS}
         for axis, cells in zip(("down", "right"), waves.cells, strict=True):
             constants[f"cells {axis}"] = cells / cells.sum(axis=1, keepdims=True)

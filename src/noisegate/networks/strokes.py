@@ -38,6 +38,19 @@ NUMBERS = 64
 _CHANNELS = (1, 16, 32, 64)
 
 
+class _OfGrey(nn.Conv2d):
+    """A convolution of one channel, whose slope at images that a generator made takes a third of the time."""
+
+    def forward(self, images: Float[Tensor, "rows 1 h w"]) -> Float[Tensor, "rows c down right"]:
+        if not images.requires_grad:
+            return super().forward(images)
+        assert self.bias is not None
+        pieces = nn.functional.unfold(images, (5, 5), padding=2, stride=2)
+        weight = self.weight.flatten(1).expand(len(images), -1, -1)
+        values = torch.baddbmm(self.bias[:, None], weight, pieces)
+        return values.reshape(*values.shape[:2], (images.shape[2] + 1) // 2, -1)
+
+
 class StrokeEncoder(nn.Module):
     """The network; batch normalisation stands in it only while it is trained."""
 
@@ -46,7 +59,8 @@ class StrokeEncoder(nn.Module):
         layers: list[nn.Module] = []
         for place, (entering, channels) in enumerate(pairwise(_CHANNELS)):
             kernel = 3 if place else 5
-            layers.append(nn.Conv2d(entering, channels, kernel, stride=2, padding=kernel // 2))
+            kind = nn.Conv2d if place else _OfGrey
+            layers.append(kind(entering, channels, kernel, stride=2, padding=kernel // 2))
             layers += [nn.BatchNorm2d(channels)] if trained else []
             layers.append(nn.ReLU())
         self.convolutions = nn.Sequential(*layers)
