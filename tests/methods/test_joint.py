@@ -108,11 +108,15 @@ def test_images_without_labels(adjacency, asked):
 
 
 def test_a_record_costs_what_the_plan_says_whatever_the_split():
-    """Shares move noise between the parts; the whole stays at ε."""
-    for share in (0.1, 10.0):
-        plan = JointEmbedding(**QUICK, orientations_share=share).plan(SCHEMA, Budget(epsilon=1.0))
+    """Shares move noise between the parts; the whole stays at ε, and so does what is expected."""
+    said = []
+    for share in (0.1, 1.0, 10.0):
+        method = JointEmbedding(**QUICK, orientations_share=share)
+        plan = method.plan(SCHEMA, Budget(epsilon=1.0))
         noise = {name: plan.release(name).noise_std_natural for name in (PIXELS, ORIENTATIONS)}
-        assert (noise[ORIENTATIONS] > noise[PIXELS]) == (share < 1)
+        assert noise[PIXELS] / noise[ORIENTATIONS] == pytest.approx(share**0.5, rel=1e-3)
+        said.append(method.verdict(SCHEMA, Budget(epsilon=1.0), 1000).figures["noise"])
+    assert said == pytest.approx([said[0]] * 3, rel=0.02)  # but for the counts' share
     made = JointEmbedding(**QUICK).fit(Gate(strokes(30), schema=SCHEMA, epsilon=1.0), device="cpu")
     assert 0.95 < made.certificate.check() <= 1.0
 

@@ -14,7 +14,8 @@ Nothing here looks at private records: length scales are public numbers, in prop
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import statistics
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self, cast
 
@@ -75,6 +76,11 @@ images of digits, with them .71; at a fifth of it they are worth nothing (benchm
 _MISSED = 0.1
 """Part of the released means' energy from which on a fit is far from them: of digits it misses 0.02 to 0.03, which at
 ε = 10 is two hundred times the noise, of classes with six signs each 0.05 to 0.1, and 0.5 where it went wrong."""
+
+
+def _even(stds: Iterable[float]) -> float:
+    """Returns the noise that each block would have if shares were equal; precisions are in proportion to them."""
+    return 1 / math.sqrt(statistics.fmean(1 / std**2 for std in stds))
 
 
 def _is_grey(image: Any) -> bool:
@@ -255,8 +261,8 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         from noisegate.training.moment_matching import read_target
 
         made = cast("ImageGenerator", super().initial_generator(release, classes))
-        noise = read_target(release, counts=COUNTS).noise_std.values()
-        hidden = min(max(float(np.median(of_classes)) for of_classes in noise) / _HIDES, 1.0)
+        noise = _even(float(np.median(stds)) for stds in read_target(release, counts=COUNTS).noise_std.values())
+        hidden = min(noise / _HIDES, 1.0)
         made.network = replace(made.network, tone=hidden if self.tone is None else self.tone)
         return made
 
@@ -266,7 +272,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         if not maps or not schema.layout.classes:
             return None
         plan = self.plan(schema, budget)
-        noise = max(plan.release(name).noise_std_natural for name in maps)
+        noise = _even(plan.release(name).noise_std_natural for name in maps)
         return image_verdict(noise, schema.layout.classes, records, "plan")
 
     def is_far(self, fitting: Any) -> bool:
@@ -288,7 +294,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         model = replace(cast("NeuralImage", made.model), nearest=nearest, rivals=rivals, tries=self.tries)
         agreement = model.agreement(_JUDGED, public_random(self.seed))
         kept = agreement >= _LEAST_AGREEMENT
-        noise = max(release.noise_std[name] for name in maps)
+        noise = _even(release.noise_std[name] for name in maps)
         expected = image_verdict(noise, release.schema.layout.classes, target.records, "fit")
         summary = made.summary.with_verdict(expected).with_agreement(agreement, len(target.present), kept=kept)
         return replace(made, model=model if kept else made.model, summary=summary)
