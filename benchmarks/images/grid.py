@@ -51,6 +51,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     **{AUTO: {}, "drawing": {"generator": "drawing"}},
     **{"pose-0": {"pose": 0}, "pose-1": {"pose": 1}, "strokes-0": {"strokes": 0}, "tries-1": {"tries": 1}},
     **{"tone-0": {"tone": 0}, "wavelets-0": {"wavelets": 0}},
+    **{"wavelets-.5": {"wavelets_share": 0.5}, "pixels-2": {"pixels_share": 2.0}},
     **{"pixels-.5": {"pixels_share": 0.5}, "pixels-.25": {"pixels_share": 0.25, "orientations_share": 0.5}},
     **{"rate-.005": {"fit_options": {"learning_rate": 5e-3}}, "perceptual": {"perceptual_share": 1.0}},
     **{"wide": {"channels": (64, 32)}, "rough": {"fit_options": {"total_variation": 0}}},
