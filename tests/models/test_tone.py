@@ -38,6 +38,16 @@ def test_edges_are_softened_and_flat_parts_are_not(either):
     assert float(made[0, 0, 4, 1]) == pytest.approx(0.35 * 3 / 9, abs=1e-4)
 
 
+@pytest.mark.parametrize("sides", [(7, 5), (1, 6), (2, 1)])
+def test_a_soft_pixel_is_the_mean_of_nine_and_the_border_goes_on_outside(sides):
+    images = torch.rand(2, 3, *sides, generator=torch.Generator().manual_seed(2))
+    wide = np.pad(images.numpy(), ((0, 0), (0, 0), (1, 1), (1, 1)), mode="edge")
+    around = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), axis=(2, 3)).mean(axis=(4, 5))
+    expected = 0.3 * images.numpy() + 0.7 * around  # as soft as it gets
+    made = toned(images, torch.tensor([[0.0, 9.0]]).expand(2, -1), 1.0)
+    np.testing.assert_allclose(made.numpy(), expected, atol=1e-6)
+
+
 def test_every_image_has_its_own_tone_and_is_one():
     images = square(0.6, 0.1).expand(50, -1, -1, -1)
     made = toned(images, torch.randn(50, NUMBERS, generator=torch.Generator().manual_seed(1)), 1.0)
