@@ -22,7 +22,14 @@ from typer.testing import CliRunner
 from noisegate import Gate, Pairwise, Synthesizer
 from noisegate.cli.main import app
 from noisegate.errors import ModelError, NoisegateError
-from noisegate.models.folder import GENERATOR_FILE, HASHED, MODEL_FILE, PAGE_FILE, verify_model
+from noisegate.models.folder import (
+    GENERATOR_FILE,
+    HASHED,
+    MODEL_FILE,
+    PAGE_FILE,
+    description_digest,
+    verify_model,
+)
 from noisegate.privacy.certificate import Certificate, canonical_json
 from noisegate.privacy.certificate_page import render
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, array_hashes
@@ -197,6 +204,7 @@ def made_to_fit(folder, values_changed):
             pass
         description["certificate"] = hashlib.sha256(canonical_json(certificate)).hexdigest()
         description["files"] = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in HASHED}
+        description["digest"] = description_digest(description)
         (folder / MODEL_FILE).write_text(json.dumps(description), encoding="utf-8")
     except Exception:
         return  # beyond repair, which is an edit too

@@ -9,7 +9,15 @@ import pytest
 
 from noisegate import DPMERF, Gate, Synthesizer
 from noisegate.errors import ModelError
-from noisegate.models.folder import HASHED, MODEL_FILE, check_new, verify_model, write_folder, write_model
+from noisegate.models.folder import (
+    HASHED,
+    MODEL_FILE,
+    check_new,
+    description_digest,
+    verify_model,
+    write_folder,
+    write_model,
+)
 from noisegate.privacy import accounting, grid
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import (
@@ -74,7 +82,7 @@ def test_an_untouched_model_is_good(model):
     assert Synthesizer.load(model).sample(3).num_rows == 3
 
 
-@pytest.mark.parametrize("name", HASHED)
+@pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("where", [0.0, 0.3, 0.6, 0.999])
 def test_a_flipped_byte_is_noticed(model, name, where):
     path = model / name
@@ -101,10 +109,49 @@ def test_changed_hashes_and_digests_are_noticed(model):
     description = json.loads(text)
     for name in HASHED:
         value = description["files"][name]
-        path.write_text(text.replace(value, ("0" if value[0] != "0" else "1") + value[1:]))
+        described(model, files={**description["files"], name: ("0" if value[0] != "0" else "1") + value[1:]})
         refused(model)
-    path.write_text(text.replace(description["certificate"], "0" * 64))
+    described(model, files=description["files"], certificate="0" * 64)
     refused(model)
+
+
+def described(folder, **change):
+    """Changes what `model.json` says, and redoes its digest, as a forger would."""
+    path = folder / MODEL_FILE
+    description = {**json.loads(path.read_text("utf-8")), **change}
+    path.write_text(json.dumps({**description, "digest": description_digest(description)}), encoding="utf-8")
+
+
+def changes(value):
+    """Yields a JSON value with one of its parts changed, for each part."""
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            for part in changes(value[key]):
+                yield {**value, key: part} if isinstance(value, dict) else [*value[:key], part, *value[key + 1 :]]
+        return
+    yield value + (" " if isinstance(value, str) else 1) if value is not None else 1
+
+
+def test_each_word_of_the_description_is_noticed_when_it_is_changed(model):
+    """The verdict too, which a steward relies on and no other file holds."""
+    path = model / MODEL_FILE
+    description = json.loads(path.read_text("utf-8"))
+    assert "verdict" in description["model"]["fit"]
+    edited = list(changes(description))
+    assert len(edited) > 15
+    for one in edited:
+        path.write_text(json.dumps(one), encoding="utf-8")
+        refused(model)
+    path.write_text(json.dumps(description), encoding="utf-8")
+    assert verify_model(model).recomputed_epsilon <= 1.0
+
+
+def test_a_model_of_before_the_digest_of_the_description_is_read(model):
+    path = model / MODEL_FILE
+    description = json.loads(path.read_text("utf-8"))
+    del description["digest"]
+    path.write_text(json.dumps(description), encoding="utf-8")
+    assert verify_model(model).recomputed_epsilon <= 1.0
 
 
 @pytest.mark.parametrize(
@@ -119,17 +166,14 @@ def test_changed_hashes_and_digests_are_noticed(model):
     ],
 )
 def test_a_broken_description_is_refused(model, change):
-    path = model / MODEL_FILE
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    with pytest.raises(ModelError):
+    described(model, **change)
+    with pytest.raises(ModelError, match=r"format|broken|cannot be rebuilt|not known"):
         Synthesizer.load(model)
 
 
 def test_other_network_sizes_than_the_weights_are_refused(model):
-    path = model / MODEL_FILE
-    description = json.loads(path.read_text())
-    description["model"]["latent"] += 1
-    path.write_text(json.dumps(description))
+    stated = json.loads((model / MODEL_FILE).read_text())["model"]
+    described(model, model={**stated, "latent": stated["latent"] + 1})
     with pytest.raises(ModelError, match="cannot be rebuilt"):
         Synthesizer.load(model)
 
@@ -145,10 +189,9 @@ def test_a_lowered_claim_is_noticed_even_with_all_hashes_redone(model, saved):
     path.write_text(json.dumps(data))
     import hashlib
 
-    description = json.loads((model / MODEL_FILE).read_text())
-    description["files"][CERTIFICATE_FILE] = hashlib.sha256(path.read_bytes()).hexdigest()
-    description["certificate"] = Certificate.from_json(data).digest()
-    (model / MODEL_FILE).write_text(json.dumps(description))
+    files = json.loads((model / MODEL_FILE).read_text())["files"]
+    files[CERTIFICATE_FILE] = hashlib.sha256(path.read_bytes()).hexdigest()
+    described(model, files=files, certificate=Certificate.from_json(data).digest())
     with pytest.raises(ModelError, match=r"epsilon=0\.5"):
         verify_model(model)
 
@@ -182,10 +225,8 @@ def rehash(folder):
 
     from noisegate.privacy.release import read_certificate
 
-    described = json.loads((folder / MODEL_FILE).read_text("utf-8"))
-    described["certificate"] = read_certificate(folder / "certificate.json").digest()
-    described["files"] = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in HASHED}
-    (folder / MODEL_FILE).write_text(json.dumps(described), encoding="utf-8")
+    files = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in HASHED}
+    described(folder, files=files, certificate=read_certificate(folder / "certificate.json").digest())
 
 
 def forge(folder, change):

@@ -7,7 +7,10 @@
       certificate.md         the same in plain words
       release.safetensors    the noisy sums; their hashes stand in the certificate
       generator.safetensors  the fitted model of records, or the classifier
-      model.json             how to rebuild it, the hash of each file, the digest of the certificate
+      model.json             how to rebuild it, its verdict, each file's hash, digests of the certificate and of itself
+
+Hashes tell what was changed by accident, or by someone who redid none; whoever redoes them all can still claim no ε
+that the events do not give.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from safetensors import SafetensorError
 
 from noisegate._version import __version__
 from noisegate.errors import ModelError
-from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.certificate import Certificate, canonical_json
 from noisegate.privacy.certificate_page import headline, render
 from noisegate.privacy.events import (
     Adjacency,
@@ -49,6 +52,7 @@ MODEL_FILE, GENERATOR_FILE, PAGE_FILE = "model.json", "generator.safetensors", "
 HASHED = (CERTIFICATE_FILE, PAGE_FILE, VALUES_FILE, GENERATOR_FILE)
 _RELEASED = HASHED[:3]
 _FIELDS = {"format", "model", "certificate", "files"}
+_DIGEST = "digest"  # of the other fields; older models have none
 _TABLE = re.compile(r"\d+:(\d+(,\d+)*)?")  # `marginal_plan.marginal_name`, after the event
 CLASSIFIER, NETWORK_CLASSIFIER = "locally-linear", "network-classifier"
 """What `model.json` calls classifiers, which draw no records."""
@@ -117,9 +121,16 @@ def write_model(folder: Path, *, release: Release, tensors: Tensors, model: Mapp
             "certificate": release.certificate.digest(),
             "files": {name: _hash(path / name) for name in HASHED},
         }
+        content[_DIGEST] = description_digest(content)
         (path / MODEL_FILE).write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
     return write_folder(folder, fill)
+
+
+def description_digest(description: Mapping[str, Any]) -> str:
+    """Returns the SHA-256 of the canonical form of what `model.json` says, but for this digest."""
+    said = json.loads(json.dumps({key: value for key, value in description.items() if key != _DIGEST}))
+    return hashlib.sha256(canonical_json(said)).hexdigest()
 
 
 def holds_classifier(folder: Path) -> bool:
@@ -281,8 +292,14 @@ def _checked_description(folder: Path) -> dict[str, Any]:
     path = folder / MODEL_FILE
     try:
         description: dict[str, Any] = read_json(path)
-        if set(description) != _FIELDS or type(description["format"]) is not int or description["format"] != FORMAT:
+        if (
+            set(description) - {_DIGEST} != _FIELDS
+            or type(description["format"]) is not int
+            or description["format"] != FORMAT
+        ):
             raise ModelError(f"{path} is not of a format that this version of noisegate reads.")
+        if description.get(_DIGEST, digest := description_digest(description)) != digest:
+            raise ModelError(f"{path} was changed after the model was written: its digest differs.")
         files = description["files"]
         if set(files) != set(HASHED) or not isinstance(description["model"], dict):
             raise ModelError(f"{path} is not of a format that this version of noisegate reads.")
@@ -293,7 +310,7 @@ def _checked_description(folder: Path) -> dict[str, Any]:
                 raise ModelError(f"{folder / name} was changed after the model was written: its hash differs.")
     except FileNotFoundError as error:
         raise ModelError(f"{error.filename} does not exist; {folder} is not a whole model folder.") from None
-    except (OSError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} is broken: {type(error).__name__}: {error}.") from None
     return description
 
