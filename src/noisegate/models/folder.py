@@ -66,7 +66,8 @@ Tensors = Mapping[str, npt.NDArray[Any]]
 class Verification:
     """What `verify_model` found: the certificate, ε from its events, and the files whose hashes were checked.
 
-    The recomputed ε is at most the one that is stated. Of `others`, what else lies in the folder, nothing is claimed.
+    The recomputed ε is at most the one that is stated. Of `others`, what else lies in the folder, nothing is claimed;
+    `model.json` is one of them where it has no digest of itself, as those of earlier versions.
     """
 
     certificate: Certificate
@@ -167,9 +168,8 @@ def verify_model(folder: Path) -> Verification:
         ModelError: if the claim does not hold, or anything is missing, broken or was changed.
     """
     release, _, _ = read_model(folder)
-    if _DIGEST in read_json(folder / MODEL_FILE):
-        return _verified(release, folder, (*HASHED, MODEL_FILE))
-    return _verified(release, folder, HASHED, MODEL_FILE)
+    described = (MODEL_FILE,) if _DIGEST in read_json(folder / MODEL_FILE) else ()
+    return _verified(release, folder, (*HASHED, *described))
 
 
 def verify_release(folder: Path) -> Verification:
@@ -177,7 +177,7 @@ def verify_release(folder: Path) -> Verification:
     return _verified(Release.load(folder), folder, _RELEASED)
 
 
-def _verified(release: Release, folder: Path, files: tuple[str, ...], *more: str) -> Verification:
+def _verified(release: Release, folder: Path, files: tuple[str, ...]) -> Verification:
     certificate = release.certificate
     recomputed = certificate.check()
     _ = release.stated_schema  # stated, and one that can be read
@@ -190,7 +190,7 @@ def _verified(release: Release, folder: Path, files: tuple[str, ...], *more: str
     # Another version may word the page differently; what it states must still be the certificate's.
     if page != render(certificate) and (certificate.version == __version__ or headline(certificate) not in page):
         raise ModelError(f"{folder / PAGE_FILE} does not say what {CERTIFICATE_FILE} states: do not rely on it.")
-    others = tuple(sorted({path.name for path in folder.iterdir()} - {*files, *more}))
+    others = tuple(sorted({path.name for path in folder.iterdir()} - set(files)))
     return Verification(certificate=certificate, recomputed_epsilon=recomputed, files=files, others=others)
 
 
