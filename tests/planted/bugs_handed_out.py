@@ -126,6 +126,6 @@ def the_number_of_records_in_the_log(plant: Plant) -> None:
 
 
 @bug("test_ten_thousand_records_are_fitted_and_spent_once")
-def steps_on_many_records_stop(plant: Plant) -> None:
-    """Whether a training ends well depends on whether it has ten thousand records."""
-    plant.rewrite("runs._Work.release", "read is not None", "done >= 10_000")
+def many_records_stop_the_run(plant: Plant) -> None:
+    """Whether a run ends well depends on whether it has ten thousand records."""
+    plant.rewrite("runs._Work.release", "if read is not None: read(done)", "assert done < 10_000")
