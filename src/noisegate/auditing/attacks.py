@@ -42,7 +42,7 @@ PROJECTION, ONE_RUN, SAMPLES = "projection", "one-run", "samples"
 # Answers along the difference of the worlds that are looked at, over all runs, where nobody says how many runs: enough
 # to tell the noise within a fifth. Of steps those of half of the runs can be looked at.
 ANSWERS, _FEWEST = 200, 40
-_CANDIDATES = 12
+_CANDIDATES, _FAMILIES = 32, 12
 _CANARIES, _GUESSED = 400, 0.25
 # In one run a smaller one drowns in what the theorem adds for δ, twice the number of canaries times δ = 1e-5.
 _ONE_RUN_CHANCE = 0.01
@@ -104,9 +104,9 @@ class Auditor:
         return self._worlds(made_up, chosen)
 
     def _made_up(self) -> Any:
-        """Returns a dozen records, or families, from which the worst ones are chosen."""
+        """Returns some records, or families, from which the worst ones are chosen."""
         if isinstance(self.schema, LinkedSchema):
-            return made_up_families(self.schema, _CANDIDATES)
+            return made_up_families(self.schema, _FAMILIES)
         return candidates(self.schema, _CANDIDATES)
 
     def _worlds(self, made_up: Any, chosen: tuple[int, int]) -> Worlds | FamilyWorlds:
