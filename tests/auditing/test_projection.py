@@ -140,7 +140,7 @@ def test_children_that_count_whole_are_found():
         assert audit("linked", runs=4).exceeded
 
 
-@pytest.mark.parametrize("by", ["one-run", "samples"])
+@pytest.mark.parametrize("by", ["one-run", "samples", "attribute"])
 def test_linked_tables_are_audited_by_projection_alone(by):
     with pytest.raises(OptionError, match=f"by='{by}': linked tables are audited by projection alone"):
         audit("linked", by=by)
@@ -199,6 +199,7 @@ def test_what_cannot_be_audited_is_refused():
         ("discover", {"cells": 3}, "discover has no settings"),
         ("discover", {"by": "samples"}, "audited by projection alone"),
         ("dp-llm", {"by": "samples"}, "makes no records"),
+        ("dp-llm", {"by": "attribute"}, "makes no records"),
         ("dp-merf", {"by": "one-run", "adjacency": "replace-one"}, "needs add-remove"),
     ]:
         with pytest.raises(OptionError, match=message):
