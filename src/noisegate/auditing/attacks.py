@@ -29,6 +29,7 @@ from noisegate.privacy.events import Adjacency, Event
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
+from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.decode import decode
 from noisegate.schema.linked import LinkedSchema
@@ -42,7 +43,7 @@ PROJECTION, ONE_RUN, SAMPLES, ATTRIBUTE = "projection", "one-run", "samples", "a
 # Answers along the difference of the worlds that are looked at, over all runs, where nobody says how many runs: enough
 # to tell the noise within a fifth. Of steps those of half of the runs can be looked at.
 ANSWERS, _FEWEST = 200, 40
-_CANDIDATES, _FAMILIES = 32, 12
+_CANDIDATES, _FEW = 32, 12  # few of what takes long: families, and records whose teachers are trained
 _CANARIES, _GUESSED = 400, 0.25
 # In one run a smaller one drowns in what the theorem adds for δ, twice the number of canaries times δ = 1e-5.
 _ONE_RUN_CHANCE = 0.01
@@ -108,8 +109,10 @@ class Auditor:
     def _made_up(self) -> Any:
         """Returns some records, or families, from which the worst ones are chosen."""
         if isinstance(self.schema, LinkedSchema):
-            return made_up_families(self.schema, _FAMILIES)
-        return candidates(self.schema, _CANDIDATES)
+            return made_up_families(self.schema, _FEW)
+        plan = self.method.plan(self.schema, self.budget)
+        trained = isinstance(plan, CalibratedStepPlan) and isinstance(plan.plan, ShardPlan)
+        return candidates(self.schema, _FEW if trained else _CANDIDATES)
 
     def _worlds(self, made_up: Any, chosen: tuple[int, int]) -> Worlds | FamilyWorlds:
         if isinstance(self.schema, LinkedSchema):
