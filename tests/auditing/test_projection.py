@@ -107,6 +107,25 @@ def test_noise_that_is_too_quiet_or_too_loud_is_found():
     assert not loud.holds
 
 
+def test_noise_that_is_missing_along_one_query_or_but_there_is_told_by_itself():
+    """That all directions are alike is believed of neither."""
+    auditor = Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0))
+    worlds = auditor.worst_worlds()
+    runs = [auditor.run(worlds, place % 2) for place in range(30)]
+    seen, certificate = [one for one, _ in runs], runs[0][1]
+    for one in seen:
+        one.squares = one.squares[0] / 100, one.squares[1]
+    elsewhere = measured(seen, certificate, kind="projection", chance=RARE)
+    assert elsewhere.too_little_noise
+    assert not elsewhere.exceeded
+    for one in seen:
+        one.squares = 100 * one.squares[0], one.squares[1]
+        one.residuals["counts"] = [0.01 * left for left in one.residuals["counts"]]
+    along = measured(seen, certificate, kind="projection", chance=RARE)
+    assert along.exceeded
+    assert along.too_little_noise
+
+
 def test_noise_whose_gradient_passes_un_noised_is_found():
     with planted.detached_noise():
         found = projected(Auditor(method=LLM, schema=TABLE, budget=Budget(epsilon=1.0)), runs=4, chance=RARE)

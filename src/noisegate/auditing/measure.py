@@ -184,7 +184,7 @@ def measured(seen: Sequence[Seen], certificate: Certificate, *, kind: str, chanc
     squares = math.fsum(one.squares[0] for one in seen)
     everywhere = spread_limits(math.sqrt(squares), chance / 4, degrees=sum(one.squares[1] for one in seen))
     loudest = [{name: high for name, (_, high) in limits.items()}]
-    loudest += [{name: max(everywhere[1], low) for name, (low, _) in limits.items()}]
+    loudest += [{name: high if low > everywhere[1] else everywhere[1] for name, (low, high) in limits.items()}]
     from_noise = max(accounting.epsilon(_as_measured(seen, events, one), delta, adjacency) for one in loudest)
     factor = guessed_factor(seen, events, adjacency, chance / 4)
     from_guesses = accounting.epsilon([scaled(event, factor) for event in events], delta, adjacency) if factor else 0.0
