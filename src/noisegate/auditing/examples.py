@@ -82,7 +82,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "dp-cgan": {**_SMALL_GAN, "discriminator_steps": 2},
     "dp-sinkhorn": {**_STEPS, "hidden": (8,), "latent": 4, "batch": 16, "iterations": 10},
     "datalens": {**_SMALL_TEACHERS, "largest": 2},
-    "pate-gan": _SMALL_TEACHERS,
+    "pate-gan": {**_SMALL_TEACHERS, "teacher_learning_rate": 5.0},
     "g-pate": {**_SMALL_TEACHERS, "coordinates": 2, "bins": 4},
     "gs-wgan": {
         **_SMALL_TEACHERS,
