@@ -129,7 +129,8 @@ def children_count_whole(plant: Plant) -> None:
 
 @bug(MOVED)
 def grandchildren_do_not_share(plant: Plant) -> None:
-    """Every child hands the whole of its parent's part on to its own children."""
+    """Every child hands the whole of its parent's part on to its own children, and nobody adds the parts up."""
+    plant.wrap("families.Families.add_weights")(lambda right, found, totals: None)
 
     @plant.wrap("families.Families.shares")
     def _(shares: Any, found: Any) -> Any:
