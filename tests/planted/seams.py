@@ -27,8 +27,10 @@ SEAMS = {
     # The ledger.
     "accounts": "noisegate.ledger.accounts",
     "ledger": "noisegate.ledger.ledger",
+    "ledger_seen": "noisegate.ledger.seen",
     "ledger_tables": "noisegate.ledger.tables",
     # Private records.
+    "atomic": "noisegate.atomic",
     "csv_file": "noisegate.data.tables.csv_file",
     "families": "noisegate.data.families",
     "frames": "noisegate.data.frames",
