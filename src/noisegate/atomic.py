@@ -79,6 +79,16 @@ def second_name(path: Path) -> str | None:
     return "is mounted by itself, from elsewhere; mount the folder that it lies in" if mounted else None
 
 
+def sync_folders(*folders: Path) -> None:
+    """Writes to disk which files are in some folders, where the system has that; else it does so by itself."""
+    for folder in folders if hasattr(os, "O_DIRECTORY") else ():
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
 def check_outside(out: Path, data: str | Path, option: str = "--out") -> None:
     """Checks that what is made does not come to lie among the records, where the next run would meet it."""
     folder, made = os.path.realpath(data), os.path.realpath(out)

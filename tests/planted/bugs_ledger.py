@@ -139,6 +139,7 @@ def readers_that_are_overtaken(plant: Plant) -> None:
 @bug(
     "test_a_ledger_under_a_second_name_is_refused",
     "test_a_ledger_that_is_mounted_by_itself_is_refused",
+    "test_a_key_under_a_second_name_is_refused",
 )
 def two_names_of_one_file(plant: Plant) -> None:
     """Files beside which journals or marks lie may have several names."""
