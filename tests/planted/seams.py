@@ -80,6 +80,7 @@ SEAMS = {
     "layers": "noisegate.networks.layers",
     "feta": "noisegate.methods.feta",
     "evolution": "noisegate.training.evolution",
+    "orientation": "noisegate.features.orientation",
     "tangent": "noisegate.features.tangent",
     "tangent_pairs": "noisegate.features.tangent_pairs",
     "image_evolution": "noisegate.training.image_evolution",
