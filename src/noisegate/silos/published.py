@@ -144,7 +144,7 @@ def _check_price(path: Path, plan: CalibratedPlan, noise: Mapping[str, float]) -
     own = noise_of(plan)
     if set(noise) != set(own) or any(abs(std - noise[name]) > 1e-9 * std for name, std in own.items()):
         raise ModelError(
-            f"{path} states epsilon={plan.budget.epsilon:g} at delta={plan.budget.delta:g}, and its noise is that of another "
-            "price: it was changed. Get it anew from whoever published it; a silo that is to pay another price gives "
-            "it as --epsilon."
+            f"{path} states epsilon={plan.budget.epsilon:g} at delta={plan.budget.delta:g}, and its noise is that "
+            "of another price: it was changed. Get it anew from whoever published it; a silo that is to pay another "
+            "price gives it as --epsilon."
         )
