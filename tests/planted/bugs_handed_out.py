@@ -117,3 +117,18 @@ def an_audit_that_believes_the_quietest_noise(plant: Plant) -> None:
 def an_audit_that_takes_rates_as_they_are_found(plant: Plant) -> None:
     """How often an attacker was right is taken for how often it is right."""
     plant.wrap("audit_bounds.rate_limits")(lambda _, found, trials, chance: (found / trials, found / trials))
+
+
+@bug(
+    "test_an_event_with_other_noise_than_the_release_is_refused",
+    "test_a_release_with_other_noise_than_its_event_is_refused",
+)
+def noise_of_events_not_compared(plant: Plant) -> None:
+    """A certificate may state more noise than the values have."""
+    plant.wrap("stated_noise.check_stated_noise")(lambda *_: None)
+
+
+@bug("test_an_event_with_other_noise_than_the_release_is_refused")
+def multiples_of_the_noise_believed(plant: Plant) -> None:
+    """A certificate may state twice the noise that the values have, as whole numbers are whole on a finer grid too."""
+    plant.rewrite("stated_noise._whole", "len(any_numbers) < _ENOUGH or any_rest", "True")

@@ -21,6 +21,7 @@ SEAMS = {
     "plan": "noisegate.privacy.plan",
     "release": "noisegate.privacy.release",
     "silos": "noisegate.privacy.silos",
+    "stated_noise": "noisegate.privacy.stated_noise",
     "shard_plan": "noisegate.privacy.shard_plan",
     "tradeoff": "noisegate.privacy.tradeoff",
     "units": "noisegate.privacy.units",
