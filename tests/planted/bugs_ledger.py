@@ -42,7 +42,7 @@ def void_after_commit(plant: Plant) -> None:
 
 
 @bug(
-    "test_a_release_is_kept_when_somebody_else_closed_its_reservation",
+    "test_one_reservation_pays_for_one_release",
     "test_nobody_can_void_a_run_that_draws",
 )
 def confirmed_cost_given_back(plant: Plant) -> None:
