@@ -149,8 +149,8 @@ class Store:
                 raise self._absent()
             if (why := second_name(path)) is not None:
                 raise LedgerError(
-                    f"ledger {path} {why}. A crash leaves a journal beside one name, and whoever goes on under another "
-                    "would lose what is spent meanwhile."
+                    f"ledger {path} {why}. A crash leaves a file NAME-journal beside one name, which is the one to keep: "
+                    "whoever goes on under another would lose what is spent meanwhile."
                 )
         except OSError as error:
             raise LedgerError(f"ledger {path} cannot be opened: {error.strerror}; give another path.") from error
