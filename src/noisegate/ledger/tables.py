@@ -149,7 +149,7 @@ class Store:
                 raise self._absent()
             if (why := second_name(path)) is not None:
                 raise LedgerError(
-                    f"ledger {path} {why}. A crash leaves a file NAME-journal beside one name, which is the one to keep: "
+                    f"ledger {path} {why}. A crash leaves NAME-journal beside one name, which is the one to keep: "
                     "whoever goes on under another would lose what is spent meanwhile."
                 )
         except OSError as error:
