@@ -129,6 +129,8 @@ def the_number_of_records_in_the_log(plant: Plant) -> None:
 def many_records_stop_the_run(plant: Plant) -> None:
     """Whether a run ends well depends on whether it has ten thousand records."""
     plant.rewrite("runs._Work.release", "if read is not None: read(done)", "assert done < 10_000")
+
+
 @bug(
     "test_an_event_with_other_noise_than_the_release_is_refused",
     "test_a_release_with_other_noise_than_its_event_is_refused",
