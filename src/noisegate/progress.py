@@ -30,6 +30,11 @@ def shows_bars(console: Console) -> bool:
     return console.is_terminal or (console.is_jupyter and installed("ipywidgets"))
 
 
+def spinner(console: Console) -> str:
+    """Returns the name of a spinner that a console can write."""
+    return "dots" if console.encoding.startswith("utf") else "line"
+
+
 @contextmanager
 def bar(title: str, total: int | None, console: Console) -> Iterator[Tell]:
     """Shows a bar where the console can; without `total`, the note says all."""
@@ -37,7 +42,9 @@ def bar(title: str, total: int | None, console: Console) -> Iterator[Tell]:
 
     counted = [] if total is None else [MofNCompleteColumn(), TimeRemainingColumn()]
     texts = TextColumn("{task.description}"), BarColumn(), *counted, TextColumn("{task.fields[note]}")
-    with Progress(SpinnerColumn(), *texts, console=console, transient=True, disable=not shows_bars(console)) as shown:
+    with Progress(
+        SpinnerColumn(spinner(console)), *texts, console=console, transient=True, disable=not shows_bars(console)
+    ) as shown:
         task = shown.add_task(title, total=total, note="")
         yield lambda done, note: shown.update(task, completed=done, note=note)
 

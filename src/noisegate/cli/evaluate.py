@@ -14,6 +14,7 @@ from noisegate.atomic import new_file
 from noisegate.cli.console import ERR, OUT, print_json, say_files, steps
 from noisegate.cli.options import Json, SchemaOption, one_by_one, require_schema
 from noisegate.errors import OptionError, SchemaError
+from noisegate.progress import spinner
 from noisegate.seeds import MOST_EVALUATION_SEED
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class EvaluateOptions:
 
     def read(self, read: Callable[[Path], _Records]) -> tuple[_Records, _Records, _Records | None]:
         """Reads the synthetic, the test and the training records."""
-        with ERR.status("Reading"):
+        with ERR.status("Reading", spinner=spinner(ERR)):
             return read(self.synthetic), read(self.test), None if self.train is None else read(self.train)
 
     def measure(self, doing: str, suite: Suite, evaluate: Callable[..., Any], *records: Any, **more: Any) -> Any:
