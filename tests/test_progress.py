@@ -2,15 +2,17 @@
 
 import io
 import logging
+import re
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pyarrow as pa
 import pytest
 from rich.console import Console
 
 import noisegate
-from noisegate import Ledger, Pairwise, Schema, fit
+from noisegate import Ledger, Pairwise, Schema, fit, observer
 from noisegate import progress as shown
 from noisegate.errors import FitWarning, installed
 from noisegate.methods.pairwise import Pairwise as Method
@@ -44,18 +46,26 @@ def test_a_run_logs_what_it_plans_books_and_fits(caplog, tmp_path):
     assert "200" not in said, "the number of records is private"
 
 
-def test_reading_a_large_file_tells_how_far_it_is_in_parts_of_a_hundred(monkeypatch, caplog, tmp_path):
+def test_the_log_of_reading_tells_time_and_no_count(monkeypatch, caplog):
     monkeypatch.setattr(shown, "EVERY", 0.0)
+    told = []
+    for records in (19_999, 20_000):
+        caplog.clear()
+        with caplog.at_level(logging.INFO, logger="noisegate"):
+            SMALL.fit(TABLE.slice(0, 1).take([0] * records), schema=SCHEMA, epsilon=2.0)
+        told.append({re.sub(r"[0-9.]+ s\b", "T s", line) for line in caplog.messages if "Reading" in line})
+    assert told[0] == told[1] == {"Reading records: T s so far", "Reading records: done in T s"}
+
+
+def test_a_bar_of_reading_tells_parts_of_a_hundred_in_a_terminal_alone(monkeypatch, tmp_path):
+    told = []
+    monkeypatch.setattr(shown, "bar", lambda *_: nullcontext(lambda done, note: told.append((done, note))))
+    monkeypatch.setattr(observer, "standard_error", lambda: Console(file=io.StringIO(), force_terminal=True))
     path = tmp_path / "x.csv"
     path.write_text("ill\n" + "true\nfalse\n" * 100_000)
-    with caplog.at_level(logging.INFO, logger="noisegate"):
-        SMALL.fit(path, schema=Schema([Boolean(name="ill")]), epsilon=2.0)
-    parts = [
-        (int(line.split()[2]), int(line.split()[-1].replace(",", "")))
-        for line in caplog.messages
-        if line.startswith("Reading records: ") and "over" in line
-    ]
-    assert len(parts) > 1 and all(abs(part - over // 2000) <= 5 for part, over in parts)
+    fit(path, method=SMALL, schema=Schema([Boolean(name="ill")]), epsilon=2.0, progress=True)
+    parts = [(part, int(note.split()[-1].replace(",", ""))) for part, note in told if "over" in note]
+    assert len(parts) > 1 and all(over % 10_000 == 0 and abs(part - over // 2000) <= 5 for part, over in parts)
 
 
 def test_a_run_without_a_ledger_logs_that_it_is_booked_nowhere(caplog):

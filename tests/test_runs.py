@@ -160,8 +160,12 @@ def test_an_observer_is_told(desk):
             told.append((title, total))
             return super().working(title, total)
 
+        def reading(self, about):
+            told.append(("reading", about))
+            return super().reading(about)
+
     made(desk, observer=Told(), **TINY)
-    assert [name for name, _ in told] == ["dp-merf", "Reading records", "Fitting"]
+    assert [name for name, _ in told] == ["dp-merf", "reading", "Fitting"]
     assert told[0][1] > 10 and told[2][1] == 6
 
 
@@ -184,3 +188,18 @@ def test_where_no_state_directory_can_be_made_a_temporary_one_is(desk, monkeypat
     monkeypatch.setattr("tempfile.tempdir", str(desk))
     folder = RunFolder(None)
     assert Path(desk) in folder.path.parents and folder.path.parent.name.startswith("noisegate-runs.")
+
+
+# Sums, and steps on gradients, on batches and on shards. The command line fits every method to as many: see journeys/.
+LARGE = {
+    "pairwise": {"cells": 4},
+    "dp-llm": LLM | {"records": 10_000},
+    "dp-sinkhorn": {"records": 10_000, "steps": 2},
+    "pate-gan": {"records": 10_000, "steps": 2, "teachers": 10},
+}
+
+
+@pytest.mark.parametrize("method", LARGE)
+def test_ten_thousand_records_are_fitted_and_spent_once(desk, method):
+    made(desk, pd.concat([table()] * 167), **{"method": method, "device": "cpu"} | LARGE[method])
+    assert spent(desk) == (0, 1, 0)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import FitWarning
-from noisegate.progress import LOG, log_lines, shown
+from noisegate.progress import LOG, log_lines, reading, shown, standard_error
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
@@ -45,6 +45,13 @@ class Observer:
     def working(self, title: str, total: int | None) -> AbstractContextManager[Callable[[int, str], None]]:
         """Returns a block of work; its function is called with how much is done, and a note."""
         return log_lines(title, total)
+
+    def reading(self, about: int | None) -> AbstractContextManager[Callable[[int], None]]:
+        """Returns the block in which records are read; its function takes how many were so far, which is private.
+
+        `about` so many there are, where files tell.
+        """
+        return reading()
 
     def queried(self, gate: Gate) -> None:
         """Called when the release is whole and written down."""
@@ -85,3 +92,7 @@ class ShownProgress(Observer):
     def working(self, title: str, total: int | None) -> AbstractContextManager[Callable[[int, str], None]]:
         """Returns a block of work, shown where it can be."""
         return shown(title, total)
+
+    def reading(self, about: int | None) -> AbstractContextManager[Callable[[int], None]]:
+        """Returns the block in which records are read; see `noisegate.progress.reading`."""
+        return reading(about, standard_error())

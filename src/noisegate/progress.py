@@ -1,7 +1,7 @@
 """How far a run is: a bar in a terminal or a notebook, and elsewhere a line of the log every so often.
 
 All of noisegate logs under the logger ``noisegate``, which has no handler: what is shown is the program's choice, as
-``logging.basicConfig(level="INFO")``. Nothing in it is private.
+``logging.basicConfig(level="INFO")``. Nothing in it is private: of reading it tells the time that it takes, no count.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 EVERY = 30.0
 """Seconds between two lines of the log."""
+READING = "Reading records"
 
 LOG = logging.getLogger("noisegate")
 Tell: TypeAlias = Callable[[int, str], None]
@@ -58,15 +59,36 @@ def log_lines(title: str, total: int | None) -> Iterator[Tell]:
         nonlocal told
         if time.monotonic() - told >= EVERY:
             told = time.monotonic()
-            LOG.info("%s: %s", title, ", ".join(filter(None, [f"{done:,} of {total:,}" if total else "", note])))
+            parts = filter(None, [f"{done:,} of {total:,}" if total else "", note])
+            LOG.info("%s: %s", title, ", ".join(parts) or f"{told - started:.0f} s so far")
 
     yield tell
     LOG.info("%s: done in %.1f s", title, time.monotonic() - started)
 
 
-def shown(title: str, total: int | None) -> AbstractContextManager[Tell]:
-    """Shows a bar in a terminal or a notebook, and lines of the log elsewhere."""
+@contextmanager
+def reading(about: int | None = None, console: Console | None = None) -> Iterator[Callable[[int], None]]:
+    """Shows a bar of how many records were read, rounded, in a terminal alone; elsewhere the log tells the time.
+
+    Their number is private: logs and notebooks are kept and sent on, a bar is gone when it ends.
+    """
+    if console is None or not console.is_terminal:
+        with log_lines(READING, None) as tell:
+            yield lambda _done: tell(0, "")
+        return
+    with bar(READING, 100 if about else None, console) as tell:
+        rounded = "over {:,}".format
+        yield lambda done: tell(min(99, 100 * done // about) if about else 0, rounded(done - done % 10_000))
+
+
+def standard_error() -> Console:
+    """Returns the console to which Python shows its bars."""
     from rich.console import Console
 
-    console = Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False)
+
+
+def shown(title: str, total: int | None) -> AbstractContextManager[Tell]:
+    """Shows a bar in a terminal or a notebook, and lines of the log elsewhere."""
+    console = standard_error()
     return bar(title, total, console) if shows_bars(console) else log_lines(title, total)

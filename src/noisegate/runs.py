@@ -188,11 +188,12 @@ class _Work:
 
         What is asked is the query of the method, or `ask`.
         """
+        read: Callable[[int], None] | None = None  # steps have a bar of their own, and read before the first
 
         def count(done: int) -> None:
             self.may_stop()
-            if done >= 10_000:  # rounded: the exact number is private, and screens are recorded
-                progress(min(99, 100 * done // about) if about else 0, f"over {done - done % 10_000:,}")
+            if read is not None:
+                read(done)
 
         run.method.check_fit(self.device)
         gate = run.gate(data, show_values=show_values, progress=count, engine=engine)
@@ -208,7 +209,7 @@ class _Work:
             else:
                 try:
                     about = gate.about if self.folder.observer.watched else None
-                    with self.folder.observer.working("Reading records", 100 if about else None) as progress:
+                    with self.folder.observer.reading(about) as read:
                         release = (ask or run.method.query)(gate, plan)
                 except KeyboardInterrupt as stop:
                     for note in getattr(stop, "__notes__", ()):

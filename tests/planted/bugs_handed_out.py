@@ -117,3 +117,15 @@ def an_audit_that_believes_the_quietest_noise(plant: Plant) -> None:
 def an_audit_that_takes_rates_as_they_are_found(plant: Plant) -> None:
     """How often an attacker was right is taken for how often it is right."""
     plant.wrap("audit_bounds.rate_limits")(lambda _, found, trials, chance: (found / trials, found / trials))
+
+
+@bug("test_the_log_of_reading_tells_time_and_no_count")
+def the_number_of_records_in_the_log(plant: Plant) -> None:
+    """A line of the log tells how many records were read, rounded down."""
+    plant.rewrite("progress.reading", "lambda _done: tell(0, '')", "lambda done: tell(0, f'over {done // 10_000:,}')")
+
+
+@bug("test_ten_thousand_records_are_fitted_and_spent_once")
+def many_records_stop_the_run(plant: Plant) -> None:
+    """Whether a run ends well depends on whether it has ten thousand records."""
+    plant.rewrite("runs._Work.release", "if read is not None: read(done)", "assert done < 10_000")

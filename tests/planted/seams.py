@@ -85,6 +85,7 @@ SEAMS = {
     "votes": "noisegate.features.votes",
     "network_design": "noisegate.training.network_design",
     "perceptual": "noisegate.features.perceptual",
+    "progress": "noisegate.progress",
     "run_folder": "noisegate.run_folder",
     "runs": "noisegate.runs",
     "products": "noisegate.features.products",

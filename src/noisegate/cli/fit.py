@@ -30,6 +30,7 @@ from noisegate.cli.engine import Address, EngineOption, chosen_engine
 from noisegate.cli.linked import one_place, records_at
 from noisegate.cli.options import FitOptions, Json, one_by_one, required
 from noisegate.cli.plans import show_plan
+from noisegate.progress import reading
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
@@ -139,6 +140,8 @@ def console_observer(asked: str, as_json: bool) -> Observer:
                 if asked == AUTO and (why := run.method.why(gate.schema, gate.budget.epsilon)):
                     say(why)
                 show_plan(plan, gate.records)
+            if run.on_error == "skip" and not ERR.is_terminal:
+                say("Images that cannot be used are left out; how many is private, and only said in a terminal.")
             warn_about_delta(gate.budget.delta, gate.records)
             warn_about_constraints(gate.schema)
             if run.dataset is None:
@@ -147,8 +150,11 @@ def console_observer(asked: str, as_json: bool) -> Observer:
         def working(self, title: str, total: int | None) -> AbstractContextManager[Callable[[int, str], None]]:
             return steps(title, total)
 
+        def reading(self, about: int | None) -> AbstractContextManager[Callable[[int], None]]:
+            return reading(about, ERR)
+
         def queried(self, gate: Gate) -> None:
-            if gate.skipped:
+            if gate.skipped and ERR.is_terminal:  # what is redirected is kept and sent on
                 left_out = f"{gate.skipped:,} images could not be used and were left out."
                 warn(f"{left_out} How many is private: keep it to yourself.")
 
