@@ -182,10 +182,10 @@ class Guide:
         if source is not None:
             return source
         say(
-            "\nThe schema says what is publicly known of the columns: kinds, bounds, levels. Nothing in it may be looked "
-            "up in the private records. It may be there already (schema), or be drafted from records that are public "
-            "(public) or from a data dictionary (dictionary). If there is none of these, bounds and levels are bought "
-            "with a part of epsilon (discover)."
+            "\nThe schema says what is publicly known of the columns: kinds, bounds, levels. Nothing in it may be "
+            "looked up in the private records. It may be there already (schema), or be drafted from records that are "
+            "public (public) or from a data dictionary (dictionary). If there is none of these, bounds and levels are "
+            "bought with a part of epsilon (discover)."
         )
         likely = "schema" if Path(_SCHEMA).exists() else "public"
         return str(self.answer(Question(key="", asks="Which of them", says="", read=one_of(SOURCES), default=likely)))
@@ -263,7 +263,7 @@ class Guide:
             return
         if any(" discover " in command and " --price" not in command for command in self.ran):
             raise OptionError(
-                f"stopped; {_text(self._bought)} was spent on {_SCHEMA}. To go on with it: noisegate start --schema {_SCHEMA}"
+                f"stopped; {_text(self._bought)} was spent on {_SCHEMA}; to go on: noisegate start --schema {_SCHEMA}"
             )
         raise OptionError("stopped before anything was spent; what was asked stands above.")
 

@@ -159,7 +159,9 @@ def _end(action: Callable[[], object]) -> int:
         discard(sys.stdout)
         return 0
     except SystemExit as end:  # of rich, from whose help nobody reads any more
-        return 0 if isinstance(end.__context__, BrokenPipeError) else end.code
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        return 0
     except OSError as error:
         if error.filename is None:
             discard(sys.stdout)
