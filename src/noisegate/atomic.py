@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from noisegate.errors import OptionError
@@ -22,19 +24,17 @@ def new_file(out: Path, option: str = "--out", *, force: bool = False, room: int
     check_named(out, option)
     if out.exists() and not (force and out.is_file()):
         raise OptionError(f"{option} {out} exists; choose another name, or remove it first.")
-    beside = _beside(out)
     try:
-        with beside.open("wb") as file:
-            file.write(bytes(room))
-            file.flush()
-            os.fsync(file.fileno())
-        yield beside
-        beside.rename(out)
+        with hidden_beside(out) as folder:
+            beside = folder / out.name
+            with beside.open("wb") as file:
+                file.write(bytes(room))
+                file.flush()
+                os.fsync(file.fileno())
+            yield beside
+            beside.replace(out)
     except OSError as error:
         raise unwritable(out, option, error) from None
-    finally:
-        if beside.exists():
-            beside.unlink()
 
 
 @contextmanager
@@ -43,15 +43,12 @@ def new_folder(out: Path, option: str = "--out") -> Iterator[Path]:
     check_named(out, option)
     if out.exists() or out.is_symlink():
         raise OptionError(f"{option} {out} exists; choose another name, or remove it first.")
-    beside = _beside(out)
     try:
-        beside.mkdir()
-        yield beside
-        beside.rename(out)
+        with hidden_beside(out) as beside:
+            yield beside
+            beside.rename(out)
     except OSError as error:
         raise unwritable(out, option, error) from None
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def check_named(out: Path, option: str = "--out") -> None:
@@ -69,8 +66,55 @@ def check_outside(out: Path, data: str | Path, option: str = "--out") -> None:
         )
 
 
-def _beside(out: Path) -> Path:
-    return out.with_name(f".{out.name}.{secrets.token_hex(4)}")
+@contextmanager
+def hidden_beside(out: Path) -> Iterator[Path]:
+    """Yields a new hidden folder beside `out`; at the end of the block it is removed, unless it was renamed.
+
+    A process that is killed leaves it behind, and the next one that makes `out` removes it: while a process lives, it
+    holds a lock on its folder. Where there are no such locks, nothing is removed.
+    """
+    _remove_abandoned(out)
+    while True:
+        beside = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
+        beside.mkdir()
+        lock = _locked(beside, wait=True)
+        if beside.exists():  # else another process took it for abandoned before it was locked
+            break
+        _let_go(lock)
+    try:
+        yield beside
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+        _let_go(lock)
+
+
+def _remove_abandoned(out: Path) -> None:
+    name = re.compile(rf"\.{re.escape(out.name)}\.[0-9a-f]{{8}}")
+    with suppress(OSError):
+        for path in out.parent.iterdir():
+            if name.fullmatch(path.name) and not path.is_symlink() and (lock := _locked(path)) is not None:
+                shutil.rmtree(path, ignore_errors=True)
+                _let_go(lock)
+
+
+def _locked(folder: Path, *, wait: bool = False) -> int | None:
+    """Returns a lock on a folder, which ends with this process; None where another has it, or there are no locks."""
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    lock = None
+    with suppress(OSError):
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return lock
+    _let_go(lock)
+    return None
+
+
+def _let_go(lock: int | None) -> None:
+    if lock is not None:
+        os.close(lock)
 
 
 def unwritable(out: Path, option: str, error: OSError) -> OptionError:

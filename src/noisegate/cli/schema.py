@@ -108,8 +108,10 @@ def discover(
         told = {"certificate": found.certificate.to_json(), "doubts": dict(found.doubts)}
         print_json({"schema": str(out), "columns": described, **told})
         return
-    for doubt in dict.fromkeys(found.doubts.values()):
-        warn(f"{', '.join(name for name, said in found.doubts.items() if said == doubt)}: {doubt}.")
+    _show_columns(f"{out}, as it was bought", found.schema)
+    for note in dict.fromkeys(found.notes.values()):
+        names = [name for name, said in found.notes.items() if said == note]
+        (warn if names[0] in found.doubts else say)(f"{', '.join(names)}: {note}.")
     OUT.print(f"[green]Done[/green]: {found.certificate}", soft_wrap=True)
     OUT.print(f"Schema: {out}, {described} columns; certificate: {beside}. Read the schema through, then use it.")
 

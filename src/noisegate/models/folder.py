@@ -20,8 +20,6 @@ import json
 import math
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +30,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 
 from noisegate._version import __version__
+from noisegate.atomic import hidden_beside
 from noisegate.errors import ModelError
 from noisegate.privacy.certificate import Certificate, canonical_json
 from noisegate.privacy.certificate_page import headline, render
@@ -91,19 +90,14 @@ def write_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
     """Makes `folder` whole or not at all: `fill` writes beside it, and a rename puts it in place."""
     check_new(folder)
     try:
-        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
-    except OSError as error:
-        raise ModelError(f"{folder} cannot be written: {error.strerror}.") from None
-    try:
-        fill(beside)
-        # A temporary folder and what safetensors writes are the owner's alone.
-        for path in [*beside.rglob("*"), beside]:
-            path.chmod(0o755 if path.is_dir() else 0o644)
-        beside.rename(folder)
+        with hidden_beside(folder) as beside:
+            fill(beside)
+            # What safetensors writes is the owner's alone.
+            for path in [*beside.rglob("*"), beside]:
+                path.chmod(0o755 if path.is_dir() else 0o644)
+            beside.rename(folder)
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{folder} cannot be written: {getattr(error, 'strerror', None) or error}.") from None
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
     return folder
 
 
