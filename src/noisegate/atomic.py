@@ -7,11 +7,13 @@ import re
 import secrets
 import shutil
 import sys
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from noisegate.errors import OptionError
+from noisegate.places import check_on_disk
 
 
 @contextmanager
@@ -52,7 +54,10 @@ def new_folder(out: Path, option: str = "--out") -> Iterator[Path]:
 
 
 def check_named(out: Path, option: str = "--out") -> None:
-    """Requires a path to end in a name, under which something new can be made."""
+    """Requires a path on a disk to end in a name, under which something new can be made."""
+    check_on_disk(out, option)
+    if any(unicodedata.category(one) == "Cc" for one in str(out)):
+        raise OptionError(f"{option} {str(out)!r} holds a control character, such as a line end; leave it out.")
     if out.name in ("", "..") or not out.name.strip():
         raise OptionError(f"{option} {str(out)!r} ends in no name that a new file or folder could have; add one.")
 

@@ -32,6 +32,7 @@ from safetensors import SafetensorError
 from noisegate._version import __version__
 from noisegate.atomic import hidden_beside
 from noisegate.errors import ModelError
+from noisegate.places import check_on_disk
 from noisegate.privacy.certificate import Certificate, canonical_json
 from noisegate.privacy.certificate_page import headline, render
 from noisegate.privacy.events import (
@@ -206,6 +207,7 @@ def verify(path: str | Path) -> Verification | SchemaVerification:
         True
     """
     path = Path(path)
+    check_on_disk(path, "folder")
     if path.is_file():
         return verify_schema(path)
     model = any((path / name).exists() for name in (MODEL_FILE, GENERATOR_FILE)) or not (path / VALUES_FILE).exists()
