@@ -256,7 +256,7 @@ ADDRESS = "https://example.org/a.csv"
         (lambda desk: [*desk.fit(), "--out", "a\nb"], r"--out 'a\nb' holds a control character"),
         (
             lambda desk: ["schema", "init", "data.csv", "-o", "a\tb.toml"],
-            r"--out 'a\tb.toml' holds a control character",
+            r"'a\tb.toml' holds a control character",
         ),
     ],
 )

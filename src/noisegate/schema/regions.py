@@ -146,8 +146,6 @@ def _number(column: NumericColumn, end: Any) -> float | None:
     if isinstance(value, str) and not isinstance(column, Date | Datetime):
         value = _parsed(column.name, float if isinstance(column, Continuous | Decimal) else int, value)
     value = column.read(column.name, "a value", value)
-    if value != value:
-        raise SchemaError(f"column {column.name!r}: {end!r} is no number; for a missing value leave it empty")
     if isinstance(column, Datetime) and (value.tzinfo is None) == column.aware:
         raise SchemaError(
             f"column {column.name!r}: a value has a time zone exactly if the bounds have one, found {end!r}"
