@@ -22,7 +22,7 @@ def test_a_folder_appears_when_its_block_ends(tmp_path):
 
 def test_two_writers_of_one_name_do_not_mix(tmp_path):
     out = tmp_path / "made"
-    with pytest.raises(OptionError, match="--grid"), new_folder(out, "--grid") as slow:
+    with pytest.raises(OptionError, match="grid="), new_folder(out, "grid") as slow:
         (slow / "slow").touch()
         with new_folder(out) as fast:
             (fast / "fast").touch()

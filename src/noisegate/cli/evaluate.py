@@ -171,7 +171,7 @@ def _tables(options: EvaluateOptions, schema: Schema, suite: Suite, networks: Ne
         find_pixels(schema, networks.image)
     for path in filter(None, (options.synthetic, options.test, options.train) if schema.images is None else ()):
         say_files(path)
-    with new_file(options.page, "--page") if options.page else nullcontext() as page:
+    with new_file(options.page, "page") if options.page else nullcontext() as page:
         made, test, used = options.read(lambda path: read_table(path, schema, show_values=options.show_values))
         doing, more = "Training classifiers and counting marginals", options.given("jobs")
         report = options.measure(doing, suite, measure, made, test, schema, used, networks=networks, **more)
@@ -190,7 +190,7 @@ def _linked(options: EvaluateOptions, schema: LinkedSchema, suite: Suite) -> Any
 
     if suite.name == "networks":
         raise OptionError("--classifiers networks is for images; choose three or twelve for linked tables")
-    with new_file(options.page, "--page") if options.page else nullcontext() as page:
+    with new_file(options.page, "page") if options.page else nullcontext() as page:
         made, test, used = options.read(lambda path: read_linked(path, schema))
         doing, more = "Training classifiers and measuring links", options.given("jobs")
         report = options.measure(doing, suite, measure, made, test, schema, used, **more)

@@ -35,7 +35,7 @@ from noisegate.cli import (
 )
 from noisegate.cli.console import ERR, discard, print_json
 from noisegate.cli.verbs import Verbs
-from noisegate.errors import EXTRAS, MissingExtraError, NoisegateError
+from noisegate.errors import EXTRAS, MissingExtraError, NoisegateError, at_command_line
 
 VERBS: dict[str, typer.Typer | Callable[..., None]] = {
     "demo": demo.demo_command,
@@ -144,7 +144,7 @@ def _end(action: Callable[[], object]) -> int:
     """Runs `action` and returns the exit code: 0 done, 2 user error, 3 refused, 130 stopped, 1 a fault of ours."""
     signals = _Stoppable()
     try:
-        with signals:
+        with signals, at_command_line():
             code = action()
             sys.stdout.flush()
         # Typer turns Ctrl-C into this code, or into Abort, as its version has it.

@@ -31,7 +31,7 @@ from safetensors import SafetensorError
 
 from noisegate._version import __version__
 from noisegate.atomic import hidden_beside
-from noisegate.errors import ModelError
+from noisegate.errors import ModelError, said
 from noisegate.places import check_on_disk
 from noisegate.privacy.certificate import Certificate, canonical_json
 from noisegate.privacy.certificate_page import headline, render
@@ -79,12 +79,12 @@ class Verification:
 def check_new(folder: Path) -> None:
     """Checks that `folder` can be made, before anything costly is done."""
     if folder.exists():
-        raise ModelError(f"{folder} exists; choose another --out, or remove it first.")
+        raise ModelError(f"{folder} exists; choose another {said('out')}, or remove it first.")
     parent = folder.absolute().parent
     if not parent.is_dir():
-        raise ModelError(f"{parent} is not a folder; make it first, or choose another --out.")
+        raise ModelError(f"{parent} is not a folder; make it first, or choose another {said('out')}.")
     if not os.access(parent, os.W_OK):
-        raise ModelError(f"{parent} cannot be written; choose another --out.")
+        raise ModelError(f"{parent} cannot be written; choose another {said('out')}.")
 
 
 def write_folder(folder: Path, fill: Callable[[Path], None]) -> Path:

@@ -103,7 +103,7 @@ def write_plan(run: Run, out: Path) -> str:
         "schema": run.schema.to_json(),
         **{name: getattr(run, name) for name in _ASKED},
     }
-    with new_file(out, "--save") as beside:
+    with new_file(out, "save") as beside:
         beside.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return str(content["plan"])
 
