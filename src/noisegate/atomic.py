@@ -34,7 +34,7 @@ def new_file(out: Path, name: str = "out", *, force: bool = False, room: int = 0
                 file.flush()
                 os.fsync(file.fileno())
             yield beside
-            beside.replace(out)
+            beside.rename(out)
     except OSError as error:
         raise unwritable(out, name, error) from None
 
