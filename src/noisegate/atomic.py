@@ -1,4 +1,7 @@
-"""Files and folders that appear when they are whole, and leave nothing behind if something stops the writing."""
+"""Files and folders that appear when they are whole, and leave nothing behind if something stops the writing.
+
+And files of which something else lies beside their name, so that they may have one name only.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +63,32 @@ def check_named(out: Path, name: str = "out") -> None:
         raise OptionError(f"{said(name)} {str(out)!r} holds a control character, such as a line end; leave it out.")
     if out.name in ("", "..") or not out.name.strip():
         raise OptionError(f"{said(name)} {str(out)!r} ends in no name that a new file or folder could have; add one.")
+
+
+def second_name(path: Path) -> str | None:
+    """Returns how a file can be reached by another name that is no symbolic link, and what to do; None if it cannot."""
+    try:
+        links, real = path.stat().st_nlink, str(path.resolve())
+        if links > 1:
+            return f"has {links} names (hard links); keep one of them and remove the others: find / -samefile {path}"
+        mounted = os.path.ismount(real)
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:
+            for code, letter in ((r"\134", "\\"), (r"\040", " "), (r"\011", "\t"), (r"\012", "\n")):
+                real = real.replace(letter, code)
+            mounted = mounted or any(line.split()[4] == real for line in mounts)
+    except OSError:  # no such file, or not Linux
+        mounted = path.exists() and os.path.ismount(path)
+    return "is mounted by itself, from elsewhere; mount the folder that it lies in" if mounted else None
+
+
+def sync_folders(*folders: Path) -> None:
+    """Writes to disk which files are in some folders, where the system has that; else it does so by itself."""
+    for folder in folders if hasattr(os, "O_DIRECTORY") else ():
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def check_outside(out: Path, data: str | Path, name: str = "out") -> None:

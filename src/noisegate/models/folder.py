@@ -45,6 +45,7 @@ from noisegate.privacy.events import (
 )
 from noisegate.privacy.grid import UNITS, GridBound
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, read_arrays, read_json
+from noisegate.privacy.stated_noise import check_stated_noise
 from noisegate.schema_certificate import SchemaVerification, check_stated, verify_schema
 
 FORMAT = 1
@@ -257,6 +258,7 @@ def _check_events(release: Release, folder: Path) -> None:
             )
     for one in concentrated:
         _check_rho(one, release, folder)
+    check_stated_noise(release, folder / CERTIFICATE_FILE)
 
 
 def _trained(certificate: Certificate, folder: Path) -> dict[str, int]:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from noisegate.data.tables.raw import RawTable
 from noisegate.errors import OptionError
+from noisegate.gate.asked import check_public_records
 from noisegate.gate.queries.bounds import Counts, Occupied, bounds, occupied, second_look, threshold
 from noisegate.gate.queries.exact_counts import FINE, BinEdges, ExactCounts, HashPartition, bin_edges, read_counts
 from noisegate.gate.queries.findings import (
@@ -31,7 +32,7 @@ from noisegate.gate.queries.findings import (
     schema_text,
     unseen_bounds,
 )
-from noisegate.gate.session import Access, Reservation, Session, check_public_records, ledger_of
+from noisegate.gate.session import Access, Reservation, Session, ledger_of
 from noisegate.gate.sums import Progress
 from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.ledger import Ledger
