@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noisegate.errors import BudgetRefusedError, LedgerError, LedgerWarning, OptionError
+from noisegate.errors import BudgetRefusedError, LedgerError, LedgerWarning, OptionError, said
 from noisegate.ledger import accounts
 from noisegate.ledger.accounts import Account, Book, Cap, Entry, Kind, Stage, lookalike, mixed_scripts, text_option
 from noisegate.ledger.chain import next_row, verify_chain
@@ -308,10 +308,11 @@ def _same_guarantee(dataset: str, cap: Cap, adjacency: Adjacency, unit: str) -> 
     if adjacency is not cap.adjacency:
         raise OptionError(
             f"adjacency={adjacency.value!r} differs from {cap.adjacency.value!r}, with which data set {dataset!r} is "
-            f"registered; costs for different neighbours cannot be added up. Use --adjacency {cap.adjacency.value}."
+            f"registered; costs for different neighbours cannot be added up. "
+            f"Use {said('adjacency', cap.adjacency.value)}."
         )
     if unit != cap.unit:
-        cure = f"Use --unit {cap.unit!r}."
+        cure = f"Use {said('unit', cap.unit)}."
         if linked(unit):
             cure = "Register a name for them: noisegate ledger register NAME --epsilon E --schema SCHEMA."
         raise OptionError(

@@ -104,7 +104,7 @@ def write_plan(run: Run, out: Path) -> str:
         **{name: getattr(run, name) for name in _ASKED},
         "noise": noise_of(plan),
     }
-    with new_file(out, "--save") as beside:
+    with new_file(out, "save") as beside:
         beside.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return str(content["plan"])
 
