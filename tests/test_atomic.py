@@ -1,5 +1,9 @@
 """Files and folders that are whole or not there."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from noisegate.atomic import new_file, new_folder
@@ -18,7 +22,7 @@ def test_a_folder_appears_when_its_block_ends(tmp_path):
 
 def test_two_writers_of_one_name_do_not_mix(tmp_path):
     out = tmp_path / "made"
-    with pytest.raises(OptionError, match="--grid"), new_folder(out, "--grid") as slow:
+    with pytest.raises(OptionError, match="grid="), new_folder(out, "grid") as slow:
         (slow / "slow").touch()
         with new_folder(out) as fast:
             (fast / "fast").touch()
@@ -40,3 +44,37 @@ def test_a_file_may_take_the_place_of_another(tmp_path):
     assert out.read_text() == "new"
     with pytest.raises(OptionError, match="exists"), new_file(out):
         pytest.fail("the file was made")
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from noisegate import atomic
+making = getattr(atomic, sys.argv[1])
+with making(Path("made")) as path:
+    (path / "file" if path.is_dir() else path).write_text("half")
+    print("here", flush=True)
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks on folders")
+@pytest.mark.parametrize("making", [new_file, new_folder])
+def test_what_a_killed_process_left_is_removed_by_the_next_one_and_nothing_of_a_living_one(tmp_path, making):
+    command = [sys.executable, "-c", KILLED, making.__name__]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as killed:
+        assert killed.stdout.readline() == b"here\n"
+        kept = os.listdir(tmp_path)
+        with making(tmp_path / "made"):
+            assert len(os.listdir(tmp_path)) == len(kept) + 1, "the other process lives"
+        killed.stdin.close()
+    assert (killed.returncode, set(kept) < set(os.listdir(tmp_path))) == (-9, True)
+    (tmp_path / ".made.partial").mkdir()
+    with making(tmp_path / "made.csv"):
+        assert set(kept) < set(os.listdir(tmp_path)), "of another name"
+    made = tmp_path / "made"
+    made.unlink() if making is new_file else made.rmdir()
+    with making(made):
+        assert not set(kept) & set(os.listdir(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == [".made.partial", "made", "made.csv"]

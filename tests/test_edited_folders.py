@@ -323,6 +323,40 @@ def test_what_arrays_may_not_be(saved, tmp_path):
             pytest.fail(label)
 
 
+GOLDEN = Path(__file__).parent / "golden" / "models"
+
+
+@pytest.mark.parametrize("factor", [1 + 1e-7, 1.5, 2, 3])
+@pytest.mark.parametrize("model", ["pairwise", "sgd", "llm", "gs-wgan"])
+def test_an_event_with_other_noise_than_the_release_is_refused(tmp_path, model, factor):
+    def more(certificate):
+        event = max(certificate["events"], key=lambda one: one["coordinates"])
+        event["noise_std"] *= factor
+
+    assert verify_model(refit(GOLDEN / model, tmp_path / "same")).recomputed_epsilon > 0
+    with pytest.raises(ModelError, match=r"which is not the .* that the release states"):
+        verify_model(refit(GOLDEN / model, tmp_path / "model", more))
+
+
+@pytest.mark.parametrize("factor", [1 + 1e-7, 0.5, 2 / 3])
+@pytest.mark.parametrize(("model", "name"), [("pairwise", "pairs"), ("sgd", "network"), ("discovered", "one-way")])
+def test_a_release_with_other_noise_than_its_event_is_refused(tmp_path, model, name, factor):
+    with pytest.raises(ModelError, match=r"which is not the .* that the release states"):
+        verify_model(
+            refit(
+                GOLDEN / model,
+                tmp_path / "model",
+                arrays=lambda arrays: arrays.update({f"noise_std/{name}": arrays[f"noise_std/{name}"] * factor}),
+            )
+        )
+
+
+@pytest.mark.parametrize("change", [{}, {"network": {}}, {"network": {"norm": "x"}}, {"network": {"norm": -1.0}}])
+def test_trained_numbers_need_the_norm_that_their_noise_is_for(tmp_path, change):
+    with pytest.raises(ModelError, match="norm"):
+        verify_model(refit(GOLDEN / "sgd", tmp_path / "model", lambda c: c["public"].update(gradients=change)))
+
+
 @pytest.mark.parametrize("name", [VALUES_FILE, GENERATOR_FILE])
 def test_text_beside_arrays_is_refused(saved, tmp_path, name):
     folder = copied(saved, tmp_path / "model")

@@ -150,3 +150,15 @@ def test_fit_and_evaluate_take_progress(monkeypatch, caplog):
     said = "\n".join(caplog.messages)
     assert "Reading records: done" in said
     assert "Evaluating: 1 of 3: " in said
+
+
+def test_a_question_that_goes_on_when_all_is_read_tells_how_far_it_is(monkeypatch, caplog):
+    from noisegate import progress
+
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    progress.note("nobody watches")
+    with caplog.at_level("INFO", "noisegate"), progress.reading():
+        progress.note("round 3")
+    progress.note("nobody watches any more")
+    assert caplog.records[0].getMessage() == f"{progress.READING}: round 3"
+    assert "nobody" not in caplog.text

@@ -15,17 +15,49 @@
     └── BudgetRefusedError    the ledger refuses: the cap would be exceeded  exit code 3
 
 A message names the column, file or option, the value, what was expected, and the cure. It never quotes a value from a
-private record unless the user asked for it (``--show-values``).
+private record unless the user asked for it (``show_values``). It speaks of options as its reader does: see `said`.
 """
 
 from __future__ import annotations
 
 import difflib
+import os
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+
+_AT_COMMAND_LINE = [False]
+
+
+@contextmanager
+def at_command_line() -> Iterator[None]:
+    """Lets messages speak of `--options` in this block: whoever reads them typed some."""
+    before, _AT_COMMAND_LINE[0] = _AT_COMMAND_LINE[0], True
+    try:
+        yield
+    finally:
+        _AT_COMMAND_LINE[0] = before
+
+
+def said(name: str, *value: object) -> str:
+    """Returns an option as whoever reads the message says it: `out='model'`, or `--out model` at the command line.
+
+    Examples:
+        >>> from noisegate.errors import at_command_line, said
+        >>> said("show_values"), said("out", "model")
+        ('show_values', "out='model'")
+        >>> with at_command_line():
+        ...     said("show_values"), said("out", "model")
+        ('--show-values', '--out model')
+    """
+    if _AT_COMMAND_LINE[0]:
+        return " ".join([f"--{name.replace('_', '-')}", *map(str, value)])
+    shown = [repr(os.fspath(one) if isinstance(one, os.PathLike) else one) for one in value]
+    return "=".join([name, *shown])
 
 
 class NoisegateError(Exception):
@@ -52,7 +84,7 @@ class UserError(NoisegateError):
         ...     Budget(epsilon=0.0)
         ... except UserError as error:
         ...     print(error)
-        epsilon=0.0 must be a number from 0.01 to 1000; for instance 1 (--epsilon 1).
+        epsilon=0.0 must be a number from 0.01 to 1000; for instance epsilon=1.
     """
 
 

@@ -120,7 +120,7 @@ def report(
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
-        raise unwritable(folder, "--out", error) from None
+        raise unwritable(folder, "out", error) from None
     for name, text in texts.items():
         _write(folder / name, text)
     if measured is None:

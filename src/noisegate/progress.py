@@ -10,6 +10,8 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from noisegate.errors import installed
@@ -31,6 +33,11 @@ def shows_bars(console: Console) -> bool:
     return console.is_terminal or (console.is_jupyter and installed("ipywidgets"))
 
 
+def spinner(console: Console) -> str:
+    """Returns the name of a spinner that a console can write."""
+    return "dots" if console.encoding.startswith("utf") else "line"
+
+
 @contextmanager
 def bar(title: str, total: int | None, console: Console) -> Iterator[Tell]:
     """Shows a bar where the console can; without `total`, the note says all."""
@@ -38,7 +45,9 @@ def bar(title: str, total: int | None, console: Console) -> Iterator[Tell]:
 
     counted = [] if total is None else [MofNCompleteColumn(), TimeRemainingColumn()]
     texts = TextColumn("{task.description}"), BarColumn(), *counted, TextColumn("{task.fields[note]}")
-    with Progress(SpinnerColumn(), *texts, console=console, transient=True, disable=not shows_bars(console)) as shown:
+    with Progress(
+        SpinnerColumn(spinner(console)), *texts, console=console, transient=True, disable=not shows_bars(console)
+    ) as shown:
         task = shown.add_task(title, total=total, note="")
         yield lambda done, note: shown.update(task, completed=done, note=note)
 
@@ -66,12 +75,30 @@ def reading(about: int | None = None, console: Console | None = None) -> Iterato
     Their number is private: logs and notebooks are kept and sent on, a bar is gone when it ends.
     """
     if console is None or not console.is_terminal:
-        with log_lines(READING, None) as tell:
+        with log_lines(READING, None) as tell, _noting(partial(tell, 0)):
             yield lambda _done: tell(0, "")
         return
-    with bar(READING, 100 if about else None, console) as tell:
+    with bar(READING, 100 if about else None, console) as tell, _noting(partial(tell, 99)):
         rounded = "over {:,}".format
         yield lambda done: tell(min(99, 100 * done // about) if about else 0, rounded(done - done % 10_000))
+
+
+_NOTED: ContextVar[Callable[[str], None] | None] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def _noting(told: Callable[[str], None]) -> Iterator[None]:
+    before = _NOTED.set(told)
+    try:
+        yield
+    finally:
+        _NOTED.reset(before)
+
+
+def note(text: str) -> None:
+    """Tells whoever watches the reading how far a question is that goes on when all records are read."""
+    if (told := _NOTED.get()) is not None:
+        told(text)
 
 
 def standard_error() -> Console:

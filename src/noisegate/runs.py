@@ -199,7 +199,7 @@ class _Work:
         gate = run.gate(data, show_values=show_values, progress=count, engine=engine)
         for place in data.values() if isinstance(data, Mapping) else [data]:
             if self.folder.out is not None and isinstance(place, str | Path):
-                check_outside(self.folder.out, place, self.folder.observer.option("out"))
+                check_outside(self.folder.out, place)
         plan = run.method.plan(gate.schema, gate.budget)
         with nullcontext() if resumed else self.folder.prepared(plan.coordinates):
             self.folder.observer.planned(run, gate, plan, data)

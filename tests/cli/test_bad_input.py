@@ -243,6 +243,32 @@ def test_a_page_that_cannot_be_written(desk, cli, case):
     refused(desk, cli, f"--page {out}", arguments=["evaluate", *tables, "--page", out])
 
 
+ADDRESS = "https://example.org/a.csv"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (lambda desk: ["fit", ADDRESS, *desk.fit()[2:]], f"{ADDRESS}: records are read from files and folders, or"),
+        (lambda desk: ["plan", "--schema", ADDRESS, "--epsilon", "1"], f"{ADDRESS}: is an address"),
+        (lambda desk: ["verify", "gs://bucket/model"], "gs://bucket/model: is an address"),
+        (lambda desk: [*desk.fit(), "--out", "s3://bucket/model"], "--out s3://bucket/model: is an address"),
+        (lambda desk: [*desk.fit(), "--out", "a\nb"], r"--out 'a\nb' holds a control character"),
+        (
+            lambda desk: ["schema", "init", "data.csv", "-o", "a\tb.toml"],
+            r"'a\tb.toml' holds a control character",
+        ),
+    ],
+)
+def test_an_address_or_a_control_character_where_a_path_is_expected(desk, cli, arguments, says):
+    refused(desk, cli, says, arguments=arguments(desk))
+
+
+def test_a_name_in_the_header_that_is_too_long(desk, cli):
+    desk.write_rows(rows(20), header=f"age,{'y' * 200_000},job,answer")
+    refused(desk, cli, "a name may have 131,072 characters at most")
+
+
 def test_nothing_is_overwritten(desk, fitted, cli):
     for arguments in (
         desk.fit("--out", desk.data),

@@ -77,6 +77,8 @@ def test_sample_makes_classes_even(fitted, tmp_path, cli):
         ("age>=91", "outside the schema's bounds 18 to 90"),
         ("age=40..30", "is empty"),
         ("income=50", "of 1"),
+        ("income>=nan", "a finite number, found nan"),
+        ("age=nan", "'age': a value is never missing"),
     ],
 )
 def test_a_condition_that_cannot_be_met_writes_nothing(fitted, tmp_path, cli, where, says):

@@ -52,7 +52,7 @@ def words(text):
 def test_without_a_terminal_it_names_what_is_not_answered_and_the_commands(desk, cli):
     ended = cli("start", "--schema", "schema.toml", "--epsilon", "1")
     assert ended.code == 2
-    assert "Not answered: data, records, dataset, cap, out, test, pages, yes" in words(ended.err)
+    assert "Not answered: data, records, dataset, out, test, pages, cap, yes" in words(ended.err)
     for command in ("schema init", "plan", "ledger register", "fit", "sample", "report", "verify"):
         assert f"noisegate {command}" in words(ended.err)
     desk.as_before()
@@ -147,3 +147,41 @@ def test_an_answer_that_cannot_be_used_is_named_before_anything_is_made(change, 
     assert (ended.code, says in words(ended.err)) == (2, True), ended.err
     assert desk.ledger.read_bytes() == desk.registered
     assert desk.listing() == ["answers.toml", "data.csv", "ledger.db", "schema.toml"]
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "says"),
+    [
+        ('dataset = "new"\ncap = 0.5', 2, "cap: '0.5' is not from 1 to 1000"),
+        ("epsilon = 3.5", 3, "of the cap of data set 'clinic', 3, about 3 is left"),
+        ('out = "model"\npages = "pages"', 2, "out: 'model-synthetic.csv' is there already"),
+    ],
+)
+def test_what_would_be_refused_later_is_refused_before_anything_is_registered(change, code, says, desk, cli):
+    if "out" in change:
+        (desk.folder / "model-synthetic.csv").touch()
+    keys = [line.partition(" ")[0] for line in change.splitlines()]
+    kept = [line for line in ANSWERS.splitlines() if line.partition(" ")[0] not in keys]
+    (desk.folder / "answers.toml").write_text("\n".join([*kept, change]) + "\n")
+    ended = cli("start", "--answers", "answers.toml", "--yes")
+    assert (ended.code, says in words(ended.err)) == (code, True), ended.err
+    assert desk.ledger.read_bytes() == desk.registered
+
+
+def test_without_a_description_bounds_are_bought_with_a_part_of_epsilon(desk, cli, monkeypatch):
+    ran = []
+    monkeypatch.setattr(Guide, "run", lambda guide, *command: ran.append(shlex.join(command)))
+    kinds = "age=integer,*=categorical"
+    answers = ANSWERS.replace('schema = "schema.toml"', f'discover = "{kinds}"\nlabel = "answer"')
+    (desk.folder / "answers.toml").write_text(answers.replace('"clinic"', '"new"'))
+    desk.schema.unlink()
+    assert "Not answered: bounds" in words(cli("start", "--answers", "answers.toml", "--yes").err)
+    assert cli("start", "--answers", "answers.toml", "--bounds", "0.3", "--yes").code == 0
+    asked = f"schema discover data.csv --epsilon 0.3 --records 200 --kinds '{kinds}' --label answer -o schema.toml"
+    assert ran[:5] == [
+        f"{asked} --price",
+        "ledger register new --epsilon 3 --ledger ledger.db",
+        f"{asked} --dataset new --ledger ledger.db",
+        "plan --schema schema.toml --epsilon 0.7 --records 200",
+        "fit data.csv --schema schema.toml --epsilon 0.7 --dataset new --ledger ledger.db --out model",
+    ]

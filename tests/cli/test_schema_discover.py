@@ -66,6 +66,23 @@ def test_json_holds_the_certificate(clinic, cli):
     assert (verified["ok"], verified["schema_unchanged"]) == (True, True)
 
 
+def test_the_price_is_shown_before_a_record_is_read(clinic, cli):
+    clinic.write_rows(["no record at all"])
+    price = cli(*discover(clinic, "--price", "--json")).json["price"]
+    assert (price["epsilon"], price["delta"], price["adjacency"]) == (2, 1e-5, "add-remove")
+    assert 0 < price["noise_records"] < price["threshold_records"]
+    told = cli(*discover(clinic, "--price"))
+    assert "Bounds and levels for ε = 2" in told.out and "Each count gets noise of about ±" in told.out
+    assert clinic.account().spent == 0
+    assert not (clinic.folder / "found.toml").exists()
+
+
+def test_what_was_bought_is_printed(clinic, cli):
+    ended = cli(*discover(clinic))
+    assert "found.toml, as it was bought" in ended.out and "integer" in ended.out
+    assert "job: levels of fewer than about" in ended.err.replace("\n", " ")
+
+
 def test_a_corrected_schema_is_told_apart_and_a_false_certificate_refused(clinic, cli):
     cli(*discover(clinic))
     path = clinic.folder / "found.toml"

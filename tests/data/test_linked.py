@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from noisegate.data import families as linking
 from noisegate.data import spill as room
 from noisegate.data.linked import LinkedSource, Transitions
 from noisegate.errors import DataError
@@ -137,6 +138,44 @@ def test_codes_of_a_visit_count_by_the_visits_of_its_person():
     data = records((2,))
     data["codes"] = pd.DataFrame({"visit": [100, 100, 100], "code": ["A", "B", "C"]})
     assert sorted(row[-1] for row in told(data, table="codes")) == [GRID // 6] * 3 + [GRID // 2]
+
+
+# 17·2⁶⁴ + 2: in 64 bits it would be a share of one half.
+WRAPS = (10223, 12301, 13193, 13418, 14087)
+
+
+def chain(sizes):
+    """Tables each of which hangs on the one before: of a unit `x` the first record of each has so many children."""
+    bits = Schema([Boolean(name="v")])
+    tables, parents = [LinkedTable(name="t0", key="k", schema=bits)], ["x", "a"]
+    data = {"t0": pd.DataFrame({"k": parents, "v": True})}
+    for depth, size in enumerate(sizes, 1):
+        key = None if depth == len(sizes) else "k"
+        tables.append(
+            LinkedTable(name=f"t{depth}", key=key, parent=f"t{depth - 1}", parent_key="p", schema=bits, most=9)
+        )
+        rows = [*(f"x{place}" for place in range(size)), "a"]
+        table = {"p": [parents[0]] * size + ["a"], "k": rows, "v": True}
+        data[f"t{depth}"] = pd.DataFrame({name: table[name] for name in table if key or name != "k"})
+        parents = rows
+    return data, LinkedSchema(tables)
+
+
+def test_shares_beyond_64_bits_count_nothing():
+    data, schema = chain(WRAPS)
+    found, _ = read(data, schema, "t5")
+    # Of the other unit alone is there anything: also the records beside the first have rows of no child elsewhere.
+    assert len(found) == WRAPS[-1] + WRAPS[-2]
+    assert sorted(set(found.weights.tolist())) == [0, GRID]
+    assert np.count_nonzero(found.weights) == 1
+
+
+def test_a_unit_that_counted_more_than_the_grid_would_stop_the_run_before_it_is_asked_anything(monkeypatch):
+    data, schema = chain((3, 2))
+    for wrong in (lambda share, among: share, lambda share, among: -share):
+        monkeypatch.setattr(linking, "_split", wrong)
+        with LinkedSource(data, schema) as source, pytest.raises(OverflowError, match="more than one record"):
+            next(source.families(schema.links[0]))
 
 
 @pytest.mark.parametrize("table", ["visits", "codes"])

@@ -163,3 +163,34 @@ def test_slopes_are_those_of_finite_differences():
     form = oriented(COLOUR, 4, 0.3).of_points().to(torch.float64)
     images = torch.rand(1, COLOUR.size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     assert torch.autograd.gradcheck(form, images.requires_grad_(), eps=1e-7, atol=1e-5)
+
+
+def brightest(image: ImageShape, cell: int) -> int:
+    """The largest sum that a cell of this image may see, in whole numbers of unlimited size."""
+    of = Orientations(image=image, cell=cell)
+    reach = [int(of.pooling(side).sum(axis=1).max()) for side in (image.height, image.width)]
+    strengths = [
+        max(down * first + right * second - abs(down * second - right * first), 0)
+        for first, second in of.vectors.tolist()
+        for down in (-255 * image.channels, 0, 255 * image.channels)
+        for right in (-255 * image.channels, 0, 255 * image.channels)
+    ]
+    return max(strengths) * math.prod(reach)
+
+
+@pytest.mark.parametrize(("side", "channels", "cell"), [(32, 1, 4), (512, 3, 256), (1024, 1, 512), (64, 3, 512)])
+def test_sums_of_cells_that_are_taken_stay_below_what_float64_holds_exactly(side, channels, cell):
+    assert brightest(ImageShape(height=side, width=side, channels=channels), cell) < 2**53
+
+
+@pytest.mark.parametrize(("side", "channels", "cell"), [(2048, 3, 512), (1024, 1, 600), (28, 1, 10**9)])
+def test_cells_whose_sums_would_round_are_refused(side, channels, cell):
+    with pytest.raises(OptionError, match=r"2\^53.*256 or less"):
+        Orientations(image=ImageShape(height=side, width=side, channels=channels), cell=cell)
+
+
+def test_values_whose_squares_would_round_are_refused():
+    image = ImageShape(height=256, width=256)
+    Orientations(image=image, cell=1, directions=8, damping=0.01)
+    with pytest.raises(OptionError, match=r"2,097,152 values .*fewer directions"):
+        Orientations(image=image, cell=1, directions=32, damping=0.01)

@@ -236,6 +236,18 @@ def test_a_guess_and_a_gap_are_told(tmp_path):
     assert f"# {found.doubts['age']}; values outside" in found.toml
 
 
+def test_values_beyond_all_that_is_counted_and_levels_that_became_other_are_told():
+    table = pa.table({"id": [9.5e15 + i for i in range(3000)], "month": [f"{i % 30:02}" for i in range(3000)]})
+    table = table.set_column(0, "id", table["id"].cast(pa.int64()))
+    kinds = {"id": "integer", "month": "categorical"}
+    found = discover_schema(table, epsilon=0.3, kinds=kinds, records=30_000)
+    assert re.search(r"about \d+ of about \d{4} records lie within these bounds", found.doubts["id"])
+    assert re.search(r"became .other., which some \d\d+% of the records have", found.doubts["month"])
+    assert found.notes.keys() == set(kinds)
+    sure = discover_schema(table, epsilon=20.0, kinds={"id": "ignore", "month": "categorical"}, records=3000)
+    assert not sure.doubts
+
+
 @pytest.mark.parametrize("name", ["a.b", 'qu"ote', "two words", "[columns.x]", "é"])
 def test_odd_names_survive(name):
     found = discover_schema(

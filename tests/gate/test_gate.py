@@ -320,7 +320,7 @@ def test_a_commit_that_fails_leaves_the_cost_spent_and_keeps_what_was_paid_for(e
     assert ledger.show("clinic")[0].spent > 0
 
 
-def test_a_release_is_kept_when_somebody_else_closed_its_reservation(ledger):
+def test_one_reservation_pays_for_one_release(ledger):
     gate = gate_of(ledger=ledger, dataset="clinic")
     session = gate.open(PLAN.calibrate(gate.budget), method="test", public={})
     session.ask(MAPS)
@@ -328,20 +328,16 @@ def test_a_release_is_kept_when_somebody_else_closed_its_reservation(ledger):
     with pytest.raises(OptionError, match=r"cannot be given back: its run confirmed it .*row 3.*Its cost stays"):
         ledger.void(reservation, reason="by hand")
     ledger.commit(reservation, certificate="0" * 64)
-    with pytest.warns(
-        LedgerWarning, match="the release is whole, but the ledger could not be told: .* committed already"
-    ):
-        assert session.release().values
+    with pytest.raises(OptionError, match=r"not handed out: .*committed already.*one reservation pays for one release"):
+        session.release()
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
 
 
-def test_a_release_is_kept_where_warnings_are_errors(ledger, capsys):
-    gate = gate_of(ledger=ledger, dataset="clinic")
-    session = gate.open(PLAN.calibrate(gate.budget), method="test", public={})
-    session.ask(MAPS)
-    ledger.commit(ledger.history("clinic")[-1].reservation, certificate="0" * 64)
+def test_a_release_is_kept_where_warnings_are_errors(ledger, capsys, monkeypatch):
+    monkeypatch.setattr(Ledger, "commit", lambda *_, **__: 1 / 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert session.release().values
+        assert ask(gate_of(ledger=ledger, dataset="clinic")).values
     assert "the release is whole, but the ledger could not be told" in capsys.readouterr().err
 
 

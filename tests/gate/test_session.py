@@ -1,5 +1,9 @@
 """The state machine that every kind of query runs on: what may follow what, and that nothing else does."""
 
+import copy
+import os
+import pickle
+import warnings
 from itertools import product
 
 import numpy as np
@@ -99,7 +103,7 @@ class Kinds:
         return session, session.discover, session.discover
 
 
-ALL = ("sums", "gradients", "batch", "marginals", "discovery")
+ALL = ("sums", "gradients", "batch", pytest.param("marginals", marks=pytest.mark.slow), "discovery")
 IN_ROUNDS = ("sums", "gradients", "batch")  # the others are answered and released in one
 
 
@@ -209,3 +213,62 @@ def test_no_state_but_the_asking_ones_reaches_the_noise(kind, monkeypatch):
         session.state = state
         with pytest.raises(OptionError):
             session._noisy(np.zeros(1, dtype=np.int64), None)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_another_process_is_given_nothing_and_pays_nothing(kind, ledger, monkeypatch):
+    session, ask, release = getattr(Kinds(ledger), kind)()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(OptionError, match="opened in another process"):
+            ask()
+        assert (session.state, rows(ledger)) == (PLANNED, [])
+    if kind in IN_ROUNDS:
+        ask()
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(os, "getpid", lambda: -1)
+            for other in (ask, release) if kind != "sums" else (release,):
+                with pytest.raises(OptionError, match="opened in another process"):
+                    other()
+    release()
+    assert (session.state, rows(ledger)) == (RELEASED, [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT])
+
+
+def test_a_process_that_is_forked_while_records_are_read_draws_no_noise(ledger, monkeypatch):
+    _, ask, _ = Kinds(ledger).sums()
+    monkeypatch.setattr(noise, "add_noise", lambda *_, **__: pytest.fail("noise was drawn"))
+    reserve = Ledger.reserve
+
+    def forked(*arguments, **options):
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        return reserve(*arguments, **options)
+
+    monkeypatch.setattr(Ledger, "reserve", forked)
+    with pytest.raises(OptionError, match="opened in another process"):
+        ask()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_hands_out_no_second_release(ledger):
+    session, ask, release = Kinds(ledger).sums()
+    with session, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads that other tests left
+        ask()
+        child = os.fork()
+        if not child:
+            try:
+                release()
+            except OptionError as error:
+                os._exit(7 if "opened in another process" in str(error) else 1)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    release()
+    assert rows(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_what_answers_once_cannot_be_copied(again):
+    session, *_ = Kinds().sums()
+    for single in (session, session._access.reservation, Kinds().gate()):
+        with pytest.raises(OptionError, match="cannot be copied or pickled"):
+            again(single)

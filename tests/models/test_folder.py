@@ -306,7 +306,7 @@ def measured(folder, rho, *stds, **claim):
 
 
 def released(folder, events, values, noise_std, **claim):
-    public = {"schema": SCHEMA.to_json()}
+    public = {"schema": SCHEMA.to_json(), "gradients": {"s": {"norm": 1.0}}}
     fields = {"adjacency": Adjacency.ADD_REMOVE, "unit": "record", "method": "aim", "public": public, **claim}
     certificate = Certificate(
         epsilon=accounting.epsilon(events, 1e-5),
@@ -362,7 +362,7 @@ LEAST = {
 @pytest.mark.parametrize("name", LEAST)
 def test_no_event_states_less_than_a_record_has_on_the_grid(name, tmp_path):
     event, least = LEAST[name]
-    values, noise_std = {"s": np.ones((2, 1))}, {"s": 1.0}
+    values, noise_std = {"s": np.ones((2, 1))}, {"s": 2.0**44 / grid.Grid(norm=1.0).scale}
     verify_model(released(tmp_path / "true", (event(least),), values, noise_std))
     with pytest.raises(ModelError, match=f"below the {least} that a record has on the grid under add-remove"):
         verify_model(released(tmp_path / "forged", (event(least - 1),), values, noise_std))

@@ -240,3 +240,13 @@ def an_attacker_who_sees_half(plant: Plant) -> None:
     def _(tradeoff: Any, certificate: Any) -> Any:
         curve = tradeoff(certificate)
         return dataclasses.replace(curve, pairs=tuple((epsilon / 2, delta) for epsilon, delta in curve.pairs))
+
+
+@bug("test_a_single_step_costs_its_closed_form_and_hardly_more_on_the_lattice")
+def sampling_amplifies_twice(plant: Plant) -> None:
+    """A step on a sample is accounted as if its record were sampled half as often."""
+    plant.rewrite(
+        "accounting.single_step_epsilon",
+        "gaussian_epsilon(shift, delta / rate)",
+        "gaussian_epsilon(shift, min(2 * delta / rate, 0.99))",
+    )

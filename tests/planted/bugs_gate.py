@@ -32,6 +32,28 @@ def second_answer_for_free(plant: Plant) -> None:
     plant.rewrite("session.Session._asking", "any_access.single_use_lock.acquire(blocking=False)", "True")
 
 
+@bug(
+    "test_another_process_is_given_nothing_and_pays_nothing",
+    "test_a_process_that_is_forked_while_records_are_read_draws_no_noise",
+    "test_a_forked_child_hands_out_no_second_release",
+)
+def answers_of_forked_processes(plant: Plant) -> None:
+    """A process that was forked has the session, and answers what its parent answers."""
+    plant.wrap("session.Session._check_process")(lambda *_: None)
+
+
+@bug("test_what_answers_once_cannot_be_copied")
+def copies_that_answer(plant: Plant) -> None:
+    """A session or a gate can be copied like anything else."""
+    plant.wrap("session.Single.__reduce_ex__")(lambda _, single, protocol: object.__reduce_ex__(single, protocol))
+
+
+@bug("test_one_reservation_pays_for_one_release")
+def two_releases_of_one_reservation(plant: Plant) -> None:
+    """Who finds its reservation committed by another is warned, and keeps the release."""
+    plant.rewrite("session.Reservation.commit", "ClosedError", "KeyboardInterrupt")
+
+
 @bug("test_replace_one_needs_the_number_of_records_that_the_data_has")
 def number_of_records_not_checked(plant: Plant) -> None:
     """Replace-one takes any number of records for the public one."""

@@ -42,7 +42,7 @@ def void_after_commit(plant: Plant) -> None:
 
 
 @bug(
-    "test_a_release_is_kept_when_somebody_else_closed_its_reservation",
+    "test_one_reservation_pays_for_one_release",
     "test_nobody_can_void_a_run_that_draws",
 )
 def confirmed_cost_given_back(plant: Plant) -> None:
@@ -118,3 +118,29 @@ def paid_release_lost_with_the_ledger(plant: Plant) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             commit(*arguments)
+
+
+@bug(
+    "test_a_journal_that_was_left_under_another_name_does_not_take_spending_back",
+    "test_a_ledger_that_was_put_back_is_refused_by_all_until_what_was_seen_is_removed",
+    "test_two_copies_that_both_went_on_are_not_both_believed",
+)
+def older_ledger_believed(plant: Plant) -> None:
+    """A ledger that was put back as it was earlier gives the budget anew."""
+    plant.wrap("ledger_seen.check_seen")(lambda *_: None)
+
+
+@bug("test_a_reader_that_others_overtook_reads_once_more")
+def readers_that_are_overtaken(plant: Plant) -> None:
+    """Who reads while another process spends takes its own ledger for an older one."""
+    plant.rewrite("ledger.Ledger._read", "RewoundError", "KeyboardInterrupt")
+
+
+@bug(
+    "test_a_ledger_under_a_second_name_is_refused",
+    "test_a_ledger_that_is_mounted_by_itself_is_refused",
+    "test_a_key_under_a_second_name_is_refused",
+)
+def two_names_of_one_file(plant: Plant) -> None:
+    """Files beside which journals or marks lie may have several names."""
+    plant.wrap("atomic.second_name")(lambda *_: None)

@@ -22,13 +22,25 @@ def children_in_the_order_of_the_file(plant: Plant) -> None:
 @bug(WEIGHTS, "test_rows_are_those_of_a_slow_reading", AUDIT)
 def every_child_counts_whole(plant: Plant) -> None:
     """A child counts as much as if it were the only one."""
-    plant.rewrite("families.transitions", "(any_shares * sizes)[row_of]", "any_shares[row_of]")
+    plant.rewrite("families.Families", "_split(any_shares, np.maximum(self.counts, 1))", "any_shares")
 
 
 @bug(WEIGHTS, "test_codes_of_a_visit_count_by_the_visits_of_its_person")
 def grandchildren_count_by_their_parents_alone(plant: Plant) -> None:
     """The share of a visit is not split among the visits of its person."""
-    plant.rewrite("families.Families", "self.parents['share'] * self.counts", "self.parents['share']")
+    plant.rewrite("families.Families", "_split(self.parents['share'], self.counts)", "self.parents['share']")
+
+
+@bug("test_shares_beyond_64_bits_count_nothing")
+def shares_that_wrap(plant: Plant) -> None:
+    """Shares are multiplied in 64 bits, beyond which they begin again."""
+    plant.wrap("families._split")(lambda right, share, among: share * among)
+
+
+@bug("test_a_unit_that_counted_more_than_the_grid_would_stop_the_run_before_it_is_asked_anything")
+def weights_that_nobody_adds_up(plant: Plant) -> None:
+    """What the rows of a unit count together is not looked at."""
+    plant.wrap("families.Families.add_weights")(lambda right, found, totals: None)
 
 
 @bug("test_workers_that_have_shares_of_the_parents_add_up_to_one_machine")

@@ -102,3 +102,15 @@ def noise_for_all_shares(plant: Plant) -> None:
 def a_unit_in_all_silos_moves_once(plant: Plant) -> None:
     """A unit with records in all silos pays as if it had them in one."""
     plant.rewrite("silos._moved", "times * event.sensitivity", "event.sensitivity")
+
+
+@bug("test_marks_are_on_disk_before_anything_is_masked")
+def marks_that_a_power_cut_takes_away(plant: Plant) -> None:
+    """That masks were used is not written to disk before a share leaves."""
+    plant.wrap("atomic.sync_folders")(lambda *_: None)
+
+
+@bug("test_a_plan_that_was_changed_is_refused")
+def price_of_a_plan_not_checked(plant: Plant) -> None:
+    """Who edits epsilon in a published plan lets the silos pay another price."""
+    plant.rewrite("published._check_price", "set(noise) != set(own) or any_difference", "False")

@@ -64,6 +64,12 @@ def exact_delta(steps, pair, epsilon):
         return first - mpmath.exp(e) * second
 
 
+def composed_at(steps, interval, delta):
+    """Returns the composition of steps whose record is there, at the best tilt."""
+    lattices = composition._lattices(steps, PRESENT, interval, delta)
+    return composition._composed(lattices, composition._best_tilt(lattices, delta))
+
+
 # One step.
 
 
@@ -151,6 +157,30 @@ def test_one_step_costs_what_high_precision_says(rate, shift, delta, adjacency):
     found = composed_epsilon([steps], PAIRS[adjacency], delta)
     assert max(exact_delta(steps, pair, found) for pair in PAIRS[adjacency]) <= delta
     assert max(exact_delta(steps, pair, found * 0.999) for pair in PAIRS[adjacency]) > delta
+
+
+def drawn(number):
+    """Returns a step and a δ below the chance that it samples a record, as published plans have them, and beyond."""
+    random = np.random.default_rng(number)
+    rate, multiplier = 10 ** random.uniform(-6, -0.05), 10 ** random.uniform(-0.6, 1.5)
+    return Steps(rate=rate, shift=1 / multiplier, count=1), 10 ** random.uniform(-12, math.log10(rate))
+
+
+# What `composed_epsilon` gave for the first was 2,400 times the exact cost.
+LOOSE = [(3.57e-5, 0.5487, 4.9e-6), (0.0044787, 0.5609, 0.003386), (4.272e-5, 0.26, 3.312e-5)]
+
+
+@pytest.mark.parametrize("case", [*LOOSE, *range(30)])
+def test_a_single_step_costs_its_closed_form_and_hardly_more_on_the_lattice(case):
+    steps, delta = (Steps(rate=case[0], shift=1 / case[1], count=1), case[2]) if case in LOOSE else drawn(case)
+    found = accounting.single_step_epsilon(steps.rate, steps.shift, delta)
+    at = {epsilon: max(exact_delta(steps, pair, epsilon) for pair in PAIRS["add-remove"]) for epsilon in (0.0, found)}
+    assert at[found] <= delta and (found == 0 or at[0.0] > delta)
+    if found > 1e-12:
+        assert max(exact_delta(steps, pair, found * (1 - 1e-6)) for pair in PAIRS["add-remove"]) > delta
+    lattice_epsilon = composed_epsilon([steps], PAIRS["add-remove"], delta)
+    assert found <= lattice_epsilon * (1 + 1e-8) + 1e-15
+    assert lattice_epsilon <= 1.01 * found + 0.003
 
 
 @pytest.mark.parametrize("pair", [PRESENT, ABSENT, REPLACED])
@@ -249,7 +279,7 @@ def test_the_error_of_the_transform_is_bounded_and_small():
 def test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere():
     """Its own lattice, its own tilt, multiplied out in fractions: each loss is at least as likely as it is."""
     steps, interval, delta = (Steps(rate=0.2, shift=0.4, count=5),), 0.05, 1e-10
-    composed = composition._composed(steps, PRESENT, interval, delta)
+    composed = composed_at(steps, interval, delta)
     reach = -float(ndtri(delta * composition._CUT / 5))
     part = lattice_losses(steps[0], PRESENT, interval, reach)
     exact = exact_convolution([fractions(part.masses)], [5], 1 << (5 * len(part.masses)).bit_length())
@@ -269,10 +299,10 @@ def test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere():
 
 
 def test_the_bound_stays_far_below_delta_for_a_million_steps():
-    composed = composition._composed([Steps(rate=1.0, shift=1e-3, count=10**6)], PRESENT, 2e-4, 1e-14)
+    composed = composed_at([Steps(rate=1.0, shift=1e-3, count=10**6)], 2e-4, 1e-14)
     at = composed.epsilon(1e-14)
     without = composition._Composed(
-        **{name: getattr(composed, name) for name in ("losses", "theta", "infinite", "raised")},
+        **{name: getattr(composed, name) for name in ("losses", "error", "theta", "infinite", "raised")},
         tilted=np.maximum(composed.tilted - composed.tilted.min(), 0.0),
         log_factor=composed.log_factor,
         outside=1e-300,

@@ -1,5 +1,6 @@
 """Masks: over all silos they are zero, and they are never the same twice."""
 
+import os
 from dataclasses import replace
 from itertools import combinations
 
@@ -60,6 +61,19 @@ def test_masks_of_two_queries_rounds_plans_and_rosters_have_nothing_in_common(tm
     for one, two in combinations(masks, 2):
         assert not (one == two).any()
     assert np.array_equal(masks[0], first.mask("pairs", 100))
+
+
+def test_marks_are_on_disk_before_anything_is_masked(tmp_path, monkeypatch):
+    one, synced, sync = silos(2, tmp_path)[0], [], os.fsync
+
+    def noted(handle):
+        synced.append(os.fstat(handle).st_ino)
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    one.begin()
+    mark = one.used / one.sum.identity
+    assert synced == [path.stat().st_ino for path in (mark, one.used, one.used.parent)]
 
 
 def test_masks_are_used_once(tmp_path):

@@ -126,7 +126,7 @@ def test_a_code_book_in_excel_is_the_same(tmp_path):
     book.save(tmp_path / "codebook.xlsx")
     check_codebook(read_dictionary(tmp_path / "codebook.xlsx"))
     check_codebook(read_dictionary(tmp_path / "codebook.xlsx", table="Variables"))
-    with pytest.raises(SchemaError, match="there is no sheet 'Data'; choose one with --table: Read me, Variables"):
+    with pytest.raises(SchemaError, match="there is no sheet 'Data'; choose one with table: Read me, Variables"):
         read_dictionary(tmp_path / "codebook.xlsx", table="Data")
     (tmp_path / "codebook.xlsx").write_text("no workbook")
     with pytest.raises(SchemaError, match="is no Excel workbook; save it anew"):
@@ -198,7 +198,7 @@ def test_frictionless_schemas_and_packages(tmp_path):
         name="ok", missing=True
     )
     assert read_dictionary(tmp_path / "labs.json").kind == "Frictionless Table Schema"
-    with pytest.raises(SchemaError, match="there are 2 resources; choose one with --table: visits, labs"):
+    with pytest.raises(SchemaError, match="there are 2 resources; choose one with table: visits, labs"):
         read_dictionary(tmp_path / "datapackage.json")
 
 
@@ -233,7 +233,7 @@ def test_csvw_metadata(tmp_path):
     assert schema.column("dose") == Continuous(name="dose", lower=0, upper=2.5, missing=True)
     assert schema.column("sex") == Categorical(name="sex", levels=("f", "m"), missing=True)
     several = {"@context": CSVW["@context"], "tables": [CSVW, {**CSVW, "url": "labs.csv"}]}
-    with pytest.raises(SchemaError, match=r"there are 2 tables; choose one with --table: study\.csv, labs\.csv"):
+    with pytest.raises(SchemaError, match=r"there are 2 tables; choose one with table: study\.csv, labs\.csv"):
         drafted(tmp_path, json.dumps(several), "all.json")
     assert drafted(tmp_path, json.dumps(several), "all.json", table="labs.csv").open == ("stays",)
 

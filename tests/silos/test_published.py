@@ -87,6 +87,11 @@ def test_a_published_plan_is_read_as_it_was_written(tmp_path):
         ({"format": 2}, "format 2"),
         ({"method": None}, "method=None"),
         ({"epsilon": "much"}, "epsilon='much'"),
+        ({"epsilon": 10.0}, "states epsilon=10 at delta=1e-05, and its noise is that of another price"),
+        ({"epsilon": 0.999}, "another price"),
+        ({"delta": 1e-4}, "another price"),
+        ({"noise": {}}, "another price"),
+        ({"noise": None}, "no published plan"),
     ],
 )
 def test_a_plan_that_was_changed_is_refused(tmp_path, change, says):

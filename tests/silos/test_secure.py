@@ -1,5 +1,6 @@
 """Secure sums: one noise for all, nothing to see in a share, and no sum where a share is missing."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -174,6 +175,16 @@ def test_folders_without_all_keys(keys):
     (keys / "more.pub").write_text((keys / "west.pub").read_text())
     with pytest.raises(OptionError, match="two public keys of the silo 'west'"):
         read_keys(keys)
+
+
+def test_a_key_under_a_second_name_is_refused(keys, tmp_path):
+    other = tmp_path / "other"
+    os.link(keys / "north.key", other)
+    for name in (other, keys / "north.key"):
+        with pytest.raises(OptionError, match=r"has 2 names .*under another name it would be used twice"):
+            silo_key(keys, name, 1)
+    other.unlink()
+    assert silo_key(keys, keys / "north.key", 1).silo == "north"
 
 
 def test_a_key_of_another_silo_is_refused(keys):

@@ -24,7 +24,7 @@ from noisegate.auditing.attacks import (
 from noisegate.auditing.discovery import DISCOVERY, audit_discovery
 from noisegate.auditing.examples import example
 from noisegate.auditing.report import AuditReport
-from noisegate.errors import OptionError
+from noisegate.errors import OptionError, said
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Schema
@@ -73,9 +73,9 @@ def audit(
         (1.0, True)
     """
     if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 4):
-        raise OptionError(f"runs={runs!r} (--runs) must be a whole number, 4 or more: two in each of two data sets.")
+        raise OptionError(f"{said('runs', runs)} must be a whole number, 4 or more: two in each of two data sets.")
     if by not in _ATTACKS:
-        raise OptionError(f"by={by!r} (--by) is not known; choose one of {', '.join(_ATTACKS)}.")
+        raise OptionError(f"{said('by', by)} is not known; choose one of {', '.join(_ATTACKS)}.")
     told: dict[str, Any] = {"runs": runs, "progress": progress or (lambda *_: None)}
     claim: dict[str, Any] = {
         name: value for name, value in (("epsilon", epsilon), ("delta", delta)) if value is not None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -23,8 +24,24 @@ if TYPE_CHECKING:
 
 _MOST_FILES = 20
 
-OUT = Console(highlight=False)
-ERR = Console(stderr=True, highlight=False)
+
+class _Patient(Console):
+    """A console that goes on in silence when nobody reads any more: what runs may be half paid for."""
+
+    def on_broken_pipe(self) -> None:
+        discard(self.file)
+        self._buffer.clear()
+
+
+def discard(stream: IO[str]) -> None:
+    """Lets a stream swallow what is left in it and all that follows; it must not fail again at the end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+OUT = _Patient(highlight=False)
+ERR = _Patient(stderr=True, highlight=False)
 
 
 def print_json(data: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from noisegate.cli.console import ERR, OUT, print_json, say, steps
 from noisegate.cli.options import Json
 from noisegate.errors import OptionError, require
 from noisegate.models.output.table_file import table_writer
+from noisegate.progress import spinner
 
 if TYPE_CHECKING:
     from noisegate.evaluation.comparison import ImageReport, Report
@@ -158,7 +159,7 @@ def _pages(folder: Path, synthesizer: Synthesizer, test: Path, train: Path, **op
     """Makes both pages; returns the figures of the private one."""
     from noisegate.pages import report
 
-    with ERR.status("Comparing with the real records"):
+    with ERR.status("Comparing with the real records", spinner=spinner(ERR)):
         pages = report(synthesizer, out=folder, test=test, train=train, **options)
     assert pages.evaluation is not None
     return pages.evaluation

@@ -14,6 +14,7 @@ from noisegate.atomic import new_file
 from noisegate.cli.console import ERR, OUT, print_json, say_files, steps
 from noisegate.cli.options import Json, SchemaOption, one_by_one, require_schema
 from noisegate.errors import OptionError, SchemaError
+from noisegate.progress import spinner
 from noisegate.seeds import MOST_EVALUATION_SEED
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class EvaluateOptions:
 
     def read(self, read: Callable[[Path], _Records]) -> tuple[_Records, _Records, _Records | None]:
         """Reads the synthetic, the test and the training records."""
-        with ERR.status("Reading"):
+        with ERR.status("Reading", spinner=spinner(ERR)):
             return read(self.synthetic), read(self.test), None if self.train is None else read(self.train)
 
     def measure(self, doing: str, suite: Suite, evaluate: Callable[..., Any], *records: Any, **more: Any) -> Any:
@@ -170,7 +171,7 @@ def _tables(options: EvaluateOptions, schema: Schema, suite: Suite, networks: Ne
         find_pixels(schema, networks.image)
     for path in filter(None, (options.synthetic, options.test, options.train) if schema.images is None else ()):
         say_files(path)
-    with new_file(options.page, "--page") if options.page else nullcontext() as page:
+    with new_file(options.page, "page") if options.page else nullcontext() as page:
         made, test, used = options.read(lambda path: read_table(path, schema, show_values=options.show_values))
         doing, more = "Training classifiers and counting marginals", options.given("jobs")
         report = options.measure(doing, suite, measure, made, test, schema, used, networks=networks, **more)
@@ -189,7 +190,7 @@ def _linked(options: EvaluateOptions, schema: LinkedSchema, suite: Suite) -> Any
 
     if suite.name == "networks":
         raise OptionError("--classifiers networks is for images; choose three or twelve for linked tables")
-    with new_file(options.page, "--page") if options.page else nullcontext() as page:
+    with new_file(options.page, "page") if options.page else nullcontext() as page:
         made, test, used = options.read(lambda path: read_linked(path, schema))
         doing, more = "Training classifiers and measuring links", options.given("jobs")
         report = options.measure(doing, suite, measure, made, test, schema, used, **more)

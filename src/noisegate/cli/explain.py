@@ -72,7 +72,7 @@ def explain_command(
             raise OptionError(
                 f"--record {record} has more than {MOST_RECORDS} records; give fewer, or take `noisegate predict`."
             )
-    with new_file(picture, "--picture") if picture else nullcontext() as drawing:
+    with new_file(picture, "picture") if picture else nullcontext() as drawing:
         if drawing and shape:
             _draw(classifier, records, wanted, shape, drawing, show_values)
         if records is None:

@@ -4,133 +4,38 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from noisegate.cli.console import say
-from noisegate.cli.options import LedgerOption, one_by_one
-from noisegate.errors import OptionError, SchemaError
-
-_SCHEMA, _SOURCES = "schema.toml", ("schema", "public", "dictionary")
-_PLAIN = (
-    "noisegate schema init PUBLIC.csv -o schema.toml (or --dictionary FILE); noisegate plan --schema schema.toml "
-    "--epsilon 1 --records N; noisegate ledger register NAME --epsilon 4; noisegate fit DATA --schema schema.toml "
-    "--epsilon 1 --dataset NAME --out model; noisegate sample model -n N -o synthetic.csv; noisegate report model -o "
-    "pages; noisegate verify model"
+from noisegate.cli.console import ERR, say
+from noisegate.cli.options import one_by_one
+from noisegate.cli.questions import (
+    QUESTIONS,
+    SOURCES,
+    Question,
+    StartOptions,
+    cap_question,
+    file,
+    one_of,
+    part_question,
+    synthetic,
 )
+from noisegate.errors import BudgetRefusedError, LedgerError, OptionError, SchemaError
 
+if TYPE_CHECKING:
+    from noisegate.ledger.ledger import Account
 
-@dataclass(frozen=True, kw_only=True)
-class StartOptions:
-    """What is asked, as options; what is not given is asked for."""
-
-    answers: Annotated[
-        Path | None, typer.Option(help="File of answers, TOML, with the names of these options as keys.")
-    ] = None
-    data: Annotated[str | None, typer.Option(help="Private records: CSV or Parquet.")] = None
-    schema: Annotated[str | None, typer.Option(help="Schema file that is there already.")] = None
-    public: Annotated[str | None, typer.Option(help="Public records to draft a schema from.")] = None
-    dictionary: Annotated[str | None, typer.Option(help="Data dictionary to draft a schema from.")] = None
-    label: Annotated[str | None, typer.Option(help="For a draft: column to be predicted from the others.")] = None
-    records: Annotated[int | None, typer.Option(help="About how many private records there are, publicly.")] = None
-    epsilon: Annotated[float | None, typer.Option(help="ε of the guarantee; 1 is a common choice.")] = None
-    dataset: Annotated[str | None, typer.Option(help="Name of the data set in the ledger.")] = None
-    cap: Annotated[float | None, typer.Option(help="Cap on ε over all runs on it, for good.")] = None
-    ledger: LedgerOption = None
-    out: Annotated[str | None, typer.Option("--out", "-o", help="Model folder to make.")] = None
-    pages: Annotated[str | None, typer.Option(help="Folder of the pages to make.")] = None
-    test: Annotated[str | None, typer.Option(help="Real records kept aside, for the private page; 'none'.")] = None
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to go on.")] = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """A question with what is to be known of it, and how its answer is read."""
-
-    key: str
-    asks: str
-    says: str
-    read: Callable[[str], Any]
-    default: str | None = None
-
-
-def _file(text: str) -> str:
-    if not Path(text).exists():
-        raise ValueError(f"{text!r} is not there")
-    return text
-
-
-def _new(text: str) -> str:
-    if Path(text).exists():
-        raise ValueError(f"{text!r} is there already")
-    return text
-
-
-def _above_zero(kind: type[int] | type[float]) -> Callable[[str], Any]:
-    def read(text: str) -> Any:
-        try:
-            number = kind(text)
-        except ValueError:
-            number = kind(0)
-        if not 0 < number < float("inf"):
-            raise ValueError(f"{text!r} is no {'whole ' if kind is int else ''}number above 0")
-        return number
-
-    return read
-
-
-def _one_of_them(text: str) -> str:
-    if text not in _SOURCES:
-        raise ValueError(f"{text!r} is none of {', '.join(_SOURCES)}")
-    return text
-
-
-def _perhaps(text: str) -> str | None:
-    return None if text.lower() == "none" else _file(text)
-
-
-QUESTIONS = (
-    Question(key="data", asks="Private records", says="A CSV or Parquet file. The fit alone reads it.", read=_file),
-    Question(
-        key="records",
-        asks="About how many records are there",
-        says="A round number that may be known publicly. It forecasts what the noise leaves.",
-        read=_above_zero(int),
-    ),
-    Question(
-        key="epsilon",
-        asks="Epsilon",
-        says="How much the result may depend on one record: 1 is common, 0.1 is strict, 10 is loose.",
-        read=_above_zero(float),
-        default="1",
-    ),
-    Question(
-        key="dataset",
-        asks="Name of the data set in the ledger",
-        says="The ledger adds up what all runs on the same records cost, and refuses what goes beyond the cap.",
-        read=str,
-        default="data",
-    ),
-    Question(
-        key="cap",
-        asks="Cap on epsilon over all runs",
-        says="It never changes. It is used where the data set is not in the ledger yet.",
-        read=_above_zero(float),
-        default="4",
-    ),
-    Question(key="out", asks="Model folder", says="It may be handed on.", read=_new, default="model"),
-    Question(
-        key="test",
-        asks="Real records that were kept aside, or none",
-        says="They compare the copy with real records, on a second page that is private.",
-        read=_perhaps,
-        default="none",
-    ),
-    Question(key="pages", asks="Folder of the pages", says="One page may be published.", read=str, default="pages"),
+_SCHEMA, _DELTA = "schema.toml", 1e-5
+_PLAIN = (
+    "noisegate schema init PUBLIC.csv -o schema.toml (or --dictionary FILE, or noisegate schema discover); noisegate "
+    "plan --schema schema.toml --epsilon 1 --records N; noisegate ledger register NAME --epsilon 4; noisegate fit DATA "
+    "--schema schema.toml --epsilon 1 --dataset NAME --out model; noisegate sample model -n N -o synthetic.csv; "
+    "noisegate report model -o pages; noisegate verify model"
 )
 
 
@@ -139,21 +44,20 @@ def start_command(context: typer.Context, options: StartOptions) -> None:
     """Make a private copy of a table, question by question: describe it, see the price, fit, look, verify.
 
     Each step is one of the other commands; it is printed before it runs, so that all of this can be done without
-    questions. Nothing is spent before the fit, and the fit is asked for.
+    questions. Before anything is spent, by a discovery of bounds or by the fit, you are asked.
 
     Without a terminal every answer is an option, or a line of --answers FILE, and --yes goes on by itself.
 
     Example: `noisegate start`
     """
     guide = Guide(context, _given(options))
-    described = guide.described()
-    known = {question.key: guide.answer(question) for question in QUESTIONS}
-    guide.price(described, known)
-    guide.fit(described, known)
-    guide.look(known)
+    schema = guide.described()
+    guide.price(schema)
+    guide.fit(schema)
+    guide.look()
     say("\nThat was, to do it again without questions:")
     for command in guide.ran:
-        say(f"  {command}")
+        _shown(f"  {command}")
 
 
 def _given(options: StartOptions) -> dict[str, Any]:
@@ -177,11 +81,15 @@ class Guide:
     def __init__(self, context: typer.Context, given: Mapping[str, Any]) -> None:
         self._program, self._given = context.find_root().command, given
         self._asks = sys.stdin is not None and sys.stdin.isatty()
+        self._book = ["--ledger", str(given["ledger"])] if "ledger" in given else []
+        self._bought = 0.0
         self.ran: list[str] = []
         missing = [question.key for question in QUESTIONS if question.key not in given]
-        if not set(_SOURCES) & set(given):
-            missing.insert(0, "schema (or public, or dictionary)")
-        missing += [] if given.get("yes") else ["yes"]
+        if "cap" not in given and ("dataset" in missing or self._account(given["dataset"]) is None):
+            missing.append("cap")
+        if not set(SOURCES) & set(given):
+            missing.insert(0, f"one of {', '.join(SOURCES)}")
+        missing += ["yes"] * (not given.get("yes")) + ["bounds"] * ("discover" in given and "bounds" not in given)
         if missing and not self._asks:
             raise OptionError(
                 f"`noisegate start` asks questions, and this is no terminal. Not answered: {', '.join(missing)}; give "
@@ -196,6 +104,8 @@ class Guide:
                 return question.read(text)
             except ValueError as error:
                 raise OptionError(f"{question.key}: {error}; {question.asks.lower()} is asked for.") from None
+        if not self._asks:
+            raise OptionError(f"{question.key} is not answered; {question.asks.lower()} is asked for.")
         if question.says:
             say(f"\n{question.says}")
         while True:
@@ -205,19 +115,51 @@ class Guide:
             except ValueError as error:
                 say(f"{error}.")
 
+    @cached_property
+    def known(self) -> dict[str, Any]:
+        """The answers to all questions; what they ask for is within the cap."""
+        known: dict[str, Any] = {}
+        for question in QUESTIONS:
+            known[question.key] = self.answer(question)
+            if question.key == "dataset":
+                known["cap"] = self._cap(known["epsilon"], known["dataset"])
+        return known
+
+    def _cap(self, epsilon: float, dataset: str) -> float | None:
+        """Returns the cap that a data set is to get; None where it has one, under which the run must fit."""
+        account = self._account(dataset)
+        if account is None:
+            return float(self.answer(cap_question(epsilon)))
+        if account.delta == _DELTA and account.remaining is not None and epsilon > account.remaining:
+            raise BudgetRefusedError(
+                f"epsilon {epsilon:g}: of the cap of data set {dataset!r}, {account.epsilon:g}, about "
+                f"{account.remaining:.4g} is left; ask for less. Nothing was spent."
+            )
+        return None
+
+    def _account(self, dataset: str) -> Account | None:
+        """Returns where a data set stands; None where it is to be registered, which fails if the ledger is broken."""
+        from noisegate.ledger.ledger import Ledger
+
+        try:
+            accounts = Ledger(self._given.get("ledger")).show()
+        except LedgerError:
+            return None
+        return next((account for account in accounts if account.dataset == dataset), None)
+
     def described(self) -> str:
-        """Returns a schema file that is complete, after it was drafted where there was none."""
+        """Returns a schema file that is complete, after it was drafted or bought where there was none."""
         source = self._source()
-        path = self.answer(Question(key=source, asks=f"File of the {source}", says="Its path.", read=_file))
         if source == "schema":
-            return str(path)
+            return str(self.answer(Question(key=source, asks="File of the schema", says="Its path.", read=file)))
         if Path(_SCHEMA).exists():
             raise OptionError(f"{_SCHEMA} is there already; give it with --schema {_SCHEMA}, or move it away.")
-        label = self._given.get("label", "")
-        if not label and self._asks:
-            label = typer.prompt("Column to be predicted from the others, if any", default="", err=True)
+        if source == "discover":
+            self._discover()
+            return _SCHEMA
+        path = self.answer(Question(key=source, asks=f"File of the {source}", says="Its path.", read=file))
         kind = ["--dictionary"] if source == "dictionary" else []
-        self.run("schema", "init", *kind, str(path), "-o", _SCHEMA, *(["--label", str(label)] if label else []))
+        self.run("schema", "init", *kind, str(path), "-o", _SCHEMA, *self._label())
         try:
             self.run("schema", "check", _SCHEMA)
         except SchemaError as error:
@@ -228,51 +170,107 @@ class Guide:
         self.go_on(f"Read {_SCHEMA} now, in another window. Is everything in it public, and as it should be")
         return _SCHEMA
 
+    def _label(self) -> list[str]:
+        label = self._given.get("label", "")
+        if not label and self._asks:
+            label = typer.prompt("Column to be predicted from the others, if any", default="", err=True)
+        return ["--label", str(label)] if label else []
+
     def _source(self) -> str:
-        """Returns what the description of the columns comes from: a schema, public records or a dictionary."""
-        source = next((key for key in _SOURCES if key in self._given), None)
+        """Returns what the description of the columns comes from."""
+        source = next((key for key in SOURCES if key in self._given), None)
         if source is not None:
             return source
         say(
-            "\nThe schema says what is publicly known of the columns: kinds, bounds, levels. Nothing in it may come "
-            "from the private records. It may be there already (schema), or be drafted from records that are public "
-            "(public), or from a data dictionary (dictionary)."
+            "\nThe schema says what is publicly known of the columns: kinds, bounds, levels. Nothing in it may be "
+            "looked up in the private records. It may be there already (schema), or be drafted from records that are "
+            "public (public) or from a data dictionary (dictionary). If there is none of these, bounds and levels are "
+            "bought with a part of epsilon (discover)."
         )
         likely = "schema" if Path(_SCHEMA).exists() else "public"
-        return str(self.answer(Question(key="", asks="Which of them", says="", read=_one_of_them, default=likely)))
+        return str(self.answer(Question(key="", asks="Which of them", says="", read=one_of(SOURCES), default=likely)))
 
-    def price(self, schema: str, known: Mapping[str, Any]) -> None:
+    def _discover(self) -> None:
+        """Buys a schema with a part of epsilon."""
+        known, kinds = self.known, self._kinds()
+        fixed = ["--records", str(known["records"]), *(["--kinds", kinds] if kinds else []), *self._label()]
+        self._bought = part = float(self.answer(part_question(known["epsilon"])))
+        asked = ["schema", "discover", known["data"], "--epsilon", _text(part), *fixed, "-o", _SCHEMA]
+        self.run(*asked, "--price")
+        self.go_on(f"The discovery spends {_text(part)} of epsilon = {_text(known['epsilon'])} for good. Go on")
+        self.register()
+        self.run(*asked, "--dataset", known["dataset"], *self._book)
+        self.go_on(
+            f"Read {_SCHEMA} now, in another window; correct it by public knowledge alone. Is it as it should be"
+        )
+
+    def _kinds(self) -> str:
+        """Returns the kinds of the columns, as NAME=KIND,...; the header of the records is read, which is public."""
+        from noisegate.data.columns_file import columns_file
+        from noisegate.schema.partial import KINDS
+
+        if "discover" in self._given:
+            return str(self._given["discover"])
+        _, names, unknown = columns_file(self.known["data"])
+        say(
+            f"\nThese are the columns, whose names are taken as public: {', '.join(names)}. Say the kind of each: "
+            f"{', '.join(KINDS)}. Its first letters do."
+        )
+        kind = {name: self.answer(Question(key="", asks=name, says="", read=one_of(KINDS))) for name in unknown}
+        return ",".join(f"{name}={kind[name]}" for name in unknown)
+
+    def price(self, schema: str) -> None:
         """Shows the plan, and asks whether to go on."""
-        self.run("plan", "--schema", schema, "--epsilon", f"{known['epsilon']:g}", "--records", str(known["records"]))
-        self.go_on(f"The fit spends epsilon = {known['epsilon']:g}, which cannot be taken back. Go on")
+        known = self.known
+        self.run("plan", "--schema", schema, "--epsilon", self._left, "--records", str(known["records"]))
+        self.go_on(f"The fit spends epsilon = {self._left}, which cannot be taken back. Go on")
 
-    def fit(self, schema: str, known: Mapping[str, Any]) -> None:
-        """Books the data set where it is not, and fits."""
-        from noisegate.ledger.ledger import Ledger
+    @property
+    def _left(self) -> str:
+        return _text(self.known["epsilon"] - self._bought)
 
-        book = ["--ledger", str(self._given["ledger"])] if "ledger" in self._given else []
-        accounts = Ledger(self._given.get("ledger")).show()
-        if known["dataset"] not in [account.dataset for account in accounts]:
-            self.run("ledger", "register", known["dataset"], "--epsilon", f"{known['cap']:g}", *book)
-        spent = ["--epsilon", f"{known['epsilon']:g}", "--dataset", known["dataset"], *book]
-        self.run("fit", known["data"], "--schema", schema, *spent, "--out", known["out"])
+    def register(self) -> None:
+        """Books the data set where it is not."""
+        known = self.known
+        if known["cap"] is not None:
+            self.run("ledger", "register", known["dataset"], "--epsilon", _text(known["cap"]), *self._book)
+            known["cap"] = None
 
-    def look(self, known: Mapping[str, Any]) -> None:
+    def fit(self, schema: str) -> None:
+        """Fits, on the books."""
+        self.register()
+        spent = ["--epsilon", self._left, "--dataset", self.known["dataset"], *self._book]
+        self.run("fit", self.known["data"], "--schema", schema, *spent, "--out", self.known["out"])
+
+    def look(self) -> None:
         """Samples, makes the pages, and verifies."""
-        synthetic = f"{known['out']}-synthetic.csv"
+        known = self.known
         test = [] if known["test"] is None else ["--test", known["test"]]
-        self.run("sample", known["out"], "-n", str(known["records"]), "-o", synthetic)
+        self.run("sample", known["out"], "-n", str(known["records"]), "-o", synthetic(known["out"]))
         self.run("report", known["out"], "-o", known["pages"], *test)
         self.run("verify", known["out"])
 
     def run(self, *arguments: str) -> None:
         """Prints a command and runs it."""
         command = f"noisegate {shlex.join(arguments)}"
-        say(f"\n$ {command}")
+        _shown(f"\n$ {command}")
         self._program.main([*arguments], prog_name="noisegate", standalone_mode=False)
         self.ran.append(command)
 
     def go_on(self, question: str) -> None:
         """Asks whether to go on; stops here where not."""
-        if not self._given.get("yes") and not typer.confirm(f"{question}?", err=True):
-            raise OptionError("stopped before anything was spent; what was asked stands above.")
+        if self._given.get("yes") or typer.confirm(f"{question}?", err=True):
+            return
+        if any(" discover " in command and " --price" not in command for command in self.ran):
+            raise OptionError(
+                f"stopped; {_text(self._bought)} was spent on {_SCHEMA}; to go on: noisegate start --schema {_SCHEMA}"
+            )
+        raise OptionError("stopped before anything was spent; what was asked stands above.")
+
+
+def _shown(command: str) -> None:
+    ERR.print(command, soft_wrap=True, markup=False)  # unbroken, to be copied
+
+
+def _text(number: float) -> str:
+    return f"{number:.10g}"

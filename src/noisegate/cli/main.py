@@ -33,9 +33,9 @@ from noisegate.cli import (
     silos,
     verify,
 )
-from noisegate.cli.console import ERR, print_json
+from noisegate.cli.console import ERR, discard, print_json
 from noisegate.cli.verbs import Verbs
-from noisegate.errors import EXTRAS, MissingExtraError, NoisegateError
+from noisegate.errors import EXTRAS, MissingExtraError, NoisegateError, at_command_line
 
 VERBS: dict[str, typer.Typer | Callable[..., None]] = {
     "demo": demo.demo_command,
@@ -144,7 +144,7 @@ def _end(action: Callable[[], object]) -> int:
     """Runs `action` and returns the exit code: 0 done, 2 user error, 3 refused, 130 stopped, 1 a fault of ours."""
     signals = _Stoppable()
     try:
-        with signals:
+        with signals, at_command_line():
             code = action()
             sys.stdout.flush()
         # Typer turns Ctrl-C into this code, or into Abort, as its version has it.
@@ -156,11 +156,15 @@ def _end(action: Callable[[], object]) -> int:
     except NoisegateError as error:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:
-        _discard_output()
+        discard(sys.stdout)
+        return 0
+    except SystemExit as end:  # of rich, from whose help nobody reads any more
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
         return 0
     except OSError as error:
         if error.filename is None:
-            _discard_output()
+            discard(sys.stdout)
         return _fail(f"{error.filename or 'the output'} cannot be used: {error.strerror or type(error).__name__}.", 2)
     except MemoryError:
         return _fail("there is not enough memory; ask for less, for instance with --set frequencies=200.", 2)
@@ -175,12 +179,6 @@ def _end(action: Callable[[], object]) -> int:
         if os.environ.get(_TRACEBACK):
             raise
         return _fail(_fault(error), 1)
-
-
-def _discard_output() -> None:
-    # Nobody takes our output any more; what is left of it must not fail again at exit.
-    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
-    os.dup2(sys.stdout.fileno(), 1)
 
 
 def _usage(error: Exception) -> str:

@@ -147,5 +147,6 @@ def _show_marginals(data: dict[str, Any]) -> None:
         f"{data['rho']:.4g} (zCDP) on counts of tables of columns, which it chooses on the way. The columns have "
         f"{', '.join(map(str, data['cells']))} cells.\n"
         f"It holds all records in memory, {data['bytes_per_record_at_the_gate']} bytes each, beside {tables:.0f} MB of "
-        f"exact tables{'' if whole is None else f': about {whole:.0f} MB'}."
+        f"exact tables{'' if whole is None else f': about {whole:.0f} MB'}. After each choice a model is fitted, "
+        "which may take minutes in all."
     )

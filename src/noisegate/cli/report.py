@@ -9,6 +9,7 @@ import typer
 
 from noisegate.cli.console import ERR, OUT, print_json, say_files, steps
 from noisegate.cli.options import Json
+from noisegate.progress import spinner
 
 
 def report_command(
@@ -42,7 +43,7 @@ def report_command(
             _say_folder(path)
     asked: dict[str, Any] = {"test": test, "train": train, "classifiers": classifiers, "show_values": show_values}
     if test is None:
-        with ERR.status("Drawing the page"):
+        with ERR.status("Drawing the page", spinner=spinner(ERR)):
             made = report(model, out=out, **asked)
     else:
         with steps("Training classifiers and comparing", None) as update:

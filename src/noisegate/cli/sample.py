@@ -95,7 +95,7 @@ def sample_command(
         raise OptionError(f"-n {n}: the number of records must be at least 1.")
     asked: dict[str, Any] = {"where": read_conditions(where), "even": even}
     if kind_in(model_path(model)) == LINKED:
-        refused = {"--package": package, "--even": even, "--grid": grid}
+        refused = {"--package": package, "--even": even, "grid": grid}
         given = {"where": where, "conditions": asked["where"]}
         sample_linked(model, n, out, seed=seed, as_json=as_json, refused=refused, **given)
         return
@@ -166,7 +166,7 @@ def _write(
         say(f"{grid} shows the first {MOST_CLASSES} of {len(shown.form.labels):,} classes.")
     batches: Iterator[Any] = (synthesizer.batches if form is None else synthesizer.images)(n, seed=seed, **asked)
     with ExitStack() as files:
-        drawing = None if shown is None else files.enter_context(new_file(shown.out, "--grid"))
+        drawing = None if shown is None else files.enter_context(new_file(shown.out, "grid"))
         write = files.enter_context(sample_writer(out, synthesizer.schema, n))
         progress, done = files.enter_context(steps("Sampling", n)), 0
         for batch in batches:
@@ -180,7 +180,7 @@ def _write(
             try:
                 shown.draw().save(drawing, format="png")
             except OSError as error:
-                raise unwritable(shown.out, "--grid", error) from None
+                raise unwritable(shown.out, "grid", error) from None
 
 
 _CONDITION = re.compile(r"\s*(.+?)\s*(>=|<=|=)\s*(.*?)\s*", re.DOTALL)

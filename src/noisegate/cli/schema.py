@@ -63,6 +63,9 @@ def discover(
         bool, typer.Option("--show-values", help="Let error messages quote private values.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the schema file if there is one.")] = False,
+    price: Annotated[
+        bool, typer.Option("--price", help="Show what it would cost, and stop; no record is read.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Buy a schema of private records with a part of their privacy budget: bounds and levels, with noise.
@@ -96,16 +99,38 @@ def discover(
             show_values=show_values,
             progress=lambda _: may_stop(),
         )
+        if price:
+            _show_price(gate, as_json)
+            return
         found = _bought(gate, out, beside, force=force)
     described = found.toml.count("\n[columns.")
     if as_json:
         told = {"certificate": found.certificate.to_json(), "doubts": dict(found.doubts)}
         print_json({"schema": str(out), "columns": described, **told})
         return
-    for doubt in dict.fromkeys(found.doubts.values()):
-        warn(f"{', '.join(name for name, said in found.doubts.items() if said == doubt)}: {doubt}.")
+    _show_columns(f"{out}, as it was bought", found.schema)
+    for note in dict.fromkeys(found.notes.values()):
+        names = [name for name, said in found.notes.items() if said == note]
+        (warn if names[0] in found.doubts else say)(f"{', '.join(names)}: {note}.")
     OUT.print(f"[green]Done[/green]: {found.certificate}", soft_wrap=True)
     OUT.print(f"Schema: {out}, {described} columns; certificate: {beside}. Read the schema through, then use it.")
+
+
+def _show_price(gate: SchemaGate, as_json: bool) -> None:
+    budget = gate.plan.budget
+    if as_json:
+        noise = {"noise_records": gate.plan.noise_records, "threshold_records": gate.plan.threshold_records}
+        asked = {"epsilon": budget.epsilon, "delta": budget.delta, "adjacency": budget.adjacency.value}
+        print_json({"price": {**asked, **noise}})
+        return
+    OUT.print(f"Bounds and levels for ε = {budget.epsilon:g}, δ = {budget.delta:g}, {budget.adjacency.value}.")
+    OUT.print(_noise(gate))
+
+
+def _noise(gate: SchemaGate) -> str:
+    least = gate.plan.threshold_records
+    seen = "" if least is None else f"; a level needs about {least:.0f} records to be seen"
+    return f"Each count gets noise of about ±{2 * gate.plan.noise_records:.0f} records{seen}."
 
 
 def _bought(gate: SchemaGate, out: Path, beside: Path, *, force: bool) -> Discovery:
@@ -119,9 +144,7 @@ def _bought(gate: SchemaGate, out: Path, beside: Path, *, force: bool) -> Discov
     found: Discovery | None = None
     try:
         with new_file(out, force=force, room=_ROOM) as path, new_file(beside, force=force, room=_ROOM) as proof:
-            least = gate.plan.threshold_records
-            seen = "" if least is None else f"; a level needs about {least:.0f} records to be seen"
-            say(f"Each count gets noise of about ±{2 * gate.plan.noise_records:.0f} records{seen}.")
+            say(_noise(gate))
             if gate.dataset is None:
                 warn("no --dataset: the cost is booked nowhere. Costs of several runs on the same records add up.")
             with steps("Reading records", None):

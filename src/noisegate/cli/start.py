@@ -16,7 +16,9 @@ def start() -> None:
         signal.signal(signal.SIGINT, _stop)
     signal.signal(signal.SIGTERM, _stop)
     from noisegate.cli.start_up import leave_pandas_alone
+    from noisegate.cli.streams import put_in_order
 
+    put_in_order()
     leave_pandas_alone()
     from noisegate.cli.main import run
 

@@ -80,8 +80,18 @@ class Families:
     @property
     def shares(self) -> npt.NDArray[np.int64]:
         """For each child, into how many equal shares what its unit counts is split: its parent's, by its siblings."""
-        shares: npt.NDArray[np.int64] = (self.parents["share"] * self.counts)[self.of]
-        return shares
+        return _split(self.parents["share"], self.counts)[self.of]
+
+    def weights(self, grid: int = WHOLE) -> npt.NDArray[np.int64]:
+        """How much each row of a parent counts, (parents,): grid / (share · rows), rounded down; at most the whole."""
+        return min(grid, WHOLE) // _split(self.parents["share"], np.maximum(self.counts, 1))
+
+    def add_weights(self, totals: npt.NDArray[np.int64]) -> None:
+        """Adds what all rows count to the totals of their units, and checks the statement of G-31."""
+        weights = self.weights()
+        np.add.at(totals, self.parents["unit"], weights * np.maximum(self.counts, 1))
+        if len(weights) and (weights.min() < 0 or totals[self.parents["unit"]].max() > WHOLE):
+            raise OverflowError("linked tables: the rows of one unit count more than one record; please report this.")
 
 
 def families(parents: Records, children: Records, order: int | None, *, drop: bool) -> Families:
@@ -113,7 +123,7 @@ def families(parents: Records, children: Records, order: int | None, *, drop: bo
 
 
 def transitions(found: Families, link: Link, grid: int = WHOLE) -> Transitions:
-    """Returns the rows of all parents: one for each child, or one; each counts grid / (share · rows), rounded down."""
+    """Returns the rows of all parents: one for each child, or one; for what each counts see `Families.weights`."""
     parents, children, counts = found.parents, found.children, found.counts
     sizes = np.maximum(counts, 1)
     row_of = np.repeat(np.arange(len(parents)), sizes)
@@ -136,7 +146,13 @@ def transitions(found: Families, link: Link, grid: int = WHOLE) -> Transitions:
         np.column_stack([parents["numeric"][row_of], positions, timed, *numbers]),
         np.column_stack([parents["codes"][row_of], step, *coded]).astype(np.int32),
     )
-    return Transitions(rows, grid // (parents["share"] * sizes)[row_of])
+    return Transitions(rows, found.weights(grid)[row_of])
+
+
+def _split(share: npt.NDArray[np.int64], among: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Returns shares that are split once more; WHOLE + 1 where it is more, which counts nothing: never beyond 2⁴¹."""
+    split: npt.NDArray[np.int64] = np.minimum(share, WHOLE + 1) * np.minimum(among, WHOLE + 1)
+    return np.minimum(split, WHOLE + 1)
 
 
 def _timed(found: Families, link: Link, positions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -173,15 +173,18 @@ class LinkedSource:
             self._parents[root.name].add(records)
         if not self._seen:
             raise self.no_records()
+        units = self._seen
         for link in self.schema.links:
+            totals = np.zeros(units, dtype=np.int64)
             spill = self._children[link.name] = self._spill(link.child, "parent")
             for records in self._records(link.child):
                 spill.add(records)
             parents = self._spill(link.child, "key") if self.schema.children(link.name) else None
             # Of all links at once, so that a key that is wrong is told before anything is asked.
             for found in self.families(link):
+                found.add_weights(totals)
                 if parents is not None:
-                    found.children["share"] = found.shares
+                    found.children["share"], found.children["unit"] = found.shares, found.parents["unit"][found.of]
                     parents.add(found.children)
             if parents is not None:
                 self._parents[link.name] = parents
@@ -219,7 +222,7 @@ class LinkedSource:
 
     def _spill(self, table: LinkedTable, by: str) -> Spill:
         layout = table.schema.layout
-        fields: list[Any] = [("key", "u8", (2,)), ("parent", "u8", (2,)), ("share", "i8")]
+        fields: list[Any] = [("key", "u8", (2,)), ("parent", "u8", (2,)), ("share", "i8"), ("unit", "i8")]
         fields += [("numeric", "f8", (len(layout.numeric),)), ("codes", "i4", (len(layout.coded),))]
         return Spill(np.dtype(fields), by, held_bytes=self._held_bytes)
 
@@ -232,6 +235,7 @@ class LinkedSource:
                 rows = told(partial(encode, arrays, table.schema), origin, done, show_values=self._show_values)
                 records = np.zeros(len(rows), dtype)
                 records["share"], records["numeric"], records["codes"] = 1, rows.numeric, rows.codes
+                records["unit"] = np.arange(self._seen, self._seen + len(rows))  # others take their parent's
                 used = np.ones(len(rows), dtype=np.bool_)
                 if table.key is not None and self.schema.children(table.name):
                     read = partial(self._hashes, table, table.key, arrays, may_miss=False)

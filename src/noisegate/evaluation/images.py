@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from noisegate.errors import DataError, OptionError, SchemaError
+from noisegate.errors import DataError, OptionError, SchemaError, said
 from noisegate.evaluation.features import ImageFeatures, Pixels, check_pixels
 from noisegate.evaluation.metrics.frechet import frechet_distance
 from noisegate.evaluation.metrics.kid import KernelDistance, kernel_distance
@@ -248,8 +248,8 @@ def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns
         return PixelColumns(shape=named, columns=tuple(columns[named.pixel_name(place)] for place in range(named.size)))
     if image is None:
         raise OptionError(
-            f"the names of the {len(columns)} columns do not tell the shape of an image; give it as --image "
-            "HEIGHT,WIDTH,CHANNELS (in Python: image=ImageShape(...)), or describe the images with "
+            f"the names of the {len(columns)} columns do not tell the shape of an image; give it as "
+            f"{said('image')}, which has a height, a width and channels, or describe the images with "
             "noisegate.schema.pixel_schema"
         )
     return PixelColumns(shape=image, columns=tuple(columns.values()))

@@ -51,7 +51,7 @@ class Orientations:
         damping: Values are divided by their length plus this number; None leaves them as they are.
 
     Raises:
-        OptionError: if `cell` is below one, or the number of directions is odd or below four.
+        OptionError: if `cell` is below one, the number of directions is odd or below four, or sums would not be exact.
     """
 
     image: ImageShape
@@ -64,6 +64,26 @@ class Orientations:
             raise OptionError(f"cell={self.cell!r} must be a number of pixels, 1 or more.")
         if self.directions < 4 or self.directions % 2:
             raise OptionError(f"directions={self.directions!r} must be an even number, 4 or more.")
+        self._check_exact()
+
+    def _check_exact(self) -> None:
+        """Refuses images and cells whose sums of whole numbers could reach 2⁵³, beyond which float64 rounds.
+
+        What a direction of length 64, rounded, takes of a gradient of at most √2·255 a channel is below 3/2·255·64.
+        """
+        shape, cell = self.image, self.cell
+        # The weights of a cell along an axis add up to 2 · cell², those inside the image to less.
+        down, right = (min(2 * cell**2, side * (2 * cell - 1)) for side in (shape.height, shape.width))
+        if 3 * INTENSITIES * shape.channels * _TURNS * down * right >= 2 * 2**53:
+            raise OptionError(
+                f"cell={cell!r}: sums over its pixels in images of {shape.height} x {shape.width} could reach 2^53 and "
+                "would not be exact; give 256 or less."
+            )
+        if self.damping is not None and 9 * self.size * VALUE_STEPS**2 >= 4 * 2**53:
+            raise OptionError(
+                f"directions={self.directions!r} with cell={cell!r}: {self.size:,} values of an image are too many for "
+                "their length to be exact; give fewer directions, larger cells or smaller images."
+            )
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -118,7 +138,7 @@ class Orientations:
             along, across = down * first + right * second, np.abs(down * second - right * first)
             np.maximum(along - across, 0, out=strength[:, place])
             np.maximum(-along - across, 0, out=strength[:, place + half])
-        # Whole numbers below 2⁵³: exact in whatever order a matrix product adds.
+        # Whole numbers below 2⁵³ (`_check_exact`): exact in whatever order a matrix product adds.
         pooled = self.pooling(shape.height) @ strength @ self.pooling(shape.width).T
         values = pooled.reshape(len(whole), self.size) * self.unit
         return values if self.damping is None else damped(values, self.damping)
@@ -133,7 +153,7 @@ def in_pieces(values: Callable[[Values], Values], numeric: Values, step: int) ->
 
 def damped(values: Values, damping: float) -> Values:
     """Returns each row divided by its length plus `damping`, bit for bit a function of that row."""
-    # Whole numbers, whose squares add up to less than 2⁵³: exact in any order.
+    # Whole numbers, whose squares add up to less than 2⁵³ (`_check_exact`): exact in any order.
     squares = np.square(np.rint(values * VALUE_STEPS)).sum(axis=1, keepdims=True)
     return np.asarray(values / (np.sqrt(squares) / VALUE_STEPS + damping))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from noisegate.errors import OptionError
-from noisegate.gate.session import check_public_records
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
@@ -72,3 +71,11 @@ def _check_linked(adjacency: Adjacency, **given: Any) -> None:
     for name, value in given.items():
         if value not in (None, RECORD, "refuse"):
             raise OptionError(f"{name}={value!r}: linked tables take none; the unit is a record of their first table.")
+
+
+def check_public_records(records: int | None, adjacency: Adjacency) -> None:
+    """Refuses a number of records that is no positive whole number, or missing where it must be public."""
+    if records is not None and (isinstance(records, bool) or not isinstance(records, int) or records < 1):
+        raise OptionError(f"records={records!r} must be a positive whole number.")
+    if adjacency is Adjacency.REPLACE_ONE and records is None:
+        raise OptionError("adjacency='replace-one' takes the number of records as public: give records=N.")

@@ -27,7 +27,7 @@ from noisegate.gate.queries.gradients import GradientSession
 from noisegate.gate.queries.shards import ShardSession, Teacher
 from noisegate.gate.queries.shares import ShareSession
 from noisegate.gate.queries.sums import SumSession
-from noisegate.gate.session import Access, Reservation, ledger_of
+from noisegate.gate.session import Access, Reservation, Single, ledger_of
 from noisegate.gate.sums import Engine, LocalEngine, Progress
 from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.ledger import Ledger
@@ -46,7 +46,7 @@ from noisegate.schema.linked import LinkedSchema
 from noisegate.schema_certificate import KEY, check_fits, stated
 
 
-class Gate:
+class Gate(Single):
     """Private records behind, a budget in front.
 
     Args:

@@ -17,6 +17,7 @@ Guarantee G-13 (rounds). Whatever depends on what was released, the composed cos
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 import warnings
@@ -34,6 +35,7 @@ import numpy.typing as npt
 from noisegate.errors import DataError, LedgerWarning, OptionError
 from noisegate.gate.sums import Engine, Progress
 from noisegate.gate.unbooked import Unbooked
+from noisegate.ledger.accounts import ClosedError
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
 from noisegate.privacy.certificate import Certificate
@@ -107,8 +109,18 @@ class Access:
     """Counts the run where no ledger does."""
 
 
-class Session:
-    """The answers to one plan.
+class Single:
+    """What answers once, or pays once: of it there is no copy, in this process or another."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:  # of copy, deepcopy and pickle
+        raise OptionError(
+            f"a {type(self).__name__} answers once, so it cannot be copied or pickled; open another gate, which costs "
+            "again."
+        )
+
+
+class Session(Single):
+    """The answers to one plan, given in the process that opened it: one that was forked from it has no answer.
 
     Use it in a ``with`` block. An error before any noise was drawn voids the reservation; a session that is left after
     that, before everything is answered, counts as spent.
@@ -117,7 +129,7 @@ class Session:
     def __init__(self, access: Access) -> None:
         self.state = State.PLANNED
         self.plan, self._access = access.plan, access
-        self._lock = threading.RLock()
+        self._lock, self._process = threading.RLock(), os.getpid()
         self._seen: dict[str | None, int] = {}
 
     def __enter__(self) -> Self:
@@ -132,6 +144,7 @@ class Session:
     @contextmanager
     def _asking(self) -> Iterator[None]:
         """Around everything that may read records, after all that can be refused beforehand."""
+        self._check_process()
         with self._lock:
             if self.state is not State.CONFIRMED:
                 reserved = self.state.to(State.RESERVED)
@@ -151,6 +164,14 @@ class Session:
                 self._end()
                 raise
 
+    def _check_process(self) -> None:
+        """Refuses in a process that was forked from the one that opened the session: both would answer."""
+        if os.getpid() != self._process:
+            raise OptionError(
+                "this session was opened in another process, which alone may answer its plan; open a gate in this one, "
+                "which costs again."
+            )
+
     def _reserve(self) -> None:
         self._access.reservation.reserve(self.plan, self._access.method)
 
@@ -164,6 +185,7 @@ class Session:
 
     def _confirm(self) -> None:
         """Just before noise: makes sure that the reservation stands, and that it is never given back."""
+        self._check_process()
         access = self._access
         if self.state is not State.CONFIRMED and access.unbooked is not None:
             access.unbooked.warn()
@@ -205,6 +227,7 @@ class Session:
 
     def _certify(self, hashes: Mapping[str, str]) -> Certificate:
         """Hands out the session's one certificate, and commits the reservation."""
+        self._check_process()
         self.state = self.state.to(State.RELEASED)
         budget, access = self.plan.budget, self._access
         certificate = Certificate(
@@ -227,14 +250,6 @@ class Session:
         return Release(values=values, noise_std=noise_std, certificate=certificate)
 
 
-def check_public_records(records: int | None, adjacency: Adjacency) -> None:
-    """Refuses a number of records that is no positive whole number, or missing where it must be public."""
-    if records is not None and (isinstance(records, bool) or not isinstance(records, int) or records < 1):
-        raise OptionError(f"records={records!r} must be a positive whole number.")
-    if adjacency is Adjacency.REPLACE_ONE and records is None:
-        raise OptionError("adjacency='replace-one' takes the number of records as public: give records=N.")
-
-
 # An interrupted run has confirmed if it drew noise; one of an earlier version has not.
 _OPEN = ([Kind.RESERVE], [Kind.RESERVE, Kind.CONFIRM])
 
@@ -250,7 +265,7 @@ def ledger_of(ledger: Any, dataset: str | None) -> Ledger | None:
     raise OptionError(f"ledger={ledger!r} must be a noisegate.Ledger, the path of its file, or its postgresql:// URL.")
 
 
-class Reservation:
+class Reservation(Single):
     """The place of one run in a ledger; without a ledger, nowhere."""
 
     def __init__(self, ledger: Ledger | None, dataset: str | None) -> None:
@@ -304,10 +319,18 @@ class Reservation:
             self._confirmed = True
 
     def commit(self, certificate: Certificate) -> None:
-        """Closes the reservation; warns if the ledger cannot be told, whatever the reason."""
+        """Closes the reservation; warns if the ledger cannot be told, whatever the reason but one.
+
+        An `OptionError` means that it was closed before: whoever did has had the answer, and there is no second one.
+        """
         if self.ledger and self._number:
             try:
                 self.ledger.commit(self._number, certificate=certificate.digest())
+            except ClosedError as error:
+                raise OptionError(
+                    f"the release is not handed out: {error} Another run, or somebody by hand, ended this one, and one "
+                    "reservation pays for one release. Let nobody commit the reservation of a run that is under way."
+                ) from None
             except Exception as error:
                 # The release is paid for: losing it now would waste the budget, and a reservation counts as spent.
                 told = f"the release is whole, but the ledger could not be told: {error}"

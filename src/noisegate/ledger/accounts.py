@@ -33,6 +33,10 @@ from noisegate.privacy.events import (
 _HALF = math.nextafter(0.5, 0)
 
 
+class ClosedError(OptionError):
+    """A reservation is committed or void already."""
+
+
 class Kind(StrEnum):
     """What a row records."""
 
@@ -261,7 +265,7 @@ def open_reservation(book: Book, reservation: str, kind: Kind) -> ReservedCost:
             f"{book.last(reservation).sequence}), and nobody can know what that released. Its cost stays."
         )
     if held.state in (Stage.COMMITTED, Stage.VOID):
-        raise OptionError(f"reservation={reservation!r} is {held.state.value} already; that is final.")
+        raise ClosedError(f"reservation={reservation!r} is {held.state.value} already; that is final.")
     return held
 
 

@@ -1,8 +1,8 @@
 """The chain of a ledger: each row carries the hash of the row before it, and the head says how long the chain is.
 
 What it detects: any row changed, removed, inserted or moved, and rows cut off at the end. What it cannot detect: a
-whole ledger that was recomputed, or put back as it was earlier, by somebody who may write to it. Against that, give
-writers of a shared ledger only the rights they need, and compare the last hash with one that was noted elsewhere.
+whole ledger that was recomputed, or put back as it was earlier (`seen` may), by somebody who may write to it. Against
+that, give writers of a shared ledger only the rights they need, and compare the last hash with one noted elsewhere.
 
 Rules for this file: the digest of a row is never changed, since every stored ledger holds it.
 """

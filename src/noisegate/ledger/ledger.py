@@ -20,11 +20,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noisegate.errors import BudgetRefusedError, LedgerError, LedgerWarning, OptionError
+from noisegate.errors import BudgetRefusedError, LedgerError, LedgerWarning, OptionError, said
 from noisegate.ledger import accounts
 from noisegate.ledger.accounts import Account, Book, Cap, Entry, Kind, Stage, lookalike, mixed_scripts, text_option
 from noisegate.ledger.chain import next_row, verify_chain
 from noisegate.ledger.location import locate
+from noisegate.ledger.seen import RewoundError, check_seen
 from noisegate.privacy.events import Adjacency, Event, event_to_json
 from noisegate.privacy.units import linked
 
@@ -262,17 +263,22 @@ class Ledger:
         return Store(self._location)
 
     def _read(self) -> Book:
-        with self._store.read() as transaction:
-            return self._open(transaction)
+        try:
+            with self._store.read() as transaction:
+                return self._open(transaction)
+        except RewoundError:  # or another process has gone on meanwhile, as none can while this one may write
+            with self._store.write() as transaction:
+                return self._open(transaction)
 
     def _open(self, transaction: Transaction) -> Book:
-        """Returns the accounts, from rows whose chain is whole."""
+        """Returns the accounts, from rows whose chain is whole and holds all that was seen before."""
         try:
             rows = transaction.rows()
             verify_chain(rows, transaction.head())
+            check_seen(rows)
             return accounts.fold(rows)
         except LedgerError as error:
-            raise LedgerError(f"ledger {self.location}: {error}") from error.__cause__
+            raise type(error)(f"ledger {self.location}: {error}") from error.__cause__
 
     def _close(self, reservation: str, kind: Kind, payload: dict[str, Any]) -> None:
         with self._store.write() as transaction:
@@ -302,10 +308,11 @@ def _same_guarantee(dataset: str, cap: Cap, adjacency: Adjacency, unit: str) -> 
     if adjacency is not cap.adjacency:
         raise OptionError(
             f"adjacency={adjacency.value!r} differs from {cap.adjacency.value!r}, with which data set {dataset!r} is "
-            f"registered; costs for different neighbours cannot be added up. Use --adjacency {cap.adjacency.value}."
+            f"registered; costs for different neighbours cannot be added up. "
+            f"Use {said('adjacency', cap.adjacency.value)}."
         )
     if unit != cap.unit:
-        cure = f"Use --unit {cap.unit!r}."
+        cure = f"Use {said('unit', cap.unit)}."
         if linked(unit):
             cure = "Register a name for them: noisegate ledger register NAME --epsilon E --schema SCHEMA."
         raise OptionError(

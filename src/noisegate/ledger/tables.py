@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
+from noisegate.atomic import second_name
 from noisegate.errors import LedgerError, OptionError
 from noisegate.ledger.chain import GENESIS, ChainHead, Row
 from noisegate.ledger.location import LedgerLocation
@@ -146,6 +147,11 @@ class Store:
                 path.parent.mkdir(parents=True, exist_ok=True)
             elif not path.exists():
                 raise self._absent()
+            if (why := second_name(path)) is not None:
+                raise LedgerError(
+                    f"ledger {path} {why}. A crash leaves NAME-journal beside one name, which is the one to keep: "
+                    "whoever goes on under another would lose what is spent meanwhile."
+                )
         except OSError as error:
             raise LedgerError(f"ledger {path} cannot be opened: {error.strerror}; give another path.") from error
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from noisegate.errors import OptionError
+from noisegate.errors import OptionError, said
 from noisegate.gate.per_example.losses import RecordLoss, real_loss
 from noisegate.methods.dre_settings import MAX_CLIP_NORM, DensityRatioSettings, clip_norm_for
 from noisegate.methods.generative import released_arrays, weight_shapes
@@ -82,7 +82,7 @@ class DPDRE(DensityRatioSettings):
         if self.public is None:
             raise OptionError(
                 "public=None: dp-dre weighs public records to look like the private ones. Give some of the same "
-                "schema: public=PATH (--public FILE_OR_FOLDER)."
+                f"schema: {said('public', 'PATH')}."
             )
 
     def loss(self, schema: Schema) -> RecordLoss:

@@ -77,8 +77,7 @@ class EncodedImages(PublicNetwork):
             raise OptionError(
                 f"decoder={self.decoder!r} makes images of {decoder.shape} from {decoder.features} numbers, asked for "
                 f"are images of {self.shape} from {encoding.dim}. Train one on public images of this size with "
-                "`noisegate pretrain decoder PUBLIC_IMAGES --out FILE`, and give it as decoder=FILE (--set "
-                "decoder=FILE)."
+                "`noisegate pretrain decoder PUBLIC_IMAGES --out FILE`, and give it as decoder=FILE."
             )
         (layer,) = encoding.activations.layers.layers
         if decoder.layer != layer:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from noisegate.errors import OptionError
+from noisegate.errors import OptionError, said
 from noisegate.methods.feature_gan import FeatureGAN
 from noisegate.methods.public_reference import features_of, read_reference
 from noisegate.methods.registry import register
@@ -92,7 +92,7 @@ class DPGANFineTuned(FeatureGAN):
         if self.public is None:
             raise OptionError(
                 "public=None: dp-gan-ft starts from a GAN of public features. Give public images of the same schema: "
-                "public=PATH (--public FILE_OR_FOLDER), or take dp-gan-mi, which starts from random weights."
+                f"{said('public', 'PATH')}, or take dp-gan-mi, which starts from random weights."
             )
 
     def _reference(self, schema: Schema) -> PublicReference:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from noisegate.errors import OptionError
+from noisegate.errors import OptionError, said
 from noisegate.methods.method import Method
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, StepPlan
 from noisegate.privacy.plan import Budget
@@ -93,8 +93,8 @@ class GradientMethod(Method):
         if gate.records is None:
             raise OptionError(
                 "records=None: sums of gradients are divided by the expected size of a sample, which takes a number of "
-                "records that is public, for instance a rounded one, as the true one is private. Give records=NUMBER "
-                "(--records NUMBER)."
+                "records that is public, for instance a rounded one, as the true one is private. Give "
+                f"{said('records')}."
             )
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedGradientPlan:

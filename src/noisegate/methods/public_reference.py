@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.errors import DataError, ModelError, OptionError
+from noisegate.errors import DataError, ModelError, OptionError, said
 from noisegate.features.feature_map import FeatureMap
 from noisegate.models.public_features import PublicReference
 from noisegate.models.record_sets import tensors_of
@@ -41,8 +41,8 @@ def read_reference(source: Any, schema: Schema, *, most: int, labelled: bool, se
 
     if source is None:
         raise OptionError(
-            "public=None: this method weighs public records to look like private ones. Give some: public=PATH "
-            "(--public FILE_OR_FOLDER), of the same schema."
+            "public=None: this method weighs public records to look like private ones. Give some: "
+            f"{said('public', 'PATH')}, of the same schema."
         )
     read = schema if labelled else schema.unlabelled()
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noisegate.errors import OptionError
+from noisegate.errors import OptionError, said
 from noisegate.methods.method import Method
 from noisegate.privacy.certificate import Certificate
 from noisegate.registry import Registry
@@ -83,8 +83,8 @@ def method_of(certificate: Certificate, *, seed: int | None = None) -> Method:
     if seed is not None and seed != settings.get("seed"):
         if not method.seeded_fit:
             raise OptionError(
-                f"--seed {seed}: what was released was asked with seed {settings.get('seed')}, and can only be fitted "
-                "with that; leave --seed out."
+                f"{said('seed', seed)}: what was released was asked with seed {settings.get('seed')}, and can "
+                f"only be fitted with that; leave {said('seed')} out."
             )
         settings = {**settings, "seed": seed}
     return method.from_json(settings)

@@ -20,8 +20,6 @@ import json
 import math
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +30,9 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 
 from noisegate._version import __version__
-from noisegate.errors import ModelError
+from noisegate.atomic import hidden_beside
+from noisegate.errors import ModelError, said
+from noisegate.places import check_on_disk
 from noisegate.privacy.certificate import Certificate, canonical_json
 from noisegate.privacy.certificate_page import headline, render
 from noisegate.privacy.events import (
@@ -45,6 +45,7 @@ from noisegate.privacy.events import (
 )
 from noisegate.privacy.grid import UNITS, GridBound
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, read_arrays, read_json
+from noisegate.privacy.stated_noise import check_stated_noise
 from noisegate.schema_certificate import SchemaVerification, check_stated, verify_schema
 
 FORMAT = 1
@@ -79,31 +80,26 @@ class Verification:
 def check_new(folder: Path) -> None:
     """Checks that `folder` can be made, before anything costly is done."""
     if folder.exists():
-        raise ModelError(f"{folder} exists; choose another --out, or remove it first.")
+        raise ModelError(f"{folder} exists; choose another {said('out')}, or remove it first.")
     parent = folder.absolute().parent
     if not parent.is_dir():
-        raise ModelError(f"{parent} is not a folder; make it first, or choose another --out.")
+        raise ModelError(f"{parent} is not a folder; make it first, or choose another {said('out')}.")
     if not os.access(parent, os.W_OK):
-        raise ModelError(f"{parent} cannot be written; choose another --out.")
+        raise ModelError(f"{parent} cannot be written; choose another {said('out')}.")
 
 
 def write_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
     """Makes `folder` whole or not at all: `fill` writes beside it, and a rename puts it in place."""
     check_new(folder)
     try:
-        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
-    except OSError as error:
-        raise ModelError(f"{folder} cannot be written: {error.strerror}.") from None
-    try:
-        fill(beside)
-        # A temporary folder and what safetensors writes are the owner's alone.
-        for path in [*beside.rglob("*"), beside]:
-            path.chmod(0o755 if path.is_dir() else 0o644)
-        beside.rename(folder)
+        with hidden_beside(folder) as beside:
+            fill(beside)
+            # What safetensors writes is the owner's alone.
+            for path in [*beside.rglob("*"), beside]:
+                path.chmod(0o755 if path.is_dir() else 0o644)
+            beside.rename(folder)
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{folder} cannot be written: {getattr(error, 'strerror', None) or error}.") from None
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
     return folder
 
 
@@ -212,6 +208,7 @@ def verify(path: str | Path) -> Verification | SchemaVerification:
         True
     """
     path = Path(path)
+    check_on_disk(path, "folder")
     if path.is_file():
         return verify_schema(path)
     model = any((path / name).exists() for name in (MODEL_FILE, GENERATOR_FILE)) or not (path / VALUES_FILE).exists()
@@ -261,6 +258,7 @@ def _check_events(release: Release, folder: Path) -> None:
             )
     for one in concentrated:
         _check_rho(one, release, folder)
+    check_stated_noise(release, folder / CERTIFICATE_FILE)
 
 
 def _trained(certificate: Certificate, folder: Path) -> dict[str, int]:

@@ -20,6 +20,7 @@ from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, read_model, 
 from noisegate.models.output.image_batch import ImageBatch, image_batch
 from noisegate.models.record_model import ConditionalModel, RecordModel, model_class
 from noisegate.models.rejection import BATCH_ROWS, Accept, accepted_batches, mixed
+from noisegate.places import check_on_disk
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable, Region, Schema, decode
@@ -315,6 +316,7 @@ def model_path(given: Any) -> Path:
     """Returns the path of a model folder; a `ModelError` where none is given."""
     if not isinstance(given, str | Path) or not str(given).strip() or "\0" in str(given):
         raise ModelError(f"folder={given!r} must be the path of a model folder.")
+    check_on_disk(Path(given), "folder")
     return Path(given)
 
 

@@ -218,8 +218,36 @@ def _sampled_epsilon(mu: float, events: tuple[SampledGaussianEvent, ...], delta:
     present, absent, replaced = (Pair(upper=u, lower=v) for u, v in ((True, False), (False, True), (True, True)))
     # The pair of a replaced record dominates both others (G-26), so it does for all steps beside those of shards.
     of_shards = any(isinstance(event, ShardGaussianEvent) for event in events)
+    if mu == 0 and not of_shards and adjacency is Adjacency.ADD_REMOVE and sum(event.steps for event in events) == 1:
+        return single_step_epsilon(events[0].rate, _shift(events[0]), delta)
     pairs = (replaced,) if of_shards or adjacency is Adjacency.REPLACE_ONE else (present, absent)
     return composition.composed_epsilon(steps, pairs, delta)
+
+
+def single_step_epsilon(rate: float, shift: float, delta: float) -> float:
+    """Returns an upper bound on the least ε ≥ 0 of one sum over a Poisson sample, in closed form (G-03).
+
+    Args:
+        rate: Sampling probability, in (0, 1).
+        shift: Norm of a record over the standard deviation of the noise.
+        delta: In (0, 1).
+    """
+    if delta >= rate:
+        return 0.0
+    # The record is there: P − e^ε·Q = q·(N(m) − (1 + (e^ε − 1)/q)·N(0)).
+    whole = gaussian_epsilon(shift, delta / rate)
+    present = math.log1p(rate * math.expm1(whole)) if whole < 30 else whole + math.log(rate + math.exp(-whole))
+    target, most = math.log(delta), -math.log1p(-rate)
+
+    def above(epsilon: float) -> bool:
+        """The record is not there: P − e^ε·Q = d·N(0) − (e^ε − d)·N(−m), where d = 1 − e^ε·(1 − q)."""
+        if epsilon >= most:
+            return False
+        left = -math.expm1(epsilon - most)
+        return math.log(left) + log_delta(shift, epsilon + math.log(rate / left)) > target
+
+    absent = _crossing(above)[1] if above(0.0) else 0.0
+    return max(present, absent) * (1 + 2 * _SAFETY)
 
 
 def _shift(event: SampledGaussianEvent) -> float:

@@ -39,6 +39,8 @@ LEAST_DELTA = 1e-200
 _MOST_LOSSES, _MOST_EPSILON = 2**22, 1e12
 # Parts of δ, and of Chernoff's bound, that are given away to tails.
 _CUT, _OUTSIDE = 1e-7, 1e-12
+# Part of δ that numerical errors may add before another tilt is tried, and how many are tried.
+_ADDED, _TILTS = 1e-3, 12
 
 
 def composed_epsilon(steps: Sequence[Steps], pairs: Sequence[Pair], delta: float) -> float:
@@ -52,10 +54,32 @@ def composed_epsilon(steps: Sequence[Steps], pairs: Sequence[Pair], delta: float
 def _epsilon(steps: Sequence[Steps], pair: Pair, delta: float) -> float:
     interval = _interval(steps)
     for _ in range(200):
-        if (composed := _composed(steps, pair, interval, delta)) is not None:
-            return composed.epsilon(delta)
+        lattices = _lattices(steps, pair, interval, delta)
+        if lattices is not None and (found := _least_epsilon(lattices, delta)) is not None:
+            return found
         interval *= 2
     return math.inf
+
+
+def _least_epsilon(lattices: Sequence[LatticeLosses], delta: float) -> float | None:
+    """Returns the least ε of some tilts, each of which is a bound; None if there would be too many losses to look at.
+
+    The best tilt for Chernoff's bound grows without end where losses are bounded and δ is near the chance of all of
+    them, as in a single step: what errors add then decides, and a smaller tilt is tried.
+    """
+    theta, least = _best_tilt(lattices, delta), None
+    for _ in range(_TILTS):
+        composed = _composed(lattices, theta)
+        if composed is None:
+            break
+        found = composed.epsilon(delta)
+        if least is not None and found >= least:
+            break
+        least = found
+        if composed.added(found) < _ADDED:
+            break
+        theta /= 8
+    return least
 
 
 def _interval(steps: Sequence[Steps]) -> float:
@@ -79,17 +103,28 @@ class _Composed:
 
     losses: Floats  # the lattice in the window
     tilted: Floats  # their probabilities under the tilt, rounded up
+    error: float  # what each of them is rounded up by
     theta: float
     log_factor: float  # ln M^K and what its rounding may add
     outside: float  # tilted probability outside of the window, rounded up
     infinite: float  # probability that everything is lost, rounded up
     raised: float  # what the losses are to be raised by
 
-    def log_delta(self, epsilon: float) -> float:
-        """Returns the logarithm of an upper bound on δ at `epsilon` + `raised`."""
+    def _weights(self, epsilon: float) -> tuple[int, Floats]:
+        """Returns the place of the first loss beyond ε, and what each from there on weighs."""
         start = int(np.searchsorted(self.losses, epsilon, side="right"))
         beyond = self.losses[start:] - epsilon
-        weights = np.exp(-self.theta * beyond) * -np.expm1(-beyond)
+        return start, np.exp(-self.theta * beyond) * -np.expm1(-beyond)
+
+    def added(self, epsilon: float) -> float:
+        """Returns which part of δ at `epsilon` is added for errors."""
+        start, weights = self._weights(max(epsilon - self.raised, 0.0))
+        total = float(np.dot(self.tilted[start:], weights)) + self.outside
+        return (self.error * float(np.sum(weights)) + self.outside) / total
+
+    def log_delta(self, epsilon: float) -> float:
+        """Returns the logarithm of an upper bound on δ at `epsilon` + `raised`."""
+        start, weights = self._weights(epsilon)
         # Sums and exponents are off by less than a billionth, however long.
         rounding = 1 + 1e-9 + 16 * UNIT * self.theta * float(np.max(np.abs(self.losses)) + abs(epsilon))
         found = float(np.dot(self.tilted[start:], weights)) * rounding + self.outside
@@ -110,14 +145,15 @@ class _Composed:
             high *= 2
             if high > _MOST_EPSILON:
                 return math.inf
-        # Where the search stops is no matter of validity: what is returned is checked.
-        root = brentq(lambda epsilon: self.log_delta(epsilon) - target, 0.0, high, xtol=1e-9 * high, rtol=1e-9)
-        found = min(float(root) * (1 + 1e-8), high)
-        return (found if self.log_delta(found) <= target else high) + self.raised
+        # Where the search stops is no matter of validity: what is returned is checked. It stops relative to the root,
+        # which may be a thousandth of `high` and less.
+        root = brentq(lambda epsilon: self.log_delta(epsilon) - target, 0.0, high, xtol=1e-15 * high, rtol=1e-9)
+        tries = (min(float(root) * (1 + off), high) for off in (1e-8, 1e-6, 1e-4, 1e-2))
+        return next((found for found in tries if self.log_delta(found) <= target), high) + self.raised
 
 
-def _composed(steps: Sequence[Steps], pair: Pair, interval: float, delta: float) -> _Composed | None:
-    """Returns the composition, or None if there would be too many losses to look at."""
+def _lattices(steps: Sequence[Steps], pair: Pair, interval: float, delta: float) -> list[LatticeLosses] | None:
+    """Returns the losses of each kind of step, or None if the interval is too small for one."""
     from scipy.special import ndtri
 
     count = sum(step.count for step in steps)
@@ -125,10 +161,12 @@ def _composed(steps: Sequence[Steps], pair: Pair, interval: float, delta: float)
     whole = Pair(upper=True, lower=False)
     parts = (lattice_losses(step, whole if step.rate == 1 else pair, interval, reach) for step in steps)
     lattices = [part for part in parts if part is not None]
-    if len(lattices) < len(steps):
-        return None
-    theta = _best_tilt(lattices, delta)
-    window = _window(lattices, theta)
+    return lattices if len(lattices) == len(steps) else None
+
+
+def _composed(lattices: Sequence[LatticeLosses], theta: float) -> _Composed | None:
+    """Returns the composition at a tilt, or None if there would be too many losses to look at."""
+    window, interval = _window(lattices, theta), lattices[0].interval
     if window is None:
         return None
     first, size = window
@@ -140,6 +178,7 @@ def _composed(steps: Sequence[Steps], pair: Pair, interval: float, delta: float)
     return _Composed(
         losses=interval * (np.arange(size, dtype=np.float64) + float(first)),
         tilted=np.maximum(found, 0.0) + error,
+        error=error,
         theta=theta,
         log_factor=_log_moment(lattices, theta) + off,
         outside=2.1 * _OUTSIDE,

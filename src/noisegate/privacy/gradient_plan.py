@@ -338,7 +338,10 @@ class GradientPlan(StepPlan):
     @property
     def scale(self) -> float:
         """Grid units per unit of the gradients."""
-        if not self.factored:
-            return self.grid.scale
-        shrink = UNITS / FACTOR_UNITS
-        return (Grid(norm=1.0).scale / shrink) * (self.grid.scale / shrink)
+        return factored_scale(self.grid.scale) if self.factored else self.grid.scale
+
+
+def factored_scale(scale: float) -> float:
+    """Returns the grid units per unit of a product of two factors, one of which has so many on a whole grid (G-20)."""
+    shrink = UNITS / FACTOR_UNITS
+    return (Grid(norm=1.0).scale / shrink) * (scale / shrink)

@@ -9,6 +9,7 @@ a hash of everything that its shares must have in common, so masks of two sums h
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.atomic import sync_folders
 from noisegate.errors import OptionError, require
 from noisegate.privacy.accounting import MOST_SHARES
 from noisegate.privacy.certificate import canonical_json
@@ -80,19 +82,21 @@ class Masking:
     used: Path
 
     def begin(self) -> None:
-        """Marks the masks as used, for good; an OptionError if they are.
+        """Marks the masks as used, for good and on disk; an OptionError if they are.
 
         Two answers under the same masks would show their difference, with the noise of this silo's shares alone.
         """
         try:
             self.used.mkdir(parents=True, exist_ok=True)
-            with (self.used / self.sum.identity).open("x"):
-                pass
+            with (self.used / self.sum.identity).open("x") as mark:
+                os.fsync(mark.fileno())
         except FileExistsError:
             raise OptionError(
                 f"silo {self.silo!r} has answered this sum before, or was stopped in it: {self.used} says so. A second "
                 "answer under the same masks would show the difference of both. All silos make new keys and begin anew."
             ) from None
+        # The name too outlives a power cut, before anything leaves: it stands in the folder, and this one in its own.
+        sync_folders(self.used, self.used.parent)
 
     def mask(self, query: str, size: int) -> Words:
         """Returns the sum of this silo's masks for a query, (size,): over all silos they are zero modulo 2⁶⁴."""

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from noisegate.cards import ResultCard, Sheet, Shown
-from noisegate.errors import CalibrationError, OptionError
+from noisegate.errors import CalibrationError, OptionError, said
 from noisegate.privacy import accounting
 from noisegate.privacy.events import Adjacency, Event, GaussianEvent, Sampler
 from noisegate.privacy.grid import Grid
@@ -52,8 +52,8 @@ class Budget:
 
     def __post_init__(self) -> None:
         for name, low, high, hint in (
-            ("epsilon", 0.01, 1000.0, "for instance 1 (--epsilon 1)"),
-            ("delta", 1e-12, math.nextafter(0.5, 0), "for instance 1e-5 (--delta 1e-5)"),
+            ("epsilon", 0.01, 1000.0, f"for instance {said('epsilon', 1)}"),
+            ("delta", 1e-12, math.nextafter(0.5, 0), f"for instance {said('delta', 1e-5)}"),
         ):
             value = getattr(self, name)
             number = isinstance(value, int | float) and not isinstance(value, bool)

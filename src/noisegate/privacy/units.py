@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from noisegate.errors import OptionError
+from noisegate.errors import OptionError, said
 
 RECORD = "record"
 _SEVERAL = "all records of one"
@@ -58,7 +58,7 @@ def check_unit(unit: str, contributions: int | None) -> None:
     if contributions is None and several(unit):
         raise OptionError(
             f"unit={unit!r} is what a run with a unit column says, and here every record is a unit of its own; give "
-            "unit_column and contributions (--unit-column, --contributions) where a run takes them, or say what one "
+            f"{said('unit_column')} and {said('contributions')} where a run takes them, or say what one "
             "record stands for."
         )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from noisegate.errors import SchemaError
+from noisegate.places import check_on_disk
 
 DISCOVERED = "Discovered with "
 """How the first line of a discovered schema begins."""
@@ -49,7 +50,8 @@ def path_of(value: Any, what: str) -> Path:
 def read_text(path: str | Path, what: str) -> str:
     """Return the text of a file, called ``what`` in messages."""
     try:
-        return path_of(path, f"the {what}").read_bytes().decode("utf-8-sig")
+        check_on_disk(path_of(path, f"the {what}"), what)
+        return Path(path).read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SchemaError(f"{what} {path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     except OSError as error:

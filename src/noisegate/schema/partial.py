@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from noisegate.errors import OptionError, SchemaError
+from noisegate.errors import OptionError, SchemaError, said
 from noisegate.schema.columns import (
     COLUMN_KINDS,
     Boolean,
@@ -150,7 +150,7 @@ def column_of_kind(name: str, kind: str, *, missing: bool = True) -> Column | Ga
     if kind == "ordinal":
         raise OptionError(
             f"column {name!r}: the order of ordinal levels cannot be discovered; give its levels in order with "
-            "--columns FILE, or call it categorical"
+            f"{said('columns', 'FILE')}, or call it categorical"
         )
     if kind not in KINDS:
         raise OptionError(f"column {name!r}: kind {kind!r} is not known; choose one of {', '.join(KINDS)}")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.atomic import new_file
+from noisegate.atomic import new_file, second_name
 from noisegate.errors import ModelError, OptionError
 from noisegate.privacy.events import event_to_json
 from noisegate.privacy.masks import Masking, SecureSum, as_words, new_key, private_key, public_key
@@ -74,6 +74,11 @@ def silo_key(folder: str | Path | None, key: str | Path | None, colluding: int) 
         )
     keys, path = read_keys(Path(folder)), Path(key)
     silo, digits = _read(path, "private")
+    if (why := second_name(path)) is not None:
+        raise OptionError(
+            f"key={str(path)!r} {why}. The sums in which it was used are remembered beside its name, and under another "
+            "name it would be used twice."
+        )
     try:
         private = private_key(digits)
     except ValueError:

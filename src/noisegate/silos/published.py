@@ -1,7 +1,7 @@
 """The published plan: what every silo asks, and its identifier, which changes with anything that is asked.
 
-Noise is no part of it: a silo may ask for another ε. Settings that else follow from ε are written out, so that all ask
-the same all the same.
+Noise is no part of the identifier: a silo may ask for another ε. It stands beside it, so that an edit of ε is noticed.
+Settings that else follow from ε are written out, so that all ask the same all the same.
 """
 
 from __future__ import annotations
@@ -102,8 +102,9 @@ def write_plan(run: Run, out: Path) -> str:
         "settings": run.method.to_json(),
         "schema": run.schema.to_json(),
         **{name: getattr(run, name) for name in _ASKED},
+        "noise": noise_of(plan),
     }
-    with new_file(out, "--save") as beside:
+    with new_file(out, "save") as beside:
         beside.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return str(content["plan"])
 
@@ -112,7 +113,7 @@ def read_plan(path: Path, **changes: Any) -> Run:
     """Returns the run that a published plan describes, with ε, δ and what else is a silo's own from `changes`.
 
     Raises:
-        ModelError: if the file is broken, or its identifier is not that of what stands in it.
+        ModelError: if the file is broken, or its identifier, or its noise, is not that of what stands in it.
     """
     try:
         content: Mapping[str, Any] = read_json(path)
@@ -121,16 +122,29 @@ def read_plan(path: Path, **changes: Any) -> Run:
         asked = {name: content[name] for name in _ASKED}
         method = method_named(content["method"]).from_json(content["settings"])
         schema = Schema.from_json(content["schema"])
-        run = Run(method=method, schema=schema, records=None, **{"dataset": None, "ledger": None, **asked, **changes})
-        stated = content["plan"]
+        told = {"method": method, "schema": schema, "records": None, "dataset": None, "ledger": None, **asked}
+        plan = plan_of(method, schema, Run(**told).budget)
+        stated, noise = content["plan"], {name: float(std) for name, std in content["noise"].items()}
     except FileNotFoundError:
         raise ModelError(f"{path} does not exist; `noisegate plan --save` writes it.") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(f"{path} is no published plan: {type(error).__name__} at {error}.") from None
-    found = plan_id(method, schema, plan_of(method, schema, run.budget))
+    found = plan_id(method, schema, plan)
     if stated != found:
         raise ModelError(
             f"{path} states the plan {str(stated)[:16]}, and what stands in it is the plan {found[:16]}: it was "
             "changed, or written by another version. Get it anew from whoever published it."
         )
-    return settled(run)
+    _check_price(path, plan, noise)
+    return settled(Run(**{**told, **changes}))
+
+
+def _check_price(path: Path, plan: CalibratedPlan, noise: Mapping[str, float]) -> None:
+    """Checks that a file's ε is that of the noise beside it, up to how the last digits were computed."""
+    own = noise_of(plan)
+    if set(noise) != set(own) or any(abs(std - noise[name]) > 1e-9 * std for name, std in own.items()):
+        raise ModelError(
+            f"{path} states epsilon={plan.budget.epsilon:g} at delta={plan.budget.delta:g}, and its noise is that "
+            "of another price: it was changed. Get it anew from whoever published it; a silo that is to pay another "
+            "price gives it as --epsilon."
+        )

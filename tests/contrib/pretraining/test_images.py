@@ -92,7 +92,7 @@ def test_labels_stand_in_the_column_that_is_named(tmp_path):
     pq.write_table(pa.table({"image": struct, "kind": list("rbrrbb")}), tmp_path / "x.parquet")
     found = read_public_images(tmp_path / "x.parquet", size=32, label="kind")
     assert (found.classes, found.labels.tolist()) == (("b", "r"), [1, 0, 1, 1, 0, 0])
-    with pytest.raises(DataError, match=r"x\.parquet: the label 'label' is not in the data; name .* with --label"):
+    with pytest.raises(DataError, match=r"x\.parquet: the label 'label' is not in the data; name .* with label"):
         read_public_images(tmp_path / "x.parquet", size=32)
 
 

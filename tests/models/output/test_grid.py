@@ -95,7 +95,7 @@ def test_names_of_classes_that_are_long_or_strange_are_drawn(tmp_path):
 
 def test_a_picture_that_is_there_stays(tmp_path):
     (tmp_path / "grid.png").write_text("mine")
-    with pytest.raises(OptionError, match=r"--grid .*grid\.png exists"):
+    with pytest.raises(OptionError, match=r"grid=.*grid\.png' exists"):
         _grid(tmp_path, pixel_schema(4, 4)).write()
     assert (tmp_path / "grid.png").read_text() == "mine"
 

@@ -298,5 +298,5 @@ def write_grid(fitting: DecoderFitting, path: Path) -> None:
     Raises:
         OptionError: if it cannot be written.
     """
-    with new_file(path, "--grid", force=True) as file:
+    with new_file(path, "grid", force=True) as file:
         draw_grid(fitting).save(file, format="png")

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from noisegate.atomic import new_file
 from noisegate.contrib.pretraining.images import PublicImages
-from noisegate.errors import ModelError
+from noisegate.errors import ModelError, said
 from noisegate.settings import Settings
 from noisegate.training.adam import Adam
 from noisegate.training.checkpoint import joined, under
@@ -94,7 +94,7 @@ class Pretraining(ABC, Generic[_S]):
         """
         if not path.exists():
             return False
-        cure = f"remove {path} to start anew, or give another --out"
+        cure = f"remove {path} to start anew, or give another {said('out')}"
         try:
             with safetensors.safe_open(path, framework="pt") as file:
                 training = (file.metadata() or {}).get("training")

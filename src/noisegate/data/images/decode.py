@@ -176,12 +176,12 @@ def _fitted(image: Image, form: ImageForm) -> Pixels:
         kind = "grey" if shape.channels == 1 else "of three colours"
         raise PictureProblem(
             f"is {_WORDS.get(image.mode, f'of mode {image.mode}')}, expected {kind}; convert the data, or set "
-            "convert = true for the images in the schema (--convert)"
+            "convert = true for the images in the schema"
         )
     if image.size != (shape.width, shape.height) and form.resize == "refuse":
         raise PictureProblem(
             f"is {image.height} x {image.width} pixels, expected {shape.height} x {shape.width}; resize the data, or "
-            'set resize = "stretch", "crop" or "pad" for the images in the schema (--resize)'
+            'set resize = "stretch", "crop" or "pad" for the images in the schema'
         )
     fitted: Pixels | None = None
     try:

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from noisegate.data.images.decode import ImageOrigin, ImageReadOptions, PictureFile, Pictures
 from noisegate.data.tables.csv_file import CsvFile
-from noisegate.data.tables.tables import NOT_SHOWN
+from noisegate.data.tables.tables import not_shown
 from noisegate.data.units import check_unit_column
 from noisegate.errors import DataError
 
@@ -117,7 +117,7 @@ class ImageFolder(_Folder):
             )
         unknown = [name for name in top.folders if name not in labels]
         if unknown:
-            found = f"the folder {unknown[0]!r}" if self.options.show_values else f"another folder ({NOT_SHOWN})"
+            found = f"the folder {unknown[0]!r}" if self.options.show_values else f"another folder ({not_shown()})"
             raise DataError(
                 f"{self.name}: expected folders that are called as one of the {len(labels)} labels in the schema, "
                 f"found {found}; declare it as a label, rename or remove it; labels must be public knowledge"

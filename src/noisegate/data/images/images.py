@@ -26,7 +26,7 @@ from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
 from noisegate.data.tables.parts import Part, Stamp, file_parts, stamp
 from noisegate.data.tables.tables import Source, told
 from noisegate.data.units import UnitLimit
-from noisegate.errors import DataError, OptionError, SchemaError
+from noisegate.errors import DataError, OptionError, SchemaError, said
 from noisegate.records import Images, Rows
 from noisegate.schema import ImageShape, Schema
 from noisegate.schema.encode import Mask
@@ -201,7 +201,7 @@ class ImageSource(Source[ImageOrigin]):
         try:
             return decode_picture(pictures.pictures[row], self._form)
         except PictureProblem as problem:
-            reason = f"{problem}; or skip such images with --on-error skip (in Python: on_error='skip')"
+            reason = f"{problem}; or skip such images with {said('on_error', 'skip')}"
         except OSError as problem:  # of the disk: it says nothing about the picture, which may be readable later
             failed, reason = True, f"cannot be read: {problem.strerror}; check its permissions"
         if self._skip and not failed:

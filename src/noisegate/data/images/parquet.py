@@ -17,7 +17,7 @@ from noisegate.data.stores import for_arrow
 from noisegate.data.tables.memory import TableInMemory
 from noisegate.data.tables.parquet_file import ParquetFile
 from noisegate.data.units import check_unit_column
-from noisegate.errors import DataError
+from noisegate.errors import DataError, said
 
 _BATCH_BYTES = 1 << 25  # of encoded images in one batch: several batches wait to be decoded
 _ROWS = 256  # of a table that does not say how large its files of images are
@@ -79,8 +79,8 @@ class ImageTable(ImageOrigin):
         if len(kinds) != 1:
             what = "is not in the data" if not kinds else "stands in the data more than once"
             raise DataError(
-                f"{self.name}: the label {label!r} {what}; name the column of labels with --label (in Python: in the "
-                "schema), or describe images without labels"
+                f"{self.name}: the label {label!r} {what}; name the column of labels with {said('label')} "
+                "or in the schema, or describe images without labels"
             )
         self.check_labels(kinds[0])
 

@@ -151,9 +151,10 @@ class CsvFile:
         start = piece.decode(errors="surrogateescape")
         try:
             header = next((fields for fields in csv.reader(io.StringIO(start, newline="")) if fields), None)
-        except csv.Error as error:
+        except csv.Error:
             raise DataError(
-                f"{self.name}: the first line cannot be read ({type(error).__name__}); save it as CSV"
+                f"{self.name}: the first line cannot be read: a name may have {csv.field_size_limit():,} characters at "
+                "most; shorten it, or close the double quotes before it"
             ) from None
         if header is None:
             raise DataError(f"{self.name}: the file is empty; expected a first line with the names of the columns")

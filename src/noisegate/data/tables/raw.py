@@ -18,7 +18,7 @@ from noisegate.data.headers import check_alike, check_titles
 from noisegate.data.tables.origins import Origin, open_origins
 from noisegate.data.tables.parquet_file import ParquetFile
 from noisegate.data.tables.tables import told
-from noisegate.errors import DataError, OptionError, SchemaError
+from noisegate.errors import DataError, OptionError, SchemaError, said
 from noisegate.schema import Column
 from noisegate.schema.encode import is_text, plain_cells, read_cells, type_in_words
 from noisegate.schema.partial import EVERY_OTHER, KINDS, MOMENT_IN_UTC, Gap, PartialSchema, column_of_kind, read_partial
@@ -99,9 +99,9 @@ class RawTable:
         if unknown and not self.quotable(known):
             raise OptionError(
                 f"{self.name}: none of the {len(self.names)} fields of the first line has a kind. Kinds are not "
-                'guessed from private values: give them as public knowledge, such as --kinds "age=integer,'
-                f'sex=categorical" (one of {", ".join(KINDS)} each). Names are not shown, since the first line of a '
-                "file without a header is a record; --show-values (in Python: show_values=True) shows them."
+                f"guessed from private values: give them as public knowledge, one of {', '.join(KINDS)} each, by "
+                f"{said('kinds')}, such as age=integer,sex=categorical. Names are not shown, since the first line of a "
+                f"file without a header is a record; {said('show_values')} shows them."
             )
         if absent:
             raise SchemaError(
@@ -110,9 +110,9 @@ class RawTable:
         if unknown:
             raise OptionError(
                 f"{self.name}: no kind is given for {', '.join(map(repr, unknown))}. Kinds are not guessed from private"
-                f' values: add --kinds "{unknown[0]}=...,{EVERY_OTHER}=..." with one of {", ".join(KINDS)} for each, '
-                f"where {EVERY_OTHER} stands for all others; or fill them into a file for --columns, which `noisegate "
-                "schema init --names-of` begins."
+                f' values: add {said("kinds")} "{unknown[0]}=...,{EVERY_OTHER}=..." with one of {", ".join(KINDS)} for '
+                f"each, where {EVERY_OTHER} stands for all others; or fill them into a file for {said('columns')}, "
+                "which `noisegate schema init --names-of` begins."
             )
         return PartialSchema(
             columns={name: known[name] for name in self.names}, label=label, missing_values=missing_values
@@ -142,7 +142,7 @@ def _read(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any]
         raise Problem(
             int(np.argmin(present)),
             f"column {gap.name!r}: the value is missing, and none may be, as it is the label or missing = false is "
-            "stated; fill it in, leave the record out, or state missing = true for this column in a --columns file",
+            f"stated; fill it in, leave the record out, or state missing = true for it in a file for {said('columns')}",
         )
     return values, present
 

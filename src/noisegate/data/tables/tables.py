@@ -23,13 +23,17 @@ from noisegate.data.tables.origins import Origin, Placed, files_of, open_origins
 from noisegate.data.tables.parquet_file import ParquetFile
 from noisegate.data.tables.parts import FilePart, Part, Stamp, file_parts, stamp
 from noisegate.data.units import UnitCounter, UnitLimit, check_unit_column
-from noisegate.errors import DataError, OptionError
+from noisegate.errors import DataError, OptionError, said
 from noisegate.records import Rows
 from noisegate.schema import Schema
 from noisegate.schema.encode import Mask, encode
 from noisegate.schema.problems import Problem
 
-NOT_SHOWN = "not shown; use --show-values (in Python: show_values=True) to see it"
+
+def not_shown() -> str:
+    """Return why a private value is not in a message, and how to see it."""
+    return f"not shown; {said('show_values')} shows it"
+
 
 _ASKED = 8  # files, for how many records they hold; more would take long in a store
 _T = TypeVar("_T")
@@ -41,7 +45,7 @@ def told(read: Callable[[], _T], origin: Placed, done: int = 0, *, show_values: 
         return read()
     except Problem as problem:
         row, says, value = problem.row, problem.says, problem.value
-    found = repr(value) if show_values else f"another value ({NOT_SHOWN})"
+    found = repr(value) if show_values else f"another value ({not_shown()})"
     # Outside the handlers: a problem, which holds the cell, must not travel along as the context of the error.
     raise DataError(f"{origin.name if row is None else origin.place(done + row)}, {says.replace('{found}', found)}")
 

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 from noisegate.data.tables.tables import Source
 from noisegate.devices import usable_cores
-from noisegate.errors import OptionError, require
+from noisegate.errors import OptionError, require, said
 from noisegate.gate.engines.ray_pool import Pool
 from noisegate.gate.engines.ray_round import Pass
 from noisegate.gate.engines.worker import SumJob
@@ -87,7 +87,7 @@ class RayEngine(Engine):
             )
         if device != "cpu":
             raise OptionError(
-                f"device={device!r}: workers of engine='ray' compute on the CPU; give device='cpu' (--device cpu), or "
+                f"device={device!r}: workers of engine='ray' compute on the CPU; give {said('device', 'cpu')}, or "
                 "leave the engine out"
             )
         source.check_parts()

@@ -20,10 +20,19 @@ import numpy.typing as npt
 
 from noisegate.data.tables.raw import RawTable
 from noisegate.errors import OptionError
+from noisegate.gate.asked import check_public_records
 from noisegate.gate.queries.bounds import Counts, Occupied, bounds, occupied, second_look, threshold
 from noisegate.gate.queries.exact_counts import FINE, BinEdges, ExactCounts, HashPartition, bin_edges, read_counts
-from noisegate.gate.queries.findings import Finding, between, from_bounds, from_levels, schema_text, unseen_bounds
-from noisegate.gate.session import Access, Reservation, Session, check_public_records, ledger_of
+from noisegate.gate.queries.findings import (
+    Finding,
+    between,
+    beyond,
+    from_bounds,
+    from_levels,
+    schema_text,
+    unseen_bounds,
+)
+from noisegate.gate.session import Access, Reservation, Session, ledger_of
 from noisegate.gate.sums import Progress
 from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.ledger import Ledger
@@ -53,6 +62,8 @@ class Discovery:
     """What was asked, with what noise; its hash is of `toml`."""
     doubts: Mapping[str, str] = field(default_factory=dict)
     """By column, what is to be looked at before it is used; the file says it too."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """By column that was discovered, what the file says of it: what was merged, and how many records lack a value."""
 
     @property
     def schema(self) -> Schema:
@@ -164,7 +175,9 @@ class SchemaGate(Session):
             findings = self._bounds(first) | self._levels(first)
             text = schema_text(self._partial, findings, self._headline())
         doubts = {name: found.doubt for name, found in findings.items() if found.doubt}
-        return Discovery(toml=text, certificate=self._certify({SCHEMA_HASH: schema_hash(text.encode())}), doubts=doubts)
+        notes = {name: found.note for name, found in findings.items()}
+        certificate = self._certify({SCHEMA_HASH: schema_hash(text.encode())})
+        return Discovery(toml=text, certificate=certificate, doubts=doubts, notes=notes)
 
     def _bounds(self, first: ExactCounts) -> dict[str, Finding]:
         """Returns what the numeric columns hold, after the second histogram."""
@@ -190,8 +203,10 @@ class SchemaGate(Session):
                 findings[name] = unseen_bounds(gap)
                 continue
             coarse, fine = self._edges[name], finer[name]
-            ends = bounds(coarse, seen[name], first_counts, fine, cells[name][: fine.size], std)
-            findings[name] = from_bounds(gap, ends, missing, std, doubt=between(gap.kind, coarse, seen[name]))
+            inside = cells[name][: fine.size]
+            ends = bounds(coarse, seen[name], first_counts, fine, inside, std)
+            doubt = beyond(coarse, seen[name], first_counts, inside, std) or between(gap.kind, coarse, seen[name])
+            findings[name] = from_bounds(gap, ends, missing, std, doubt=doubt)
         return findings
 
     def _levels(self, first: ExactCounts) -> dict[str, Finding]:
@@ -220,7 +235,8 @@ class SchemaGate(Session):
             counted = self._read({}, partitions)
         least, tokens = event.threshold / RECORD, self._partial.missing_values
         return {
-            name: from_levels(gap, found[name], missing.get(name), least, tokens) for name, gap in self._texts.items()
+            name: from_levels(gap, found[name], missing.get(name), least, tokens, self._records)
+            for name, gap in self._texts.items()
         }
 
     def _read(

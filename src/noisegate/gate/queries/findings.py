@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from noisegate.gate.queries.bounds import Occupied, rounded, span
+from noisegate.gate.queries.bounds import Counts, Occupied, rounded, span
 from noisegate.gate.queries.exact_counts import BinEdges
 from noisegate.schema.columns import Categorical, Column, Continuous, Date, Datetime, Integer, column_form
 from noisegate.schema.partial import Gap, PartialSchema
@@ -15,6 +16,8 @@ from noisegate.schema.schema import DEFAULT_MISSING_VALUES
 from noisegate.schema.toml import write_toml
 
 OTHER = "other"
+_MUCH = 0.1
+"""Part of the records whose level was merged into another that is told as a doubt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,13 +63,34 @@ def between(kind: str, coarse: BinEdges, found: Occupied) -> str:
     )
 
 
+def beyond(coarse: BinEdges, found: Occupied, noisy: Counts, cells: Counts, std: float) -> str:
+    """Returns in words that hardly a record lies where the second look looked: its values lie beyond what is counted.
+
+    `noisy` are the counts of the first look and `cells` those of the second, with noise of `std`, all in records.
+    """
+    first = float(noisy[found.first : found.last + 1].sum())
+    inside, doubt = float(cells.sum()), 2 * std * math.sqrt(len(cells) + found.last - found.first + 1)
+    if found.first == found.last == coarse.zero or inside + doubt > first / 2:
+        return ""
+    return (
+        f"about {max(inside, 0):.0f} of about {first:.0f} records lie within these bounds, and the others beyond all "
+        "numbers that are counted: write bounds, if you know them, or ignore the column"
+    )
+
+
 def from_levels(
-    gap: Gap, levels: Mapping[str, float], missing: float | None, least: float, missing_values: Collection[str]
+    gap: Gap,
+    levels: Mapping[str, float],
+    missing: float | None,
+    least: float,
+    missing_values: Collection[str],
+    records: int | None = None,
 ) -> Finding:
     """Returns the finding on a column of text.
 
     `levels` and `missing` are the noisy numbers of records with each level and without a value that reached the
-    threshold, `least` records. Text that stands for a missing value can be no level.
+    threshold, `least` records. Text that stands for a missing value can be no level. `records` is how many there are
+    about, where that is public.
     """
     if not levels:
         note = f"ignored: no level had about {least:.0f} records or more; free text or identifiers, or too few records"
@@ -76,9 +100,12 @@ def from_levels(
         other = f"({other})"
     few = f"fewer than about {least:.0f}"
     lack = f"; {few if missing is None else f'about {missing:.0f}'} records lack a value" if gap.missing else ""
-    note = f"levels of {few} records became {json.dumps(other)}{lack}"
+    doubt, merged = "", f"levels of {few} records became {json.dumps(other)}"
+    rest = 0.0 if records is None else (records - sum(levels.values()) - (missing or 0.0)) / records
+    if rest > _MUCH:
+        doubt = f"{merged}, which some {rest:.0%} of the records have: state all levels, if they are publicly known"
     column = Categorical(name=gap.name, levels=(*sorted(levels), other), other=other, missing=gap.missing)
-    return Finding(column=column, note=note)
+    return Finding(column=column, note=f"{doubt or merged}{lack}", doubt=doubt)
 
 
 def schema_text(partial: PartialSchema, findings: Mapping[str, Finding], headline: str) -> str:

@@ -10,8 +10,10 @@ Memory: all records at once, about 8 bytes a record and column, beside one dense
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from noisegate.gate.session import Access, Session
 from noisegate.gate.sums import Progress
 from noisegate.privacy.marginal_plan import MOST_RECORDS, MarginalPlan, marginal_name
 from noisegate.privacy.release import Release
+from noisegate.progress import note
 
 
 def check_extra() -> None:
@@ -93,7 +96,8 @@ def _measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
     _leave_room()
     names = {str(column): plan.sizes[column] for column in plan.columns}
     options = dict(plan.options)
-    estimator = partial(_estimate, iterations=options.pop("iterations"))
+    began = time.monotonic(), count(1)
+    estimator = partial(_estimate, iterations=options.pop("iterations"), began=began)
     if plan.algorithm == "AIM":
         options["queries"] = [dp.mbi.Count(tuple(str(column) for column in table)) for table in plan.candidates]
     bounds = [dp.polars.Bound(per_group=plan.distance)]
@@ -128,8 +132,12 @@ def _leave_room() -> None:
     module.prior = prior
 
 
-def _estimate(domain: Any, measured: Any, *, potentials: Any = None, iterations: int) -> Any:
+def _estimate(
+    domain: Any, measured: Any, *, potentials: Any = None, iterations: int, began: tuple[float, Iterator[int]]
+) -> Any:
     """Fits OpenDP's model to noisy counts, as it does by default, within the limits of the proof."""
+    seconds, rounds = time.monotonic() - began[0], next(began[1])
+    note(f"choosing and measuring tables, round {rounds}, {seconds:.0f} s")
     import jax
     from mbi.estimation import mirror_descent
 

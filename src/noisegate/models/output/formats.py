@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.atomic import new_file, new_folder
-from noisegate.errors import OptionError
+from noisegate.errors import OptionError, said
 from noisegate.models.output.image_batch import ImageBatch
 from noisegate.schema.pixels import ImageForm, ImageShape
 
@@ -59,18 +59,18 @@ def image_writer(out: str | Path, form: ImageForm, rows: int) -> AbstractContext
     path = Path(out)
     if path.suffix not in WRITERS:
         raise OptionError(
-            f"--out {path}: the ending of images must be .parquet, .npz or .csv, or none for a folder of PNG files, "
-            f"not {path.suffix!r}."
+            f"{said('out', path)}: the ending of images must be .parquet, .npz or .csv, or none for a folder of PNG "
+            f"files, not {path.suffix!r}."
         )
     return WRITERS[path.suffix](path, form, rows)
 
 
-def check_drawable(shape: ImageShape, out: object, option: str = "--out") -> str:
+def check_drawable(shape: ImageShape, out: object, name: str = "out") -> str:
     """Returns how Pillow calls images of so many channels; an OptionError if a PNG file cannot hold them."""
     if shape.channels not in _MODES:
         raise OptionError(
-            f"{option} {out}: images of {shape.channels} channels are neither grey (1) nor colour (3), so no picture "
-            "can hold them; write .npz."
+            f"{said(name, out)}: images of {shape.channels} channels are neither grey (1) nor colour (3), so no "
+            "picture can hold them; write .npz."
         )
     return _MODES[shape.channels]
 
@@ -107,7 +107,7 @@ def _arrays(out: Path, form: ImageForm, rows: int) -> Iterator[Write]:
         values = np.array(labels, dtype=np.int64 if isinstance(form.labels[0], int) else np.str_)
         if values.tolist() != labels:
             # NumPy's text ends at its last character that is not NUL.
-            raise OptionError(f"--out {out}: a label ends with a NUL character, which NumPy drops; write .parquet.")
+            raise OptionError(f"{said('out', out)}: a label ends with NUL, which NumPy drops; write .parquet.")
         with archive.open(_entry("labels"), "w", force_zip64=True) as file:
             np.lib.format.write_array(file, values, allow_pickle=False)
 
@@ -168,7 +168,7 @@ def _folder(out: Path, form: ImageForm, rows: int) -> Iterator[Write]:
     for name in map(str, form.labels):
         unfit = not name or name.startswith(".") or any(letter in name for letter in "/\\\0")
         if unfit or len(name.encode()) > _LONGEST:
-            raise OptionError(f"--out {out}: label {name!r} cannot be the name of a folder; write .parquet or .npz.")
+            raise OptionError(f"{said('out', out)}: label {name!r} can be no name of a folder; write .parquet or .npz.")
     digits, seen = max(6, len(str(rows))), Counter[str]()
     with new_folder(out) as folder:
 

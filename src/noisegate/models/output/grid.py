@@ -45,7 +45,7 @@ class SampleGrid:
 
     def __init__(self, *, form: ImageForm, out: Path) -> None:
         self.form, self.out = form, out
-        self._mode = check_drawable(form.shape, out, "--grid")
+        self._mode = check_drawable(form.shape, out, "grid")
         labels: tuple[str | int | None, ...] = form.labels[:MOST_CLASSES] or (None,)
         self._found: dict[str | int | None, list[npt.NDArray[np.uint8]]] = {label: [] for label in labels}
 
@@ -91,7 +91,7 @@ class SampleGrid:
 
     def write(self) -> None:
         """Writes the picture to `out`, a new PNG file."""
-        with new_file(self.out, "--grid") as path:
+        with new_file(self.out, "grid") as path:
             self.draw().save(path, format="png")
 
     def _rows(self) -> Iterator[tuple[str, list[npt.NDArray[np.uint8]]]]:

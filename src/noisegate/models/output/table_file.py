@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noisegate.atomic import new_file
-from noisegate.errors import OptionError
+from noisegate.errors import OptionError, said
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,7 @@ def table_writer(out: Path, schema: Schema) -> Iterator[Callable[[pa.Table], Non
     In a CSV file, missing cells are empty where the schema reads these as missing, else its first missing value.
     """
     if out.suffix not in (".csv", ".parquet"):
-        raise OptionError(f"--out {out}: the ending must be .csv or .parquet, not {out.suffix!r}.")
+        raise OptionError(f"{said('out', out)}: the ending must be .csv or .parquet, not {out.suffix!r}.")
     with new_file(out) as path, ExitStack() as opened:
         writer: Any = None
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from noisegate.atomic import new_folder
-from noisegate.errors import OptionError
+from noisegate.errors import OptionError, said
 from noisegate.models.folder import PAGE_FILE
 from noisegate.models.packages.croissant import croissant
 from noisegate.models.packages.frictionless import data_package
@@ -50,7 +50,7 @@ def new_package(folder: Path, name: str, release: Release, *, licence: str | Non
         raise OptionError(
             f"licence {licence!r} is empty; name one, such as CC-BY-4.0, give its address, or leave it out."
         )
-    with new_folder(folder, "--package") as beside:
+    with new_folder(folder, "package") as beside:
         yield beside / name
         certificate = release.certificate
         _write_json(beside / CERTIFICATE_FILE, certificate.to_json())
@@ -68,7 +68,8 @@ def file_name(schema: Schema, asked: Path | None) -> str:
         return "synthetic.csv" if schema.images is None else "synthetic.parquet"
     if asked.name != str(asked) or asked.suffix not in (".csv", ".parquet"):
         raise OptionError(
-            f"--out {asked}: with --package, it must be the name of a file in there that ends in .csv or .parquet."
+            f"{said('out', asked)}: with {said('package')}, it must be the name of a file in there, "
+            "which ends in .csv or .parquet."
         )
     return asked.name
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from noisegate.errors import SchemaError
+from noisegate.errors import SchemaError, said
 from noisegate.schema.dictionaries.codebook import codebook
 from noisegate.schema.dictionaries.csvw import csvw
 from noisegate.schema.dictionaries.frictionless import read_table_schema
@@ -137,7 +137,7 @@ def _chosen(named: Mapping[str, Any], table: str | None, where: str, what: str) 
     if table is None and len(named) == 1:
         return next(iter(named.values()))
     problem = f"there is no {what} {table!r}" if table is not None else f"there are {len(named)} {what}s"
-    raise SchemaError(f"{where}: {problem}; choose one with --table: {', '.join(named)}")
+    raise SchemaError(f"{where}: {problem}; choose one with {said('table')}: {', '.join(named)}")
 
 
 def _entries(variables: Sequence[Variable]) -> tuple[DraftedColumn, ...]:

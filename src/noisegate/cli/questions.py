@@ -1,0 +1,171 @@
+"""What `noisegate start` asks, and how an answer is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from noisegate.cli.options import LedgerOption
+
+SOURCES = ("schema", "public", "dictionary", "discover")
+"""What the description of the columns may come from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartOptions:
+    """What is asked, as options; what is not given is asked for."""
+
+    answers: Annotated[
+        Path | None, typer.Option(help="File of answers, TOML, with the names of these options as keys.")
+    ] = None
+    data: Annotated[str | None, typer.Option(help="Private records: CSV or Parquet.")] = None
+    schema: Annotated[str | None, typer.Option(help="Schema file that is there already.")] = None
+    public: Annotated[str | None, typer.Option(help="Public records to draft a schema from.")] = None
+    dictionary: Annotated[str | None, typer.Option(help="Data dictionary to draft a schema from.")] = None
+    discover: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=KIND,...", help="Kinds of the columns; their bounds and levels are bought."),
+    ] = None
+    bounds: Annotated[float | None, typer.Option(help="With --discover: the part of ε that may be spent on it.")] = None
+    label: Annotated[str | None, typer.Option(help="Column to be predicted from the others.")] = None
+    records: Annotated[int | None, typer.Option(help="About how many private records there are, publicly.")] = None
+    epsilon: Annotated[float | None, typer.Option(help="ε of the guarantee; 1 is a common choice.")] = None
+    dataset: Annotated[str | None, typer.Option(help="Name of the data set in the ledger.")] = None
+    cap: Annotated[float | None, typer.Option(help="Cap on ε over all runs on it, for good.")] = None
+    ledger: LedgerOption = None
+    out: Annotated[str | None, typer.Option("--out", "-o", help="Model folder to make.")] = None
+    pages: Annotated[str | None, typer.Option(help="Folder of the pages to make.")] = None
+    test: Annotated[str | None, typer.Option(help="Real records kept aside, for the private page; 'none'.")] = None
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to go on.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A question with what is to be known of it, and how its answer is read."""
+
+    key: str
+    asks: str
+    says: str
+    read: Callable[[str], Any]
+    default: str | None = None
+
+
+def file(text: str) -> str:
+    """Returns the path of something that is there."""
+    if not Path(text).exists():
+        raise ValueError(f"{text!r} is not there")
+    return text
+
+
+def synthetic(model: str) -> str:
+    """Returns what the synthetic records of a model are written to."""
+    return f"{model}-synthetic.csv"
+
+
+def _new(text: str) -> str:
+    made = next((path for path in (text, f"{text}.partial", synthetic(text)) if Path(path).exists()), None)
+    if made is not None:
+        raise ValueError(f"{made!r} is there already")
+    return text
+
+
+def _above_zero(kind: type[int] | type[float]) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        try:
+            number = kind(text)
+        except ValueError:
+            number = kind(0)
+        if not 0 < number < float("inf"):
+            raise ValueError(f"{text!r} is no {'whole ' if kind is int else ''}number above 0")
+        return number
+
+    return read
+
+
+def one_of(names: Sequence[str]) -> Callable[[str], str]:
+    """Returns what reads one of some names, or the beginning of one alone."""
+
+    def read(text: str) -> str:
+        meant = [text] if text in names else [name for name in names if text and name.startswith(text)]
+        if len(meant) != 1:
+            raise ValueError(f"{text!r} is none of {', '.join(names)}")
+        return meant[0]
+
+    return read
+
+
+def within(low: float, high: float) -> Callable[[str], float]:
+    """Returns what reads a number from `low` up to `high`."""
+
+    def read(text: str) -> float:
+        number = float(_above_zero(float)(text))
+        if not low <= number <= high:
+            raise ValueError(f"{text!r} is not from {low:g} to {high:g}")
+        return number
+
+    return read
+
+
+def _perhaps(text: str) -> str | None:
+    return None if text.lower() == "none" else file(text)
+
+
+QUESTIONS = (
+    Question(key="data", asks="Private records", says="A CSV or Parquet file. The fit alone reads it.", read=file),
+    Question(
+        key="records",
+        asks="About how many records are there",
+        says="A round number that may be known publicly. It forecasts what the noise leaves.",
+        read=_above_zero(int),
+    ),
+    Question(
+        key="epsilon",
+        asks="Epsilon",
+        says="How much the result may depend on one record: 1 is common, 0.1 is strict, 10 is loose.",
+        read=within(0.01, 1000),
+        default="1",
+    ),
+    Question(
+        key="dataset",
+        asks="Name of the data set in the ledger",
+        says="The ledger adds up what all runs on the same records cost, and refuses what goes beyond the cap.",
+        read=str,
+        default="data",
+    ),
+    Question(key="out", asks="Model folder", says="It may be handed on.", read=_new, default="model"),
+    Question(
+        key="test",
+        asks="Real records that were kept aside, or none",
+        says="They compare the copy with real records, on a second page that is private.",
+        read=_perhaps,
+        default="none",
+    ),
+    Question(key="pages", asks="Folder of the pages", says="One page may be published.", read=str, default="pages"),
+)
+"""All but those of the columns and of the cap, in their order."""
+
+
+def cap_question(epsilon: float) -> Question:
+    """Returns the question for the cap of a data set that is not in the ledger; a run is to cost `epsilon`."""
+    return Question(
+        key="cap",
+        asks="Cap on epsilon over all runs",
+        says="The data set is not in the ledger yet. Its cap never changes.",
+        read=within(epsilon, 1000),
+        default=f"{max(4, epsilon):g}",
+    )
+
+
+def part_question(epsilon: float) -> Question:
+    """Returns the question for the part of `epsilon` that buys bounds and levels."""
+    return Question(
+        key="bounds",
+        asks=f"Epsilon for bounds and levels, of the {epsilon:g}",
+        says="What is bought with less is coarser. The fit has the rest.",
+        read=within(0.01, epsilon - 0.01),
+        default=f"{epsilon / 4:g}",
+    )

@@ -1,0 +1,59 @@
+"""What a shell may do to the standard streams: close them, stop reading, give them a narrow encoding or no width."""
+
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import TINY, environment
+
+PROGRAM = [sys.executable, "-m", "noisegate"]
+PLAN = ["plan", "--schema", "schema.toml", "--epsilon", "1", "--records", "10000"]
+
+
+def ended(desk, line, **more):
+    """Runs a line of a shell, in which NOISEGATE is the program."""
+    program = " ".join(PROGRAM)
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line.replace("NOISEGATE", program)],
+        cwd=desk.folder,
+        env={**environment(), **more},
+        capture_output=True,
+    )
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_a_character_that_the_encoding_lacks_becomes_words(desk, encoding):
+    desk.schema.write_text(desk.schema.read_text().replace("[columns.job]", '[columns."job 😀"]'), "utf-8")
+    told = ended(desk, f"NOISEGATE {' '.join(PLAN)} && NOISEGATE schema check schema.toml", PYTHONIOENCODING=encoding)
+    assert told.returncode == 0, told.stderr
+    assert "epsilon = 1, delta = 1e-05, add-remove" in told.stdout.decode(encoding)
+    assert "\\U0001f600" in told.stdout.decode(encoding)
+
+
+def test_what_is_closed_swallows_what_is_written_and_a_fit_is_whole(desk):
+    fit = " ".join(desk.fit()[: -len(TINY)])
+    told = ended(desk, f"NOISEGATE {fit} <&- >&- 2>&- && NOISEGATE verify model --json >&-")
+    assert told.returncode == 0, told.stderr
+    assert (desk.out / "certificate.json").read_text().startswith("{")
+    assert desk.account().committed == 1
+
+
+def test_a_fit_whose_output_nobody_reads_goes_on_to_its_end(desk):
+    fit = " ".join(desk.fit()[: -len(TINY)])
+    told = ended(desk, f"NOISEGATE {fit} 2>&1 | true; NOISEGATE verify model | true")
+    assert (told.returncode, told.stderr) == (0, b"")
+    assert desk.account().committed == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["NOISEGATE fit --help | true", "NOISEGATE --version | true", "NOISEGATE nonsense 2>&1 | true"]
+)
+def test_to_stop_reading_is_no_error_and_quiet(desk, line):
+    told = ended(desk, line)
+    assert (told.returncode, told.stderr) == (2 if "nonsense" in line else 0, b"")
+
+
+def test_a_terminal_that_knows_no_width_has_eighty_columns(desk):
+    told = ended(desk, "NOISEGATE --help", COLUMNS="0").stdout.decode()
+    assert max(map(len, told.splitlines())) == 80

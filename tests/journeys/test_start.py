@@ -1,0 +1,96 @@
+"""`noisegate start` on a machine where nothing is: typed, from a file of answers, and with answers that do not do."""
+
+import pytest
+from tests.journeys.conftest import RECORDS, survey
+
+KNOWN = [
+    ("Private records", "survey.csv"),
+    ("About how many", "10000"),
+    ("Epsilon [1]", ""),
+    ("Name of the data set", "survey"),
+    ("Cap on epsilon", "2"),
+    ("Model folder", ""),
+    ("Real records", ""),
+    ("Folder of the pages", ""),
+]
+ANSWERS = {
+    "records": 10000,
+    "epsilon": 1,
+    "dataset": "survey",
+    "cap": 2,
+    "out": "model",
+    "pages": "pages",
+    "test": "none",
+}
+MADE = {"model", "model-synthetic.csv", "pages", "schema.toml", "survey.csv"}
+
+
+@pytest.fixture
+def newcomer(person):
+    (person.folder / "survey.csv").write_text(survey(RECORDS))
+    return person
+
+
+def whole(person, *, spent):
+    """What was made is whole, and the ledger that was made knows of it."""
+    assert person.types("noisegate verify model --json").json["ok"]
+    [account] = person.types("noisegate ledger show --json").json["accounts"]
+    assert (account["dataset"], account["epsilon"], account["committed"]) == ("survey", 2, spent)
+    assert len((person.folder / "model-synthetic.csv").read_text().splitlines()) == 10_001
+    assert person.types("noisegate ledger check").code == 0
+
+
+def test_typed_from_a_bare_file_to_a_verified_copy(newcomer):
+    kinds = [("age: ", "int"), ("hours: ", "continuous"), ("job: ", "what"), ("job: ", "cat"), ("income: ", "cat")]
+    code, said = newcomer.answers(
+        "noisegate start",
+        [
+            ("Which of them", "discover"),
+            *[("Private records", "nowhere.csv"), *KNOWN[:4], ("Cap on epsilon", "0.5"), *KNOWN[4:]],
+            *kinds,
+            ("to be predicted", "income"),
+            ("Epsilon for bounds", ""),
+            *[("Go on?", "y"), ("as it should be?", "y"), ("Go on?", "y")],
+        ],
+    )
+    assert code == 0, said
+    for words in ("'nowhere.csv' is not there", "'0.5' is not from 1 to 1000", "'what' is none of continuous"):
+        assert words in said
+    assert said.index("The discovery spends 0.25") < said.index("Registered 'survey'") < said.index("as it was bought")
+    whole(newcomer, spent=2)
+    assert newcomer.lies() == MADE | {"schema.toml.certificate.json"}
+
+
+@pytest.mark.parametrize("answer", ["n", "\x03"])
+def test_nothing_is_spent_or_made_where_the_answer_is_no(newcomer, answer):
+    (newcomer.folder / "public.csv").write_text(survey(2000, seed=1))
+    code, said = newcomer.answers(
+        "noisegate start --label income",
+        [
+            ("Which of them", ""),
+            ("File of the public", "public.csv"),
+            ("Read schema.toml", "y"),
+            *KNOWN,
+            ("Go on?", answer),
+        ],
+    )
+    assert code == (2 if answer == "n" else 130), said
+    assert newcomer.lies() == {"survey.csv", "public.csv", "schema.toml"}
+    assert not list(newcomer.home.rglob("*.sqlite")), "no ledger was made"
+
+
+def test_from_a_file_of_answers_to_a_verified_copy(newcomer):
+    (newcomer.folder / "codebook.csv").write_text(
+        "name,type,min,max,values\nage,integer,18,100,\nhours,number,0,120,\njob,categorical,,,nurse|teacher|farmer\n"
+        "income,categorical,,,no|yes\n"
+    )
+    answers = {"data": "survey.csv", "dictionary": "codebook.csv", **ANSWERS}
+    lines = [f"{name} = {value if isinstance(value, int) else repr(value)}" for name, value in answers.items()]
+    (newcomer.folder / "answers.toml").write_text("\n".join(lines) + "\n")
+    told = newcomer.types("noisegate start --answers answers.toml --yes")
+    assert "Verdict: " in told.out
+    whole(newcomer, spent=1)
+    assert newcomer.lies() == MADE | {"codebook.csv", "answers.toml"}
+    (newcomer.folder / "schema.toml").unlink()
+    again = newcomer.types("noisegate start --answers answers.toml --yes --out second --epsilon 1.9", code=3)
+    assert "is left; ask for less" in " ".join(again.err.split())

@@ -1,0 +1,43 @@
+"""Messages speak of options as who reads them does: `out='model'` in Python, `--out model` at the command line."""
+
+import ast
+import re
+from pathlib import Path
+
+import noisegate
+from noisegate.errors import at_command_line, said
+
+SOURCE = Path(noisegate.__file__).parent
+OPTION = re.compile(r"(?<![\w-])--[a-z]")
+# A command in full is one in Python too; the ways of `ray`, of the database and of a program of our own are theirs.
+COMMAND = re.compile(r"noisegate [a-z]+[^`;]*|`ray [^`]*`")
+PROGRAMS = {"contrib/pretraining/strokes.py", "gate/engines/ray.py", "ledger/location.py", "errors.py", "silos/keys.py"}
+
+
+def texts(tree):
+    """The text of each string, with what is filled in left out; none of a docstring."""
+    quoted = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(part.value if isinstance(part, ast.Constant) else "X" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in quoted | parts:
+            yield node.value
+
+
+def test_no_text_beside_the_command_line_speaks_of_its_options():
+    found = {
+        (str(path.relative_to(SOURCE)), text)
+        for path in SOURCE.rglob("*.py")
+        if "cli" not in path.parts and str(path.relative_to(SOURCE)) not in PROGRAMS
+        for text in texts(ast.parse(path.read_text("utf-8")))
+        if OPTION.search(COMMAND.sub("", text))
+    }
+    assert not found
+
+
+def test_an_option_is_said_as_it_was_given():
+    assert (said("show_values"), said("out", Path("model"))) == ("show_values", "out='model'")
+    with at_command_line():
+        assert (said("show_values"), said("out", Path("model"))) == ("--show-values", "--out model")
+    assert said("seed", 3) == "seed=3"
