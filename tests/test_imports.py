@@ -71,6 +71,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_every_module_is_imported_without_a_warning():
     imports = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
     # The last ones first: what is at the borders, on which nothing else leans.

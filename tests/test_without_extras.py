@@ -75,6 +75,7 @@ def desk(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_core_is_imported_without_torch(tmp_path):
     modules = [module.name for module in pkgutil.walk_packages(noisegate.__path__, "noisegate.")]
     inside = [name.removeprefix("noisegate.") for name in modules]

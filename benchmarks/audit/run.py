@@ -27,7 +27,7 @@ HEAD = (
     "| --- | --- | --- | --- | --- | --- | --- | --- |"
 )
 # Of models that OpenDP compiles in each run.
-SLOW = {"aim": 4, "mst": 6}
+SLOW = {"aim": 4, "mst": 4}
 
 
 def rows(epsilons: list[float], runs: int | None) -> dict[str, Callable[[], Any]]:

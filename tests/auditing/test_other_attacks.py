@@ -4,11 +4,15 @@ import pytest
 
 import planted
 from noisegate import Budget
-from noisegate.auditing.attacks import Auditor, from_samples, one_run
+from noisegate.auditing.attacks import Auditor, from_samples, of_attribute, one_run
 from noisegate.auditing.examples import TABLE
 from noisegate.methods.merf import DPMERF
 from noisegate.methods.pairwise import Pairwise
-from noisegate.schema import Boolean, Categorical, Schema
+from noisegate.methods.privbayes import PrivBayes
+from noisegate.privacy.events import Adjacency
+from noisegate.schema import Boolean, Categorical, Integer, Schema
+
+PRIVBAYES = PrivBayes(cells=3)
 
 # As many levels as canaries, so that most of them are in a cell of their own.
 MANY = Schema((Categorical(name="who", levels=tuple(f"p{place}" for place in range(300))), Boolean(name="ill")))
@@ -49,3 +53,27 @@ def test_synthetic_records_tell_worlds_apart_where_there_is_next_to_no_noise_and
     assert right.lower_bound <= 1.0
     loud = from_samples(Auditor(method=method, schema=TABLE, budget=Budget(epsilon=1000.0)), runs=60, chance=0.01)
     assert 1.0 < loud.lower_bound <= 1000.0
+
+
+def test_a_column_of_a_record_is_guessed_where_there_is_next_to_no_noise():
+    loud = of_attribute(Auditor(method=PRIVBAYES, schema=TABLE, budget=Budget(epsilon=1000.0)), runs=8)
+    assert loud.guessed[0] == 1.0
+    assert loud.from_noise == 0
+
+
+@pytest.mark.slow
+def test_guesses_of_a_column_are_above_the_claim_with_no_noise_and_not_else():
+    """Without the record one value in four is right by chance."""
+    right = of_attribute(Auditor(method=PRIVBAYES, schema=TABLE, budget=Budget(epsilon=1.0)), runs=40)
+    assert right.lower_bound <= 1.0
+    with planted.noise_times(0.001):
+        found = of_attribute(Auditor(method=PRIVBAYES, schema=TABLE, budget=Budget(epsilon=0.5)), runs=100)
+    assert found.exceeded
+
+
+@pytest.mark.parametrize("options", [{"contributions": 2}, {"adjacency": Adjacency.REPLACE_ONE}])
+def test_a_column_is_guessed_of_units_and_of_records_that_are_replaced(options):
+    schema = Schema((Integer(name="age", lower=0, upper=9),))
+    found = of_attribute(Auditor(method=PRIVBAYES, schema=schema, budget=Budget(epsilon=1.0, **options)), runs=4)
+    assert found.lower_bound <= 1.0
+    assert found.to_json()["guessed"] == found.guessed

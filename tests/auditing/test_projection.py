@@ -34,17 +34,17 @@ RARE = 1e-7
 @pytest.mark.parametrize(("epsilon", "adjacency"), [(0.5, "add-remove"), (4.0, "replace-one")])
 def test_right_sums_stay_below_their_claim_and_are_seen(epsilon, adjacency):
     budget = Budget(epsilon=epsilon, adjacency=Adjacency.parse(adjacency))
-    found = projected(Auditor(method=MERF, schema=TABLE, budget=budget), runs=100, chance=RARE)
+    found = projected(Auditor(method=MERF, schema=TABLE, budget=budget), runs=60, chance=RARE)
     assert found.holds, found
     # Under replace-one, few made-up records are as far apart as the bound allows for.
-    assert found.lower_bound > (0.5 if adjacency == "add-remove" else 0.3) * epsilon
+    assert found.lower_bound > (0.9 if adjacency == "add-remove" else 0.7) * epsilon
 
 
 @pytest.mark.parametrize("epsilon", [1.0])
 def test_right_gradients_stay_below_their_claim_and_are_seen(epsilon):
-    found = projected(Auditor(method=LLM, schema=TABLE, budget=Budget(epsilon=epsilon)), runs=10, chance=RARE)
+    found = projected(Auditor(method=LLM, schema=TABLE, budget=Budget(epsilon=epsilon)), runs=4, chance=RARE)
     assert found.holds, found
-    assert found.lower_bound > 0.3 * epsilon
+    assert found.lower_bound > 0.7 * epsilon
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
@@ -97,7 +97,7 @@ def test_a_watched_step_tells_the_vectors_of_samples_and_what_was_handed_out():
 def test_noise_that_is_too_quiet_or_too_loud_is_found():
     """A third of the noise is above the claim; twice the noise is below, and not what is stated."""
     with planted.noise_times(1 / 3):
-        quiet = projected(Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0)), runs=60, chance=RARE)
+        quiet = projected(Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0)), runs=20, chance=RARE)
     assert quiet.exceeded
     assert quiet.too_little_noise
     with planted.noise_times(2.0):
@@ -105,6 +105,25 @@ def test_noise_that_is_too_quiet_or_too_loud_is_found():
     assert not loud.exceeded
     assert loud.too_much_noise
     assert not loud.holds
+
+
+def test_noise_that_is_missing_along_one_query_or_but_there_is_told_by_itself():
+    """That all directions are alike is believed of neither."""
+    auditor = Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0))
+    worlds = auditor.worst_worlds()
+    runs = [auditor.run(worlds, place % 2) for place in range(30)]
+    seen, certificate = [one for one, _ in runs], runs[0][1]
+    for one in seen:
+        one.squares = one.squares[0] / 100, one.squares[1]
+    elsewhere = measured(seen, certificate, kind="projection", chance=RARE)
+    assert elsewhere.too_little_noise
+    assert not elsewhere.exceeded
+    for one in seen:
+        one.squares = 100 * one.squares[0], one.squares[1]
+        one.residuals["counts"] = [0.01 * left for left in one.residuals["counts"]]
+    along = measured(seen, certificate, kind="projection", chance=RARE)
+    assert along.exceeded
+    assert along.too_little_noise
 
 
 def test_noise_whose_gradient_passes_un_noised_is_found():
@@ -128,10 +147,10 @@ def test_the_sensitivity_of_another_quantity_is_found():
 
 
 def test_right_linked_tables_stay_below_their_claim_and_are_seen():
-    found = audit("linked", epsilon=4.0, runs=8)
+    found = audit("linked", epsilon=4.0, runs=4)
     assert found.holds, found
     assert 0.9 < found.noise[0] < 1 < found.noise[1] < 1.1
-    assert found.lower_bound > 0.1
+    assert found.lower_bound > 0.9 * 4.0
 
 
 def test_children_that_count_whole_are_found():
@@ -140,7 +159,7 @@ def test_children_that_count_whole_are_found():
         assert audit("linked", runs=4).exceeded
 
 
-@pytest.mark.parametrize("by", ["one-run", "samples"])
+@pytest.mark.parametrize("by", ["one-run", "samples", "attribute"])
 def test_linked_tables_are_audited_by_projection_alone(by):
     with pytest.raises(OptionError, match=f"by='{by}': linked tables are audited by projection alone"):
         audit("linked", by=by)
@@ -173,11 +192,11 @@ def test_every_method_stays_below_its_claim_and_is_seen(name, epsilon):
     found = audit(name, epsilon=epsilon, runs=runs)
     print(name, found)
     assert found.holds, found
-    # Of a discovery, what is printed is about half of what is asked; of eight runs little is known of the noise. A loss
-    # of whole samples, and what a teacher has learnt, move by a small part of the diameter that is claimed.
-    part = {"aim": 0.25, "mst": 0.25, "discover": 0.25, "dp-feta": 0.2, "dp-sinkhorn": 0.05}
-    part |= {"datalens": 0.1, "g-pate": 0.08, "gs-wgan": 0.02, "pate-gan": 0.05}
-    assert found.lower_bound > part.get(name, 0.4) * epsilon
+    # docs/audit.md says what these do not reach: of a discovery half is printed, OpenDP's choices are not seen, and a
+    # loss of whole samples and what a teacher has learnt move by a part of the diameter that is claimed.
+    part = {"aim": 0.6, "mst": 0.5, "discover": 0.25, "dp-mge": 0.6, "dp-sinkhorn": 0.05, "psg": 0.6}
+    part |= {"datalens": 0.1, "g-pate": 0.1, "gs-wgan": 0.02, "pate-gan": 0.05}
+    assert found.lower_bound > part.get(name, 0.8) * epsilon
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
@@ -199,6 +218,7 @@ def test_what_cannot_be_audited_is_refused():
         ("discover", {"cells": 3}, "discover has no settings"),
         ("discover", {"by": "samples"}, "audited by projection alone"),
         ("dp-llm", {"by": "samples"}, "makes no records"),
+        ("dp-llm", {"by": "attribute"}, "makes no records"),
         ("dp-merf", {"by": "one-run", "adjacency": "replace-one"}, "needs add-remove"),
     ]:
         with pytest.raises(OptionError, match=message):

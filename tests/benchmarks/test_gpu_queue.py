@@ -16,6 +16,8 @@ from gpu.run import Job, main, read_jobs
 from noisegate.methods.gradient import GradientMethod
 from noisegate.methods.registry import METHODS
 
+pytestmark = pytest.mark.slow  # scripts that make figures, and are run by hand
+
 JOBS = Path(integers.__file__).parent / "jobs.toml"
 SLOW = """
 import pathlib, signal, sys, time

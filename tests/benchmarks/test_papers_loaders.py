@@ -19,6 +19,8 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from papers.catalogue import DATASETS, IMAGES, TABLES, load, published
 from papers.published import Loaded
 
+pytestmark = pytest.mark.slow  # scripts that make figures, and are run by hand
+
 ROWS = 10
 CENSUS = (
     " Not in universe, 0, 0, High school graduate, 0, Not in universe, Widowed, Not in universe or children,"

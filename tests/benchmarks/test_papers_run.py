@@ -17,6 +17,8 @@ from papers.items import ROOT, SECTIONS, read_items
 from papers.page import PAGE, page
 from papers.runs import RESULTS, Figure, Result, Run, figures_of, read_result, read_runs
 
+pytestmark = pytest.mark.slow  # scripts that make figures, and are run by hand
+
 ITEMS, RUNS = read_items(), read_runs()
 RESULT = Result(figures={"error": (1.0, 2.0)}, date="2026-11-23", seconds=60.0)
 

@@ -10,6 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow  # scripts that make figures, and are run by hand
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 

@@ -14,6 +14,8 @@ import measures
 import scale_table
 import steps
 
+pytestmark = pytest.mark.slow  # scripts that make figures, and are run by hand
+
 _found = importlib.util.spec_from_file_location("scale_run", Path(measures.__file__).with_name("run.py"))
 assert _found is not None
 assert _found.loader is not None

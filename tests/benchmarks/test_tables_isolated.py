@@ -4,7 +4,10 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 from isolated import Limits, Outcome, run_limited
+
+pytestmark = pytest.mark.slow  # scripts that make figures, and are run by hand
 
 
 def run(code: str, folder: Path, *, seconds: float = 60, cpu_seconds: float = 60, megabytes: float = 4_000) -> Outcome:

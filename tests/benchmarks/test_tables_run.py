@@ -12,6 +12,8 @@ from packages import PACKAGES, PEERS, PYTHON
 from noisegate import Schema
 from noisegate.schema import Boolean, Continuous
 
+pytestmark = pytest.mark.slow  # scripts that make figures, and are run by hand
+
 RUN = Path(__file__).parents[2] / "benchmarks" / "tables" / "run.py"
 
 

@@ -89,7 +89,7 @@ def stepped(made, data, rows=None):
 
 
 @pytest.mark.parametrize("kind", list(LOSSES))
-@pytest.mark.parametrize("rows", [None, 14])
+@pytest.mark.parametrize("rows", [None, pytest.param(14, marks=pytest.mark.slow)])
 def test_products_that_round_by_place_are_replaced_by_exact_ones(plain, kind, rows):
     data = frame(40)
     expected, good = stepped(LOSSES[kind], data, rows)
@@ -179,7 +179,7 @@ def check_all_blocks():
     "setting",
     [
         pytest.param({"MKL_CBWR": "COMPATIBLE"}, marks=pytest.mark.slow),
-        {"MKL_CBWR": "AVX2"},  # those of this list that round by place the most
+        pytest.param({"MKL_CBWR": "AVX2"}, marks=pytest.mark.slow),  # these round by place the most
         pytest.param({"ATEN_CPU_CAPABILITY": "default"}, marks=pytest.mark.slow),
     ],
     ids=lambda setting: "=".join(*setting.items()),

@@ -103,7 +103,7 @@ class Kinds:
         return session, session.discover, session.discover
 
 
-ALL = ("sums", "gradients", "batch", "marginals", "discovery")
+ALL = ("sums", "gradients", "batch", pytest.param("marginals", marks=pytest.mark.slow), "discovery")
 IN_ROUNDS = ("sums", "gradients", "batch")  # the others are answered and released in one
 
 

@@ -122,6 +122,7 @@ def halves(sample, label):
     return images[:, :, :4].mean() - images[:, :, 4:].mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", [1, -1])
 def test_images_are_found_with_the_labels_that_they_have(sign):
     method = DPCGAN(**FAST_DRAWINGS, discriminator_learning_rate=4e-3, generator_learning_rate=3e-3)

@@ -54,6 +54,7 @@ def share_lying(images: np.ndarray) -> np.ndarray:
     return images.mean(axis=2).max(axis=1) > images.mean(axis=1).max(axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("generator", ["sub-pixel", "convolutional"])
 def test_a_fit_recovers_what_the_labels_look_like(generator):
     # Half of these images is ink: they lie further apart than drawings, for which the default scales are.

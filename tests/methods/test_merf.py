@@ -114,6 +114,7 @@ def means_of_sick(fit_options):
     return [[float(made[name].to_numpy()[which].mean()) for name in ("u", "v")] for which in (sick, ~sick)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit_options", [{}, {"apart": True}, {"class_power": -2.0}])
 def test_a_class_of_two_per_cent_is_learnt_as_well_as_the_others(fit_options):
     sick, others = means_of_sick(fit_options)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # beside `make mutation`, which it is about
+
 ROOT = Path(__file__).parents[2]
 
 MODULE = """

@@ -12,6 +12,7 @@ from tests.planted import (  # noqa: F401 - each registers its bugs
     bugs_ledger,
     bugs_linked,
     bugs_methods,
+    bugs_past_the_noise,
     bugs_plans,
     bugs_privacy,
     bugs_shards,

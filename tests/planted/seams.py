@@ -71,6 +71,7 @@ SEAMS = {
     "sums": "noisegate.gate.sums",
     "sums_query": "noisegate.gate.queries.sums",
     # Features, methods and what a user is told.
+    "cli_fit": "noisegate.cli.fit",
     "checkpoint": "noisegate.training.checkpoint",
     "column_tables": "noisegate.features.hermite",
     "denoising": "noisegate.training.denoising",
@@ -88,6 +89,7 @@ SEAMS = {
     "image_votes": "noisegate.features.image_votes",
     "votes": "noisegate.features.votes",
     "network_design": "noisegate.training.network_design",
+    "observer": "noisegate.observer",
     "perceptual": "noisegate.features.perceptual",
     "progress": "noisegate.progress",
     "run_folder": "noisegate.run_folder",

@@ -6,17 +6,13 @@ from tests.planted.finders import located
 from tests.planted.patches import CannotPlantError, Plant
 from tests.planted.run import check
 
-CHEAP = ("sensitivity-rounded-down", "noise-rounded-down")
-
 
 @pytest.mark.parametrize("bug", BUGS.values(), ids=lambda bug: bug.name)
-def test_a_planted_bug_fits_the_library_and_can_be_undone(bug):
-    """The quick half: whether each is found, `make test-slow` says."""
+def test_a_planted_bug_fits_the_library(bug):
+    """The quick half: whether each is found, `make test-slow` says. One that stays would not fit a second time."""
     with Plant() as plant:
         bug.apply(plant)
         assert plant.patches
-    with Plant() as again:
-        bug.apply(again)
 
 
 @pytest.mark.parametrize("bug", BUGS.values(), ids=lambda bug: bug.name)
@@ -28,11 +24,6 @@ def test_the_tests_that_a_bug_names_are_there(bug):
 def test_a_test_that_is_not_there_is_an_error(test):
     with pytest.raises(CannotPlantError, match="there are 0 tests"):
         located(test)
-
-
-@pytest.mark.parametrize("name", CHEAP)
-def test_a_cheap_bug_is_found(name):
-    assert check(BUGS[name]).startswith("tests/")
 
 
 @pytest.mark.slow
@@ -82,6 +73,7 @@ def test_a_wrapped_function_is_wrong_wherever_it_was_imported_before():
     assert mu_for(1.0, 1e-5) == right
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -1,9 +1,9 @@
-"""Three attackers: one sees all that is released, one the same of a single run, one synthetic records alone.
+"""Attackers: one sees all that is released, one the same of a single run, and two synthetic records alone.
 
 `projected` projects the release onto the difference of two neighbouring sets of records, over many runs. `one_run` puts
 many canaries in or out by fair coins and guesses them from one release; the bound of Steinke, Nasr and Jagielski
-(NeurIPS 2023), https://arxiv.org/abs/2305.08846, assumes nothing of how it was made. `from_samples` sees no more than
-synthetic records.
+(NeurIPS 2023), https://arxiv.org/abs/2305.08846, assumes nothing of how it was made. `from_samples` and `of_attribute`
+see no more than synthetic records: one tells whether a record was there, the other one column of it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from noisegate.privacy.events import Adjacency, Event
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
+from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.decode import decode
 from noisegate.schema.linked import LinkedSchema
@@ -38,17 +39,19 @@ Progress = Callable[[int, int], None]
 
 CHANCE = 1e-4
 """That anything in a report is wrong."""
-PROJECTION, ONE_RUN, SAMPLES = "projection", "one-run", "samples"
+PROJECTION, ONE_RUN, SAMPLES, ATTRIBUTE = "projection", "one-run", "samples", "attribute"
 # Answers along the difference of the worlds that are looked at, over all runs, where nobody says how many runs: enough
 # to tell the noise within a fifth. Of steps those of half of the runs can be looked at.
 ANSWERS, _FEWEST = 200, 40
-_CANDIDATES = 12
+_CANDIDATES, _FEW = 32, 12  # few of what takes long: families, and records whose teachers are trained
 _CANARIES, _GUESSED = 400, 0.25
 # In one run a smaller one drowns in what the theorem adds for δ, twice the number of canaries times δ = 1e-5.
 _ONE_RUN_CHANCE = 0.01
 # Of two attackers, one takes the noise to be as loud as is stated (4 is one over the variance of a coin), one as quiet.
 _PRIORS = (4.0, 1e-4)
 _RUNS, _ROWS, _NEAR = 60, 200, 0.1
+# Values of a column that is guessed, at most.
+_VALUES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,10 +107,12 @@ class Auditor:
         return self._worlds(made_up, chosen)
 
     def _made_up(self) -> Any:
-        """Returns a dozen records, or families, from which the worst ones are chosen."""
+        """Returns some records, or families, from which the worst ones are chosen."""
         if isinstance(self.schema, LinkedSchema):
-            return made_up_families(self.schema, _CANDIDATES)
-        return candidates(self.schema, _CANDIDATES)
+            return made_up_families(self.schema, _FEW)
+        plan = self.method.plan(self.schema, self.budget)
+        trained = isinstance(plan, CalibratedStepPlan) and isinstance(plan.plan, ShardPlan)
+        return candidates(self.schema, _FEW if trained else _CANDIDATES)
 
     def _worlds(self, made_up: Any, chosen: tuple[int, int]) -> Worlds | FamilyWorlds:
         if isinstance(self.schema, LinkedSchema):
@@ -127,7 +132,7 @@ class Auditor:
         seen.released(release, watch.sums)
         return seen, release.certificate
 
-    def report(self, kind: str, found: float, runs: int, chance: float) -> AuditReport:
+    def report(self, kind: str, found: float, runs: int, chance: float, **told: Any) -> AuditReport:
         """Returns the report of an attack that guesses, and says nothing of the noise."""
         return AuditReport(
             method=self.method.name,
@@ -139,7 +144,19 @@ class Auditor:
             from_guesses=found,
             runs=runs,
             confidence=1 - chance,
+            **told,
         )
+
+    def bound(self, events: tuple[Event, ...], hits: Any, alarms: Any, chance: float) -> float:
+        """Returns the ε that guesses refute: `hits` in runs with the record, and `alarms` in those without."""
+        factor = sensitivity_factor(events, self.budget.adjacency, hits, alarms, chance)
+        larger = [scaled(event, factor) for event in events] if factor else []
+        return accounting.epsilon(larger, self.budget.delta, self.budget.adjacency)
+
+    def synthetic(self, release: Release, schema: Schema) -> EncodedTable:
+        """Returns records that a model of a release makes."""
+        table = self.method.fit_release(release, device="cpu").sample(_ROWS)
+        return EncodedTable.concatenate(list(TableSource(table, schema).batches()))
 
 
 def projected(
@@ -224,33 +241,80 @@ def from_samples(
     Half of the runs teach the attacker where to draw the line: how much more the synthetic records agree with the
     record that makes the difference than with the others.
     """
-    if auditor.method.makes != "records":
-        raise OptionError(f"{auditor.method.name} makes no records; audit it by projection.")
-    schema, total = _of_one_table(auditor, SAMPLES), runs or _RUNS
+    schema, total = _of_records(auditor, SAMPLES), runs or _RUNS
     worlds: Any = auditor.worst_worlds()
     scores: list[float] = []
     events: tuple[Event, ...] = ()
     for done in range(total):
         release = auditor.query_world(worlds, done % 2, Watch(parts=[worlds.new], singles=worlds.new))
         events = release.certificate.events
-        table = auditor.method.fit_release(release, device="cpu").sample(_ROWS)
-        made = EncodedTable.concatenate(list(TableSource(table, schema).batches()))
+        made = auditor.synthetic(release, schema)
         rest = worlds.others if worlds.old is None else worlds.old
         scores.append(_agreement(made, worlds.new) - _agreement(made, rest))
         progress(done + 1, total)
     world, learnt = np.arange(total) % 2, np.arange(total) < total // 2
     said, used = by_threshold(np.array(scores), world, learnt), ~learnt
-    hits, alarms = said[used & (world == 1)], said[used & (world == 0)]
-    factor = sensitivity_factor(events, auditor.budget.adjacency, hits, alarms, chance)
-    larger = [scaled(event, factor) for event in events] if factor else []
-    found = accounting.epsilon(larger, auditor.budget.delta, auditor.budget.adjacency)
+    found = auditor.bound(events, said[used & (world == 1)], said[used & (world == 0)], chance)
     return auditor.report(SAMPLES, found, total, chance)
+
+
+def of_attribute(
+    auditor: Auditor, *, runs: int | None = None, chance: float = CHANCE, progress: Progress = lambda *_: None
+) -> AuditReport:
+    """Returns how well one column of a record is guessed from synthetic records, in runs with that record and without.
+
+    The attacker knows all else of it, and takes the value with which it agrees best with the synthetic records. The
+    other records differ from it in that column alone, in which each has a value of its own: none is likelier than
+    another but for the record itself, whose value is drawn anew in each run.
+    """
+    schema, total, random = _of_records(auditor, ATTRIBUTE), runs or _RUNS, np.random.default_rng()
+    values, rights, events = _in_one_column(schema), [], tuple[Event, ...]()
+    replaced = auditor.budget.adjacency is Adjacency.REPLACE_ONE
+    for done in range(total):
+        secret, other = random.integers(len(values), size=2).tolist()
+        held = [secret] if done % 2 else [other] if replaced else []
+        table = decode(values.rows(np.array([*range(len(values)), *held])), schema)
+        if auditor.budget.contributions:
+            table = table.append_column(UNIT, [list(range(len(table)))])
+        release = auditor.query(table, Watch(parts=[values], singles=values), len(values) + 1)
+        events, made = release.certificate.events, auditor.synthetic(release, schema)
+        likely = [_agreement(made, values.rows(slice(place, place + 1))) for place in range(len(values))]
+        rights.append(int(np.argmax(likely)) == secret)
+        progress(done + 1, total)
+    hits, alarms = np.array(rights[1::2]), np.array(rights[::2])
+    guessed = float(hits.mean()), float(alarms.mean())
+    found = auditor.bound(events, hits, alarms, chance)
+    return auditor.report(ATTRIBUTE, found, total, chance, guessed=guessed)
+
+
+def _in_one_column(schema: Schema) -> EncodedTable:
+    """Returns a made-up record with each value of a column, or some: of the one that has most."""
+    sizes, one = [min(column.size, _VALUES) for column in schema.layout.coded], candidates(schema, 1)
+    if sizes:
+        count = max(sizes)
+        place = sizes.index(count)
+        found = one.rows(np.zeros(count, dtype=np.intp))
+        found.codes[:, place] = range(count)
+    else:
+        found = one.rows(np.zeros(2, dtype=np.intp))
+        found.numeric[:, 0] = (0.0, 1.0)
+    found = found.rows(~schema.broken(found)) if schema.constraints else found
+    if len(found) < 2:
+        raise OptionError("the constraints of the schema leave one value to guess; audit it without them.")
+    return found
 
 
 def _agreement(made: EncodedTable, one: EncodedTable) -> float:
     """Returns the mean share of columns in which records agree with one."""
     alike = [made.codes == one.codes, np.nan_to_num(np.abs(made.numeric - one.numeric), nan=1.0) < _NEAR]
     return float(np.square(np.concatenate(alike, axis=1).mean(axis=1)).mean())
+
+
+def _of_records(auditor: Auditor, by: str) -> Schema:
+    schema = _of_one_table(auditor, by)
+    if auditor.method.makes != "records":
+        raise OptionError(f"{auditor.method.name} makes no records; audit it by projection.")
+    return schema
 
 
 def _of_one_table(auditor: Auditor, by: str) -> Schema:

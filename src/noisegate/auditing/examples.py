@@ -61,30 +61,36 @@ OF_IMAGES = ("joint", "mepf", "dp-mepf", "dp-mepf-trained", "dp-mge", "dp-gan-ft
 _DECODED = ("dp-mge", "dp-gan-ft", "dp-gan-mi")
 _STEPS: dict[str, Any] = {"steps": 20, "sampling_probability": 0.2}
 _SMALL_GAN: dict[str, Any] = {**_STEPS, "hidden": (8,), "discriminator_hidden": (8,), "latent": 4, "batch": 16}
-_DIFFUSION: dict[str, Any] = {**_STEPS, "steps": 8, "channels": (4,), "sampling_steps": 2}
+_DIFFUSION: dict[str, Any] = {**_STEPS, "steps": 8, "clip_norm": 0.01, "channels": (4,), "sampling_steps": 2}
 _SMALL_TEACHERS: dict[str, Any] = {
     **{"steps": 10, "teachers": 6, "teacher_hidden": (8,), "teacher_records": 4},
-    **{"hidden": (8,), "latent": 4, "batch": 8},
+    **{"hidden": (8,), "latent": 4, "batch": 8, "teacher_learning_rate": 1.0},
 }
 _PICTURES: dict[str, Any] = {"latent": 4, "hidden": (8,), "channels": (4, 2)}
 SMALL: dict[str, dict[str, Any]] = {
-    "aim": {"bins": 4, "iterations": 20, "degree": 2, "rounds": 6},
-    "mst": {"bins": 4, "iterations": 20},
+    "aim": {"bins": 16, "iterations": 20, "degree": 2, "rounds": 6},
+    "mst": {"bins": 16, "iterations": 20},
     "tab-pe": {"rounds": 2, "candidates": 50},
     "pe": {"rounds": 2, "candidates": 50, "images": 100},
     "dp-merf": {"frequencies": 50},
     "dp-ntk": {"width": 4, "cells": 8},
     "dp-llm": {**_STEPS, "maps": 2},
-    "dp-sgd": {**_STEPS, "hidden": (8,)},
-    "psg": {**_STEPS, "hidden": (8,), "samples_per_class": 2, "batches": 1, "outer": 1, "epochs": 1},
+    "dp-sgd": {**_STEPS, "hidden": (8,), "clip_norm": 0.01},
+    "psg": {**_STEPS, "hidden": (16,), "samples_per_class": 2, "batches": 1, "outer": 1, "epochs": 1},
     "dp-dre": {**_STEPS, "hidden": (4,), "references": 200, "dimensions": 8, "batch": 32},
     "dp-gan": {**_SMALL_GAN, "discriminator_steps": 2},
     "dp-cgan": {**_SMALL_GAN, "discriminator_steps": 2},
     "dp-sinkhorn": {**_STEPS, "hidden": (8,), "latent": 4, "batch": 16, "iterations": 10},
     "datalens": {**_SMALL_TEACHERS, "largest": 2},
-    "pate-gan": _SMALL_TEACHERS,
+    "pate-gan": {**_SMALL_TEACHERS, "teacher_learning_rate": 5.0},
     "g-pate": {**_SMALL_TEACHERS, "coordinates": 2, "bins": 4},
-    "gs-wgan": {**_SMALL_TEACHERS, "sampling_probability": 0.5, "learning": 2, "warm_up": 1},
+    "gs-wgan": {
+        **_SMALL_TEACHERS,
+        "sampling_probability": 0.5,
+        "teacher_learning_rate": 0.1,
+        "learning": 2,
+        "warm_up": 1,
+    },
     "joint": {"pixels": 50, "orientations": 50, "wavelets": 50, "strokes": 50, "cell": 4},
     "mepf": _PICTURES,
     "dp-mepf": _PICTURES,

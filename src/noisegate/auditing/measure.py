@@ -172,18 +172,22 @@ _ATTACKERS = 3
 def measured(seen: Sequence[Seen], certificate: Certificate, *, kind: str, chance: float) -> AuditReport:
     """Returns what runs in both worlds say of the certificate of one of them; `chance` is that any of it is wrong.
 
-    Half of `chance` goes to the lower bounds, half to both tests of the noise.
+    A quarter of `chance` goes to the noise of each query along the difference, one to the noise in all directions, and
+    one to guesses. How loud the noise is may be told by either of the first two: by itself, which finds noise that is
+    missing along a direction; or as in all directions, of which there are thousands, unless it is surely louder along
+    the difference. The statistic is one in either case, the sum over all queries, each over its noise.
     """
     events, delta, adjacency = certificate.events, certificate.delta, certificate.adjacency
     names = sorted({name for one in seen for name in one.residuals})
     left = {name: np.concatenate([one.residuals.get(name, []) for one in seen]) for name in names}
     limits = {name: spread_limits(left[name], chance / 4 / len(names)) for name in names}
-    loudest = {name: high for name, (_, high) in limits.items()}
-    from_noise = accounting.epsilon(_as_measured(seen, events, loudest), delta, adjacency)
+    squares = math.fsum(one.squares[0] for one in seen)
+    everywhere = spread_limits(math.sqrt(squares), chance / 4, degrees=sum(one.squares[1] for one in seen))
+    loudest = [{name: high for name, (_, high) in limits.items()}]
+    loudest += [{name: high if low > everywhere[1] else everywhere[1] for name, (low, high) in limits.items()}]
+    from_noise = max(accounting.epsilon(_as_measured(seen, events, one), delta, adjacency) for one in loudest)
     factor = guessed_factor(seen, events, adjacency, chance / 4)
     from_guesses = accounting.epsilon([scaled(event, factor) for event in events], delta, adjacency) if factor else 0.0
-    squares = math.fsum(one.squares[0] for one in seen)
-    degrees = sum(one.squares[1] for one in seen)
     return AuditReport(
         method=certificate.method,
         kind=kind,
@@ -193,8 +197,8 @@ def measured(seen: Sequence[Seen], certificate: Certificate, *, kind: str, chanc
         lower_bound=max(from_noise, from_guesses),
         from_noise=from_noise,
         from_guesses=from_guesses,
-        noise=spread_limits(math.sqrt(squares), chance / 4, degrees=degrees),
-        along=(max((low for low, _ in limits.values()), default=0.0), min(loudest.values(), default=math.inf)),
+        noise=everywhere,
+        along=(max((low for low, _ in limits.values()), default=0.0), min(loudest[0].values(), default=math.inf)),
         runs=len(seen),
         confidence=1 - chance,
     )

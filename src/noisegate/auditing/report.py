@@ -24,6 +24,8 @@ class AuditReport:
         along: The same along the difference of the worlds, the smallest and largest of all questions.
         runs: How many runs there were, over both worlds.
         confidence: Of all bounds together.
+        guessed: Where one column of a record is guessed, how often that was right: in runs with the record, and
+            without.
     """
 
     method: str
@@ -38,6 +40,7 @@ class AuditReport:
     along: tuple[float, float] = (0.0, math.inf)
     runs: int
     confidence: float
+    guessed: tuple[float, float] | None = None
 
     @property
     def exceeded(self) -> bool:
@@ -70,4 +73,5 @@ class AuditReport:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the report as a JSON object."""
-        return {**asdict(self), "holds": self.holds, "verdict": self.verdict}
+        told = {name: value for name, value in asdict(self).items() if value is not None}
+        return {**told, "holds": self.holds, "verdict": self.verdict}

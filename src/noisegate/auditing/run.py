@@ -9,6 +9,7 @@ from typing import Any
 
 from noisegate.auditing.attacks import (
     ANSWERS,
+    ATTRIBUTE,
     CHANCE,
     ONE_RUN,
     PROJECTION,
@@ -16,6 +17,7 @@ from noisegate.auditing.attacks import (
     Auditor,
     Progress,
     from_samples,
+    of_attribute,
     one_run,
     projected,
 )
@@ -28,7 +30,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.schema import Schema
 from noisegate.schema.linked import LinkedSchema
 
-_ATTACKS = {PROJECTION: projected, ONE_RUN: one_run, SAMPLES: from_samples}
+_ATTACKS = {PROJECTION: projected, ONE_RUN: one_run, SAMPLES: from_samples, ATTRIBUTE: of_attribute}
 
 
 def audit(
@@ -56,7 +58,8 @@ def audit(
         adjacency: The neighbouring relation; None for that of the model, or "add-remove".
         runs: Runs in both worlds together; None for as many as show the noise within about a tenth.
         by: What the attacker sees: "projection", everything that is released; "one-run", the same, of one run with many
-            canaries, of which no assumption is made (`runs` says how many); "samples", synthetic records alone.
+            canaries, of which no assumption is made (`runs` says how many); "samples", synthetic records alone;
+            "attribute", the same and all of a record but one column, which is guessed.
         progress: Called with the runs that were done and how many there will be.
         settings: Settings of the method; without any, and without a schema, small ones that are made for this.
 

@@ -45,7 +45,8 @@ def audit_command(
         str,
         typer.Option(
             help="What the attacker sees: projection (all that is released), one-run (the same, of one run with many "
-            "canaries) or samples (synthetic records alone; fits a model in each run).",
+            "canaries), samples (synthetic records alone; fits a model in each run) or attribute (the same, and "
+            "all of a record but one column, which is guessed).",
         ),
     ] = "projection",
     public: Public = None,
@@ -100,6 +101,11 @@ def _tell(report: AuditReport) -> None:
         f"{report.runs} runs, by {report.kind}, confidence {report.confidence:.4%}: {report.from_noise:.3g} from how "
         f"loud the noise is, {report.from_guesses:.3g} from how often two neighbouring data sets were told apart."
     )
+    if report.guessed is not None:
+        with_it, without = report.guessed
+        OUT.print(
+            f"One column was guessed right with the record in {with_it:.0%} of runs, without it in {without:.0%}."
+        )
     if math.isfinite(report.noise[1]):
         everywhere, along = (f"{low:.3f} to {high:.3f}" for low, high in (report.noise, report.along))
         OUT.print(f"Noise over what is stated: {everywhere}; along what one record adds, {along}.")

@@ -1,0 +1,169 @@
+"""Noise that knows nothing of the sums, two very different data sets of each kind, and all that leaves a run."""
+
+import contextlib
+import io
+import logging
+import re
+import secrets
+import shutil
+import warnings
+
+import numpy as np
+import pyarrow as pa
+from PIL import Image
+
+from noisegate.auditing.examples import IMAGES
+from noisegate.gate.queries import marginals
+from noisegate.privacy import noise
+from noisegate.privacy.marginal_plan import marginal_name
+from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate.schema.linked import LinkedSchema, LinkedTable
+
+COLUMNS = (
+    Continuous(name="dose", lower=-1.0, upper=3.0, missing=True),
+    Categorical(name="ward", levels=("a", "b", "z"), other="z", missing=True),
+    Boolean(name="ill"),
+)
+TABLE = Schema((*COLUMNS, Integer(name="age", lower=0, upper=120, missing=True)), label="ill")
+FEW = Schema(COLUMNS[1:])
+FAMILIES = LinkedSchema(
+    (
+        LinkedTable(name="patients", key="id", schema=Schema(COLUMNS[:2])),
+        LinkedTable(
+            **{"name": "visits", "parent": "patients", "parent_key": "id", "most": 3, "orphans": "drop"},
+            schema=Schema(COLUMNS[1:]),
+        ),
+    )
+)
+
+
+class StoppedError(Exception):
+    """What stops a run halfway."""
+
+
+class Blind:
+    """Numbers in place of noisy sums, which depend on how often and for how many there were asked for, and no more."""
+
+    def __init__(self, stop_at=None):
+        self.asked, self.stop_at = 0, stop_at
+
+    def normal(self, size, std):
+        if self.asked == self.stop_at:
+            raise StoppedError
+        self.asked += 1
+        return 40 * 2**22 / max(size, 1) ** 0.5 + std * np.random.default_rng(self.asked).standard_normal(size)
+
+    def add_noise(self, sums, *, noise_std, sampler):
+        return np.rint(self.normal(sums.size, noise_std)).astype(np.int64).reshape(sums.shape)
+
+    def marginals(self, plan, frame, name):
+        tables = [marginal_name(name, place, [place]) for place in range(len(plan.sizes))]
+        return (
+            {one: self.normal(size, 9.0)[:, None] for one, size in zip(tables, plan.sizes, strict=True)},
+            dict.fromkeys(tables, 9.0),
+        )
+
+
+def use(monkeypatch, blind):
+    nothing = np.zeros(0, dtype=np.int64)
+    monkeypatch.setattr(noise, "add_noise", blind.add_noise)
+    monkeypatch.setattr(noise, "noisy_counts_above", lambda counts, **_: (nothing, nothing))
+    monkeypatch.setattr(marginals, "_measurement", lambda plan: plan)
+    monkeypatch.setattr(marginals, "_run", blind.marginals)
+    monkeypatch.setattr("noisegate.progress.EVERY", 0.0)  # every line of the log, however long the work takes
+    monkeypatch.setattr("noisegate.gate.unbooked._RUNS", [])
+    # What is drawn in secret, such as the name of a folder, does not depend on how much was drawn before.
+    monkeypatch.setattr(secrets, "token_bytes", lambda count=32: np.random.default_rng(7).bytes(count))
+
+
+def texts(random, count, choice):
+    return pa.array([choice[place] for place in random.integers(0, len(choice), count)], pa.string())
+
+
+def table(second, count):
+    """The second has missing cells, values out of bounds, a rare class and other values; the first none of these."""
+    random = np.random.default_rng(second)
+    low, high = (-9, 300) if second else (0, 3)
+    return pa.table(
+        {
+            "dose": pa.array(random.uniform(low, high, count), mask=random.random(count) < 0.2 * second),
+            "ward": texts(random, count, ("a", "q", "", None, "ZZ9") if second else ("a", "b")),
+            "ill": pa.array(random.random(count) < 0.5 if not second else np.arange(count) == 1),
+            "age": pa.array(random.integers(low, high, count), mask=random.random(count) < 0.2 * second),
+        }
+    )
+
+
+def pictures(second, place):
+    """A folder of images, of which the second has some that cannot be read, and but one of a class."""
+    random = np.random.default_rng(second)
+    for number in range(23 if second else 10):
+        folder = place / IMAGES.layout.coded[0].levels[number == 1 if second else number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        image = Image.fromarray(random.integers(0, 256, (8, 8), dtype=np.uint8))
+        image.resize((8, 9) if second and number == 5 else (8, 8)).save(folder / f"{number}.png")
+    if second:
+        (folder / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\nxx")
+    return place
+
+
+def families(second):
+    """Two tables, of which the second has other numbers of children, too many for some, and orphans."""
+    patients = table(second, 50 if second else 20).select(["dose", "ward"])
+    visits = table(second, 90 if second else 30).select(["ward", "ill"])
+    of = np.random.default_rng(second).integers(0, 9 if second else 20, len(visits)) + 45 * second
+    keys = pa.array([f"{place}" for place in range(len(patients))])
+    return {
+        "patients": patients.append_column("id", keys),
+        "visits": visits.append_column("id", pa.array([f"{place}" for place in of])),
+    }
+
+
+def _timeless(text):
+    """Returns a text without the time that something took, which lines of the log tell again and again."""
+    return re.sub(r"(?m)^(.*: T s so far\n)+", r"\1", re.sub(r"\b[0-9.]+ s\b", "T s", text))
+
+
+@contextlib.contextmanager
+def watched(found, place):
+    """Writes down all that a block prints, logs, warns of and leaves in a folder, and the error that ends it."""
+    printed, logged = io.StringIO(), io.StringIO()
+    log, handler = logging.getLogger("noisegate"), logging.StreamHandler(logged)
+    level, error = log.level, None
+    log.addHandler(handler)
+    log.setLevel(logging.DEBUG)
+    try:
+        with (
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(printed),
+            warnings.catch_warnings(record=True) as warned,
+        ):
+            warnings.simplefilter("always")
+            try:
+                yield
+            except (Exception, SystemExit) as stopped:
+                error = stopped
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+    told = {"printed": printed.getvalue(), "logged": logged.getvalue(), "error": repr(error)}
+    told |= {"notes": "\n".join(getattr(error, "__notes__", ())), "warned": "\n".join(str(one) for one in warned)}
+    found |= {name: _timeless(text).encode() for name, text in told.items()}
+    found |= {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+
+
+def left(monkeypatch, place, work, blind=None):
+    """Returns all that leaves `work`, which writes into a folder of the same name always."""
+    use(monkeypatch, blind or Blind())
+    found = {}
+    with watched(found, place):
+        place.mkdir(exist_ok=True)
+        found["sample"] = str(work(place)).encode()
+    shutil.rmtree(place)
+    return found
+
+
+def assert_alike(one, other):
+    different = [name for name in sorted(one | other) if one.get(name) != other.get(name)]
+    shown = [(name, one.get(name, b"")[:300], other.get(name, b"")[:300]) for name in different]
+    assert not different, f"of two data sets different files or texts left: {shown}"

@@ -1,0 +1,243 @@
+"""Blind noise: noise that knows nothing of the sums, and everything that leaves, byte for byte, of two data sets.
+
+Whatever then differs came out past the noise: a number of records in a log, a shape, a divisor, a warning. OpenDP draws
+the noise of AIM and MST itself, and chooses by it what it counts: both are stood in for, and what OpenDP chooses is
+compared on neighbours in tests/gate/test_marginals_neighbours.py.
+"""
+
+import contextlib
+import json
+import shutil
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from tests.contracts.blind_noise import (
+    FAMILIES,
+    FEW,
+    TABLE,
+    Blind,
+    StoppedError,
+    assert_alike,
+    families,
+    left,
+    pictures,
+    table,
+)
+
+import noisegate
+from noisegate.auditing.examples import IMAGES, OF_IMAGES, SMALL, example
+from noisegate.cli.main import run as command_line
+from noisegate.methods.registry import METHODS
+from noisegate.silos.keys import write_key
+from noisegate.training import checkpoint
+
+FIT = {"steps": 2, "batch": 8}
+MIXTURE = {"cells": 3, "fit_options": {"steps": 2, "components": 3}}
+MATCHED = {"hidden": (4,), "fit_options": FIT}
+DRAWN = {"candidates": 10, "rounds": 2}
+PICTURES = {"channels": (2, 2), "latent": 2, **MATCHED}
+STEPS = {"steps": 3}
+TINY = {
+    **{
+        "pairwise": MIXTURE,
+        "linked": MIXTURE,
+        "privbayes": {"cells": 3},
+        "tab-pe": DRAWN,
+        "pe": DRAWN | {"images": 10},
+    },
+    **{"dp-merf": {"frequencies": 10, **MATCHED}, "dp-hp": {"order": 3, "product_order": 2, **MATCHED}},
+    **{"dp-ntk": MATCHED, "mst": {"iterations": 2}, "aim": {"iterations": 2}},
+    **{"joint": PICTURES, "mepf": PICTURES, "dp-mepf": PICTURES},
+    **{"dp-mepf-trained": PICTURES | {"encoder_steps": 3}, "dp-mge": {}},
+    **dict.fromkeys(("dp-llm", "dp-sgd", "psg", "dp-dre", "dp-gan", "dp-cgan", "dp-sinkhorn"), STEPS),
+    **dict.fromkeys(("datalens", "pate-gan", "g-pate", "gs-wgan", "dp-gan-mi", "dpdm", "dp-feta"), STEPS),
+    "dp-gan-ft": STEPS | {"discriminator_steps": 2},
+}
+"""Settings beside those of `SMALL`; every method has an entry."""
+MANY = 10_001
+"""Records of the second data set of some methods, for numbers that are told in tens of thousands."""
+OF_MANY = ("pairwise", "dp-llm", "pate-gan")
+
+
+def fitted(name, data, schema, settings, **options):
+    """Returns what fits a method and draws records, into a folder."""
+
+    def work(place):
+        model = noisegate.fit(
+            data,
+            schema=schema,
+            epsilon=3.0,
+            method=name,
+            out=place / "m",
+            device="cpu",
+            progress=True,
+            **options,
+            **settings,
+        )
+        return model.sample(20, seed=1) if hasattr(model, "sample") else None
+
+    return work
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    return [pictures(second, tmp_path_factory.mktemp("images") / "x") for second in (0, 1)]
+
+
+def of_method(name, folder, images):
+    """Returns both data sets, the schema, the settings and further options of a method."""
+    settings = TINY.get(name)
+    assert settings is not None, f"{name!r} has no entry in TINY: give it settings with which it fits in no time"
+    if name == "linked":
+        return [families(0), families(1)], FAMILIES, settings, {}
+    schema = IMAGES if name in OF_IMAGES else TABLE
+    made, *_ = example(name, schema=None, settings={}, folder=folder)
+    paths = {key: getattr(made, key) for key in ("public", "decoder") if isinstance(getattr(made, key, None), str)}
+    if name == "dp-dre":
+        pa.csv.write_csv(table(0, 30), folder / "public.csv")
+        paths["public"] = str(folder / "public.csv")
+    settings = {**SMALL.get(name, {}), **paths, **settings}
+    options = {"records": 1000} if {"steps", "encoder_steps"} & set(settings) else {}
+    if name in OF_IMAGES:
+        return images, schema, settings, {"on_error": "skip", **options}
+    if name in ("aim", "mst"):  # of few columns: each is compiled
+        schema = FEW
+    data = [table(0, 30), table(1, MANY if name in OF_MANY else 70)]
+    return [one.select(schema.names) for one in data], schema, settings, options
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_nothing_that_leaves_a_fit_knows_more_than_its_noise(name, tmp_path, monkeypatch, images):
+    if name in ("aim", "mst"):
+        pytest.importorskip("mbi", reason="needs the extra marginals")
+    both, schema, settings, options = of_method(name, tmp_path, images)
+    one, other = (left(monkeypatch, tmp_path / "out", fitted(name, data, schema, settings, **options)) for data in both)
+    assert one["error"] == b"None", one
+    assert_alike(one, other)
+
+
+def test_nothing_of_images_is_known_to_methods_of_tables(tmp_path, monkeypatch, images):
+    for name, settings in (("dp-merf", PICTURES | {"frequencies": 10}), ("dp-sgd", STEPS | {"width": 2, "depth": 1})):
+        options = {"on_error": "skip", "records": 1000}
+        both = [left(monkeypatch, tmp_path / "out", fitted(name, data, IMAGES, settings, **options)) for data in images]
+        assert both[0]["error"] == b"None", both[0]
+        assert_alike(*both)
+
+
+@pytest.mark.parametrize("name", ["pairwise", "dp-llm"])
+def test_nothing_is_known_of_units(name, tmp_path, monkeypatch):
+    def of_units(second):
+        data = table(second, 150 if second else 60)
+        return data.append_column("who", pa.array([f"{place % (70 if second else 20)}" for place in range(len(data))]))
+
+    options = {"unit_column": "who", "contributions": 3 if name == "pairwise" else 1, "records": 1000}
+    both = [
+        left(monkeypatch, tmp_path / "out", fitted(name, of_units(second), TABLE, TINY[name], **options))
+        for second in (0, 1)
+    ]
+    assert both[0]["error"] == b"None", both[0]
+    assert_alike(*both)
+
+
+@pytest.mark.parametrize(("name", "stop"), [("dp-sinkhorn", 1), ("dp-llm", 2), ("pairwise", None)])
+def test_nothing_is_known_to_a_run_that_stopped_or_to_what_goes_on(name, stop, tmp_path, monkeypatch):
+    """A method of sums stops when it is fitted, and one of steps between steps."""
+    monkeypatch.setattr(checkpoint, "_SECONDS", 0.0)
+    settings, options = {**SMALL.get(name, {}), **TINY[name]}, {"records": 1000}
+    both = [table(0, 30), table(1, 70)]
+
+    def stopped(data):
+        def work(place):
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(kept)
+            try:
+                with monkeypatch.context() as patch:
+                    if name == "pairwise":
+                        patch.setattr("noisegate.runs._Work._stepped", lambda *_: (_ for _ in ()).throw(StoppedError))
+                    fitted(name, data, TABLE, settings, **options)(place)
+            finally:
+                shutil.copytree(place, kept)
+
+        return work
+
+    kept = tmp_path / "kept"
+    found = []
+    for data in both:
+        first = left(monkeypatch, tmp_path / "out", stopped(data), Blind(stop))
+        assert b"StoppedError" in first["error"] and any("partial" in one for one in first), first
+
+        def go_on(place, data=data):
+            shutil.copytree(kept, place, dirs_exist_ok=True)
+            return noisegate.fit(data, out=place / "m", resume=True, device="cpu", progress=True).certificate
+
+        second = left(monkeypatch, tmp_path / "out", go_on)
+        assert second["error"] == b"None", second
+        found.append((first, second))
+    for one, other in zip(*found, strict=True):
+        assert_alike(one, other)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_nothing_is_known_of_a_silo(masked, tmp_path, monkeypatch):
+    options = {"silo": "north", "schema": TABLE, "epsilon": 1.0, "method": "pairwise"}
+    if masked:
+        pytest.importorskip("cryptography", reason="masks need the extra silos")
+        (tmp_path / "public").mkdir()
+        for name in ("north", "south"):
+            shutil.copy(write_key(name, tmp_path / f"{name}.key"), tmp_path / "public" / f"{name}.pub")
+        options |= {"secure_sum": tmp_path / "public", "key": tmp_path / "north.key", "colluding": 1}
+
+    def released(data):
+        def work(place):
+            shutil.rmtree(tmp_path / "north.key.used", ignore_errors=True)
+            return noisegate.release(data, out=place / "m", **options).certificate
+
+        return left(monkeypatch, tmp_path / "out", work)
+
+    both = [released(table(second, 70 if second else 30)) for second in (0, 1)]
+    assert both[0]["error"] == b"None", both[0]
+    assert_alike(*both)
+
+
+def test_nothing_is_known_to_a_discovery(tmp_path, monkeypatch):
+    kinds = {"dose": "continuous", "ward": "categorical", "ill": "boolean", "age": "integer"}
+
+    def found(data):
+        def work(place):
+            made = noisegate.discover_schema(data, epsilon=1.0, kinds=kinds, label="ill")
+            return made.toml, made.certificate.to_json(), made.doubts
+
+        return left(monkeypatch, tmp_path / "out", work)
+
+    assert_alike(*(found(table(second, MANY if second else 30)) for second in (0, 1)))
+
+
+@pytest.mark.parametrize("kind", ["table", "images"])
+def test_nothing_is_known_to_the_command_line(kind, tmp_path, monkeypatch, images):
+    schema, name, skip = (TABLE, "pairwise", []) if kind == "table" else (IMAGES, "dp-sgd", ["--on-error", "skip"])
+    schema.to_toml(tmp_path / "schema.toml")
+    settings = TINY[name] if kind == "table" else STEPS | {"width": 2, "depth": 1}
+    sets = [part for key, value in settings.items() for part in ("--set", f"{key}={json.dumps(value)}")]
+
+    def worked(second):
+        place = tmp_path / "data.csv"
+        if kind == "table":
+            pa.csv.write_csv(table(second, MANY if second else 30), place)
+        else:
+            shutil.copytree(images[second], place)
+
+        def work(folder):
+            arguments = ["--schema", tmp_path / "schema.toml", "--epsilon", 3, "--records", 1000, "--method", name]
+            asked = ["noisegate", "fit", place, *arguments, *sets, *skip, "--out", folder / "m", "--device", "cpu"]
+            monkeypatch.setattr("sys.argv", list(map(str, asked)))
+            command_line()
+
+        found = left(monkeypatch, tmp_path / "out", work)
+        if kind == "images":
+            shutil.rmtree(place)
+        return found
+
+    both = [worked(second) for second in (0, 1)]
+    assert both[0]["error"] == b"SystemExit(0)", both[0]
+    assert_alike(*both)
