@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from noisegate.atomic import new_file
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import ModelError, OptionError, said
 from noisegate.methods.method import Method
 from noisegate.methods.registry import method_named
 from noisegate.privacy.certificate import canonical_json
@@ -146,5 +146,5 @@ def _check_price(path: Path, plan: CalibratedPlan, noise: Mapping[str, float]) -
         raise ModelError(
             f"{path} states epsilon={plan.budget.epsilon:g} at delta={plan.budget.delta:g}, and its noise is that "
             "of another price: it was changed. Get it anew from whoever published it; a silo that is to pay another "
-            "price gives it as --epsilon."
+            f"price gives it as {said('epsilon')}."
         )
