@@ -179,7 +179,7 @@ def test_there_must_be_something_to_resume(desk):
 def test_a_model_does_not_come_to_lie_among_the_records(desk):
     (desk / "records").mkdir()
     table().to_csv(desk / "records" / "part.csv", index=False)
-    with pytest.raises(OptionError, match=r"out .*: lies in .*records"):
+    with pytest.raises(OptionError, match=r"out=.*: lies in .*records"):
         made(desk, data=desk / "records", out=desk / "records" / "model", **TINY)
 
 

@@ -212,8 +212,8 @@ def test_what_cannot_be_audited_is_refused():
     for target, options, message in [
         ("no such method", {}, "neither the folder of a model nor a method"),
         (3, {}, "must be the name of a method"),
-        ("dp-merf", {"runs": 1}, r"runs=1 \(--runs\) must be a whole number, 4 or more"),
-        ("dp-merf", {"by": "magic"}, r"by='magic' \(--by\) is not known"),
+        ("dp-merf", {"runs": 1}, r"runs=1 must be a whole number, 4 or more"),
+        ("dp-merf", {"by": "magic"}, r"by='magic' is not known"),
         ("dp-merf", {"colour": 3}, "dp-merf has no such setting"),
         ("discover", {"cells": 3}, "discover has no settings"),
         ("discover", {"by": "samples"}, "audited by projection alone"),

@@ -100,7 +100,7 @@ def test_a_shape_stands_in_for_the_names(images, tmp_path):
     schema.to_toml(tmp_path / "schema.toml")
     refused = images("--classifiers", "mlp", *BRIEF)
     assert refused.code == 2
-    assert "--image HEIGHT,WIDTH,CHANNELS" in " ".join(refused.err.split())
+    assert "give it as --image, which has a height, a width and channels" in " ".join(refused.err.split())
     ended = images("--classifiers", "mlp", "--image", "1,4,1", *BRIEF, "--augment", "--json")
     assert ended.json["downstream"]["classifiers"]["image"] == [1, 4, 1]
     assert ended.json["downstream"]["classifiers"]["training"]["augmentation"]

@@ -87,7 +87,7 @@ def test_what_is_missing_or_misplaced_costs_nothing(desk, cli, public):
     without = command(desk, public)
     del without[without.index("--public") : without.index("--public") + 2]
     for arguments, words in (
-        (without, "--public FILE_OR_FOLDER"),
+        (without, "--public PATH"),
         (command(desk, "nothing.csv"), "nothing.csv"),
         (desk.fit("--public", str(public)), "dp-merf has no such setting"),
     ):

@@ -266,7 +266,7 @@ def test_the_plan_of_a_training(desk, cli):
 
 
 BAD = {
-    "no number of records": (["--set", "steps=2"], "--records NUMBER", ("--records", "200")),
+    "no number of records": (["--set", "steps=2"], "Give --records", ("--records", "200")),
     "a device that is not here": (["--device", "abacus"], "device='abacus'", ()),
     "no such setting": (["--set", "frequencies=3"], "dp-llm has no such setting; it has steps", ()),
     "a bad setting": (["--set", "sampling_probability=2"], "sampling_probability=2 must be a number", ()),

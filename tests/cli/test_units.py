@@ -45,7 +45,7 @@ def test_a_run_states_the_unit_wherever_it_is_read(visits, cli):
         (["--unit-column", "patient"], "go together"),
         (["--contributions", "3"], "go together"),
         ([*UNITS, "--unit", "household"], "give one of the two"),
-        (["--unit", "all records of one patient"], "give unit_column and contributions (--unit-column"),
+        (["--unit", "all records of one patient"], "give --unit-column and --contributions"),
         (["--unit-column", "patient", "--contributions", "0"], "from 1 to 1000"),
         (["--unit-column", "doctor", "--contributions", "3"], "unit column 'doctor' is not in the data"),
         (["--unit-column", "job", "--contributions", "3"], "'job' is described in the schema"),

@@ -94,7 +94,7 @@ def test_a_bad_image_is_refused_by_its_place_and_nothing_is_spent(bad, make, tmp
     content, says = BAD[bad]
     before = sorted(path.name for path in tmp_path.iterdir())
     data = make(tmp_path / "scans", content)
-    with pytest.raises(DataError, match=f"{PLACES[make]} ({says}).*--on-error skip") as caught:
+    with pytest.raises(DataError, match=f"{PLACES[make]} ({says}).*on_error='skip'") as caught:
         ask(data, ledger=ledger, dataset="clinic")
     assert "SECRET" not in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
@@ -229,7 +229,7 @@ def two_kinds(root):
         (both, "scans: the folder holds images outside of class folders"),
         (
             undeclared,
-            r"called as one of the 2 labels in the schema, found another folder \(not shown; use --show-values",
+            r"called as one of the 2 labels in the schema, found another folder \(not shown; show_values",
         ),
         (nested, "scans/cat: holds a folder, which would not be read"),
         (no_images, "scans: its folders hold no images"),

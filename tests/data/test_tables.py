@@ -149,7 +149,7 @@ SMALL = Schema(
         ("age,grade,ok,age\n1,low,no,7\n", "more than one column is called 'age'"),
         (
             "age,grade,ok\n1,low,no\nSECRET,low,no\n",
-            "x.csv, line 3, column 'age': expected a whole number.*show-values",
+            "x.csv, line 3, column 'age': expected a whole number.*show_values",
         ),
         ("age,grade,ok\n39.5,low,no\n", "line 2, column 'age': expected a whole number"),
         ("age,grade,ok\n0x1A,low,no\n", "line 2, column 'age': expected a whole number"),

@@ -46,7 +46,7 @@ def test_other_names_need_a_shape_and_keep_their_order():
     schema = renamed(6)
     pixels = find_pixels(schema, ImageShape(height=2, width=3))
     assert [column.name for column in pixels.columns] == [f"v{place}" for place in range(6)]
-    with pytest.raises(OptionError, match=r"6 columns do not tell the shape.*--image"):
+    with pytest.raises(OptionError, match=r"6 columns do not tell the shape of an image"):
         find_pixels(schema)
 
 

@@ -151,7 +151,7 @@ def test_a_label_is_never_missing_unless_that_is_stated(tmp_path, label):
 def test_a_record_without_its_label_is_refused_before_anything_is_spent(tmp_path, label):
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.register("clinic", epsilon=5, delta=1e-5)
-    cure = f"record 4, column '{label}': the value is missing.*missing = true for this column in a --columns file"
+    cure = f"record 4, column '{label}': the value is missing.*missing = true for it"
     with pytest.raises(DataError, match=cure):
         discover_schema(
             people(9), epsilon=1.0, kinds=KINDS, label=label, records=10**6, ledger=ledger, dataset="clinic"

@@ -366,7 +366,7 @@ def test_public_records_are_needed_for_a_fit_and_not_for_a_plan(tmp_path):
     ledger.register("d", epsilon=200.0, delta=1e-4)
     assert TINY.plan(SCHEMA, BUDGET).epsilon <= 20.0
     for run in (lambda: TINY.check_fit("cpu"), lambda: TINY.fit(gate(ledger=ledger, dataset="d"))):
-        with pytest.raises(OptionError, match=r"public=None.*--public"):
+        with pytest.raises(OptionError, match=r"public=None.*public='PATH'"):
             run()
     with pytest.raises(DataError, match=r"public: .*'job'"):
         tiny(public=PUBLIC.drop_columns("job")).fit(gate(ledger=ledger, dataset="d"))

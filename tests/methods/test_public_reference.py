@@ -73,7 +73,7 @@ def test_images_of_other_labels_are_read_without_them(tmp_path):
 
 
 def test_what_is_unusable_is_named(tmp_path):
-    with pytest.raises(OptionError, match=r"public=None.*--public"):
+    with pytest.raises(OptionError, match=r"public=None.*public='PATH'"):
         read(None)
     with pytest.raises(DataError, match=r"public: .*nothing.csv"):
         read(tmp_path / "nothing.csv")

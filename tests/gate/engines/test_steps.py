@@ -311,7 +311,7 @@ def test_the_number_of_records_is_checked_where_it_is_public(joined, data):
 
 
 def test_what_workers_cannot_do_is_refused_before_anything_is_spent(joined, data):
-    with pytest.raises(OptionError, match=r"device='cuda'.*--device cpu"):
+    with pytest.raises(OptionError, match=r"device='cuda'.*give device='cpu'"):
         opened(data, TWO, device="cuda")
     gate = Gate(data, schema=SCHEMA, epsilon=90.0, engine=TWO)
     plan = BatchPlan(name="b", steps=2, sampling_probability=0.5, clip_norm=1.0, parameters={"w": (2,)})
