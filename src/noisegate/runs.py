@@ -45,7 +45,10 @@ def held() -> Iterator[Callable[[], None]]:
     """Holds Ctrl-C and SIGTERM back; yields a function to call where the work may stop, which lets them through.
 
     A second signal is let through at once. A SIGTERM that would have ended the process still does, behind the block.
+    Arrow puts handlers of its own in their place while it reads, and was seen to lose a signal: it is told not to.
     """
+    import pyarrow as pa
+
     asked: list[int] = []
 
     def ask(number: int, _frame: FrameType | None) -> None:
@@ -62,11 +65,13 @@ def held() -> Iterator[Callable[[], None]]:
         yield may_stop
         return
     before = {number: signal.signal(number, ask) for number in _SIGNALS}
+    pa.enable_signal_handlers(False)
     stopped = True
     try:
         yield may_stop
         stopped = False
     finally:
+        pa.enable_signal_handlers(True)
         for number, handler in before.items():
             signal.signal(number, handler)
         if stopped and asked and before[signal.Signals(asked[0])] is signal.SIG_DFL:

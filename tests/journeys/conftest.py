@@ -1,6 +1,5 @@
 """A person at a machine that never saw noisegate: an empty home, an empty folder, and a shell that writes cp1252."""
 
-import fcntl
 import json
 import os
 import pty
@@ -8,7 +7,6 @@ import shlex
 import subprocess
 import sys
 import sysconfig
-import termios
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +29,13 @@ for line in json.loads(sys.argv[1]):
     except SystemExit as end:
         if end.code:
             sys.exit(f"{end.code}: {line}")
+"""
+
+# The terminal is that of the process, so that Ctrl-C in it is a signal.
+_AT_A_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
@@ -84,11 +89,9 @@ class Person:
     def answers(self, line, answers):
         """Runs a line in a terminal, and types each answer where its question stands; returns the code and the text."""
         master, slave = pty.openpty()
-        command = [str(SCRIPT), *shlex.split(line)[1:]]
-        streams = {"stdin": slave, "stdout": slave, "stderr": slave}
-        # The terminal is that of the process, so that Ctrl-C in it is a signal.
-        owns = {"start_new_session": True, "preexec_fn": lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)}
-        with subprocess.Popen(command, cwd=self.folder, env=self.env, **streams, **owns) as run:
+        command = [sys.executable, "-c", _AT_A_TERMINAL, str(SCRIPT), *shlex.split(line)[1:]]
+        streams = {"stdin": slave, "stdout": slave, "stderr": slave, "start_new_session": True}
+        with subprocess.Popen(command, cwd=self.folder, env=self.env, **streams) as run:
             os.close(slave)
             said, looked = "", 0
             left = list(answers)

@@ -168,7 +168,8 @@ def _folder(out: Path, form: ImageForm, rows: int) -> Iterator[Write]:
     for name in map(str, form.labels):
         unfit = not name or name.startswith(".") or any(letter in name for letter in "/\\\0")
         if unfit or len(name.encode()) > _LONGEST:
-            raise OptionError(f"{said('out', out)}: label {name!r} cannot be the name of a folder; write .parquet or .npz.")
+            unfit_label = f"label {name!r} cannot be the name of a folder"
+            raise OptionError(f"{said('out', out)}: {unfit_label}; write .parquet or .npz.")
     digits, seen = max(6, len(str(rows))), Counter[str]()
     with new_folder(out) as folder:
 
