@@ -138,6 +138,7 @@ def test_the_demo(shelf, cli):
     assert not [path for path in shelf.iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.slow
 def test_the_demo_of_images(shelf, cli, monkeypatch):
     from PIL import Image
 
