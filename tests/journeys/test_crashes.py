@@ -1,4 +1,4 @@
-"""SIGKILL at ten thousand records, once in each kind of run that can go on, and what the next command makes of it."""
+"""SIGKILL at ten thousand records, once in each kind of run that can go on (those on shards say that they cannot), and what the next command makes of it."""
 
 import shlex
 import signal
@@ -11,6 +11,8 @@ from tests.journeys.conftest import RECORDS, SCRIPT
 SUMS = """--method dp-merf --set frequencies=10 --set hidden=[8] --set 'fit_options={"steps": 400, "batch": 50}'"""
 STEPS = f"--method dp-gan --records {RECORDS} --set hidden=[8] --set steps=60 --set sampling_probability=0.01"
 STEPS += " --set discriminator_steps=1"
+BATCHES = f"--method dp-sinkhorn --records {RECORDS} --set hidden=[8] --set steps=60 --set sampling_probability=0.01"
+MARGINALS = "--method mst --set iterations=400"
 
 
 def release(folder):
@@ -22,7 +24,15 @@ def some_steps(folder):
     return journal.exists() and journal.read_bytes().count(b".") > 3
 
 
-@pytest.mark.parametrize(("method", "ready", "data"), [(SUMS, release, ""), (STEPS, some_steps, "private.csv ")])
+@pytest.mark.parametrize(
+    ("method", "ready", "data"),
+    [
+        pytest.param(SUMS, release, "", id="sums"),
+        pytest.param(STEPS, some_steps, "private.csv ", id="steps"),
+        pytest.param(BATCHES, some_steps, "private.csv ", id="batches", marks=pytest.mark.slow),
+        pytest.param(MARGINALS, release, "", id="marginals", marks=pytest.mark.slow),
+    ],
+)
 def test_a_fit_that_is_killed_goes_on_at_no_further_cost(steward, method, ready, data):
     steward.types("noisegate ledger register clinic --epsilon 2")
     fit = f"noisegate fit private.csv --schema schema.toml --epsilon 1 --dataset clinic --out model {method}"
