@@ -1,4 +1,7 @@
-"""SIGKILL at ten thousand records, once in each kind of run that can go on (those on shards say that they cannot), and what the next command makes of it."""
+"""SIGKILL at ten thousand records in each kind of run that can go on, and what the next command makes of it.
+
+Trainings on shards cannot, and say so before they begin.
+"""
 
 import shlex
 import signal
