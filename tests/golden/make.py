@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import books, current, models, sums
+from . import books, current, models, sums, surface
 from .names import FILES, HERE
 from .records import write_records
 
@@ -67,6 +67,12 @@ def add_books() -> None:
     add("audit", iter(["pairwise"]), books.audited)
 
 
+def add_surface() -> None:
+    """Writes what users hold on to anew: unlike files that are stored, it may change where a commit means to."""
+    (HERE / "surface.json").unlink(missing_ok=True)
+    add("surface", surface.cases(), surface.surface)
+
+
 PARTS: dict[str, Callable[[], None]] = {
     "records": add_records,
     "books": add_books,
@@ -74,6 +80,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "settings": lambda: add("settings", current.settings_cases(), settings_json),
     "sums": add_sums,
     "models": add_models,
+    "surface": add_surface,
 }
 
 if __name__ == "__main__":
