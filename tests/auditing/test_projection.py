@@ -47,6 +47,7 @@ def test_right_gradients_stay_below_their_claim_and_are_seen(epsilon):
     assert found.lower_bound > 0.7 * epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_right_vectors_of_whole_samples_stay_below_their_claim_and_are_seen(adjacency):
     budget = Budget(epsilon=1.0, adjacency=Adjacency.parse(adjacency))

@@ -99,13 +99,11 @@ FROM_RELEASE = [
     ("noisegate.models.synthesizer:Synthesizer.save", "before"),
 ]
 QUICK_FIT = {
-    (f"{LEDGER}.reserve", "after", "int"),
     (f"{LEDGER}.confirm", "after", "term"),
 }
 
 
 QUICK_IN_PYTHON = {
-    (f"{LEDGER}.reserve", "after", "int"),
     (f"{LEDGER}.confirm", "after", "int"),
     ("noisegate.training.moment_matching:MomentMatching._descend", "after", "term"),
 }

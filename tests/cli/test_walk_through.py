@@ -74,6 +74,7 @@ def test_the_home_page_says_what_the_readme_says():
     assert limits[0] == limits[1]
 
 
+@pytest.mark.slow  # the README's are a journey
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of(page, shelf, cli):
     commands = _commands(page)

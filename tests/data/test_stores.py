@@ -127,6 +127,7 @@ def test_a_public_table_in_a_store_that_is_the_private_one_is_found(store, tmp_p
     check_apart("s3://bucket/csv", "s3://bucket/parquet")
 
 
+@pytest.mark.slow
 def test_runs_on_a_folder_of_a_store_and_on_a_file_of_it_are_counted_together(store, monkeypatch):
     monkeypatch.setattr(Gate, "counted", True)
     for place, warned in (("csv/visits", 0), ("parquet/visits", 0), ("csv/visits/1.csv", 1)):

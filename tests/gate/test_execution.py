@@ -106,6 +106,7 @@ def test_products_that_round_by_place_are_replaced_by_exact_ones(plain, kind, ro
     assert good.rows == (rows or 64)
 
 
+@pytest.mark.slow
 def test_other_kernels_that_round_by_place_are_run_one_record_at_a_time_and_it_is_said(plain):
     data = frame(3)
     with ByPlace(EVERYTHING), pytest.warns(SlowKernelsWarning, match=r"one at a time, about \d+ times slower"):

@@ -84,6 +84,7 @@ def release(gate):
 # What is handed out. At ε = 900 the noise is so small that the counts can be compared.
 
 
+@pytest.mark.slow
 def test_noisy_counts_are_those_of_the_public_cells(release):
     assert {tuple(sorted(marginal_columns(name))) for name in release.values} >= {(0,), (1,), (2,)}
     for name, values in release.values.items():

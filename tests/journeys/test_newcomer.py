@@ -95,6 +95,7 @@ def look(shell, desk, test="--test aside.csv"):
     assert len(shell.typed) <= 8
 
 
+@pytest.mark.slow
 def test_from_a_public_sample(desk, shell):
     shell("noisegate schema init public.csv -o schema.toml --label died")
     schema = Schema.from_toml("schema.toml")

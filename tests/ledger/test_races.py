@@ -62,6 +62,7 @@ def test_sixteen_processes_get_exactly_what_fits(place, event):
         ledger.reserve("race", events, adjacency="add-remove", purpose="one too many")
 
 
+@pytest.mark.slow
 def test_of_many_that_register_one_name_at_once_one_does(place, event):
     codes, answers = _run(PROCESSES, "register", place, [event()])
     assert codes == [0] * PROCESSES and sum(answers) == 1

@@ -51,6 +51,7 @@ def accuracy(model):
     return (found == np.array(table(seed=1)["y"].to_pylist())).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hidden", [(24,), pytest.param((), marks=pytest.mark.slow)])
 def test_a_network_learns_what_no_linear_map_can(hidden):
     """Two-sided: without a hidden layer it is logistic regression, which cannot tell it."""

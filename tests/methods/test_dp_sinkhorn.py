@@ -53,6 +53,7 @@ def test_tables_without_a_label_and_images_are_made_too():
     assert method.fit(gate_of(data=data, schema=schema), device="cpu").sample(3, seed=0).num_rows == 3
 
 
+@pytest.mark.slow
 def test_with_little_noise_each_label_comes_to_its_records():
     # In twelve runs the means were 0.55 to 0.73 apart, with a standard deviation of 0.05; the records' are 0.7 apart.
     method = DPSinkhorn(steps=300, sampling_probability=0.2, hidden=(16,), latent=4, batch=16, learning_rate=1e-2)
@@ -96,6 +97,7 @@ def test_nearly_without_regularisation_it_is_the_assignment():
     torch.testing.assert_close(3 * plan, torch.eye(3)[:, [2, 0, 1]], atol=1e-4, rtol=0)
 
 
+@pytest.mark.slow
 def test_following_the_gradient_moves_records_to_those_of_their_label():
     random = torch.Generator().manual_seed(0)
     labels = torch.arange(10) % 2

@@ -158,6 +158,7 @@ def test_draws_differ_between_records_steps_and_draws_and_cover_all_levels():
 # What comes of it.
 
 
+@pytest.mark.slow
 def test_with_little_noise_stripes_run_as_their_label_says():
     settings = {"steps": 100, "sampling_probability": 0.25, "channels": (8,), "learning_rate": 1e-2, "patch": 1}
     made = method(**settings, sampling_steps=8, ema_decay=0.9).fit(gate_of(900.0, rows=200), device="cpu")

@@ -89,6 +89,7 @@ def test_one_fit_calibrates_once_and_draws_each_map_once(case):
     assert dict(seen) == {"calibrations": 1, **expected}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_release_can_be_fitted_later_without_its_plan(case):
     schema, settings, _ = CASES[case]

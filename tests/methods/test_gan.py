@@ -96,6 +96,7 @@ def fixed_sums(monkeypatch):
     monkeypatch.setattr(GradientSession, "step", step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [DPGAN, DPCGAN])
 def test_two_clusters_are_found_with_the_labels_that_they_have(method):
     """Two-sided: with the labels exchanged, what is made for each is exchanged too."""

@@ -30,6 +30,7 @@ def gate(table=None, schema=SCHEMA, **options):
     return Gate(correlated(300) if table is None else table, schema=schema, **{"epsilon": 1.0, **options})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("generator", ["mixture", pytest.param("table", marks=pytest.mark.slow)])
 def test_a_fit_recovers_what_goes_together_and_nothing_else(generator):
     """Two-sided: the same fit of the same columns, shuffled, must not find what is not there."""

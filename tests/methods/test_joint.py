@@ -148,6 +148,7 @@ def test_a_step_takes_fewer_images_where_they_are_large(shape, batch):
     assert JointEmbedding(image=shape).fit_defaults["batch"] == batch
 
 
+@pytest.mark.slow
 def test_images_that_fit_another_class_better_are_made_again_and_the_verdict_says_how_many():
     gate = Gate(strokes(3000), schema=SCHEMA, epsilon=10.0)
     method = JointEmbedding(**{**TINY, "fit_options": {"steps": 60}}, tries=4)
@@ -194,6 +195,7 @@ def test_tones_vary_as_far_as_noise_hides_them(epsilon, tone):
     assert asked.model.generator.network.tone == 0.3
 
 
+@pytest.mark.slow
 def test_means_that_hardly_any_image_agrees_with_have_no_say():
     release = JointEmbedding(**QUICK).query(Gate(strokes(500), schema=SCHEMA, epsilon=10.0))
     # The classes' means change places: whatever the generator of another release makes, fits the other one.

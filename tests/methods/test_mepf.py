@@ -226,6 +226,7 @@ def test_what_would_stop_a_fit_is_found_before_records_are_read(settings, messag
     assert TINY.fit(gate, device="cpu").sample(1).num_rows == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared", pytest.param("moving-average", marks=pytest.mark.slow)])
 def test_images_of_each_label_are_learnt(loss):
     options = {"steps": 250, "batch": 32, "check_every": 125, "check_batches": 4, "check_images": 100, "loss": loss}

@@ -28,6 +28,7 @@ def correlated(rows, shuffled=False):
     return pa.table({"u": u, "v": v, "w": names[(w * 3).astype(int)]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", [None, "w"])
 def test_a_fit_recovers_what_goes_together_and_nothing_else(label):
     """Two-sided: the same fit of the same columns, shuffled, must not find what is not there."""

@@ -102,6 +102,7 @@ def judged(table):
     return (found == right).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_a_set_teaches_an_easy_task_and_with_shuffled_labels_does_not(shuffled, monkeypatch):
     """Samples and noise follow from a seed here: a set that learnt nothing is right or wrong by chance."""

@@ -7,6 +7,7 @@ from tests.planted.patches import CannotPlantError, Plant
 from tests.planted.run import check
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS.values(), ids=lambda bug: bug.name)
 def test_a_planted_bug_fits_the_library(bug):
     """The quick half: whether each is found, `make test-slow` says. One that stays would not fit a second time."""

@@ -170,7 +170,9 @@ def drawn(number):
 LOOSE = [(3.57e-5, 0.5487, 4.9e-6), (0.0044787, 0.5609, 0.003386), (4.272e-5, 0.26, 3.312e-5)]
 
 
-@pytest.mark.parametrize("case", [*LOOSE, *range(30)])
+@pytest.mark.parametrize(
+    "case", [*LOOSE, *range(9), *(pytest.param(case, marks=pytest.mark.slow) for case in range(9, 30))]
+)
 def test_a_single_step_costs_its_closed_form_and_hardly_more_on_the_lattice(case):
     steps, delta = (Steps(rate=case[0], shift=1 / case[1], count=1), case[2]) if case in LOOSE else drawn(case)
     found = accounting.single_step_epsilon(steps.rate, steps.shift, delta)

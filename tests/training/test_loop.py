@@ -78,6 +78,7 @@ def test_the_distance_of_a_step_is_unbiased(method, release):
     assert ((naive.mean(dim=0) - exact) > 5 * naive.std(dim=0) / len(draws) ** 0.5).all()
 
 
+@pytest.mark.slow
 def test_the_measured_discrepancy_is_unbiased_with_an_honest_error(method, release):
     fitting = method.fitting(release, device="cpu")
     found = [fitting.measure() for _ in range(60)]

@@ -14,7 +14,7 @@ from tests.tutorials.notebooks import notebook
 from tests.tutorials.pages import HOWTO, TUTORIALS, Cell, cells
 
 # Those that fit images take longer than a minute together.
-SLOW = {"images"}
+SLOW = {"images", "clinic"}
 
 
 def play(page, cli):

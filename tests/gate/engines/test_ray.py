@@ -123,6 +123,7 @@ def told(monkeypatch):
     return lambda: {tuple(map(type, one)) if isinstance(one, tuple) else type(one) for one in told}
 
 
+@pytest.mark.slow
 def test_real_workers_give_the_bits_of_one_machine(cluster, files, mixed_schema, told):
     """One run of sums and of steps, as each start of workers takes seconds."""
     both, method = Both(cluster), DPLLM(maps=2, steps=3, sampling_probability=1.0)
