@@ -31,7 +31,7 @@ define check
 	@$(2) || { printf '\nThe step "%s" failed. To fix it: %s\n' '$(1)' '$(3)' >&2; exit 1; }
 endef
 
-.PHONY: help demo test test-slow test-kernels mutation house lint format types borders docs lock-check bench-adult papers gpu-queue clean environment
+.PHONY: help demo test checks test-slow test-kernels mutation house lint format types borders docs lock-check bench-adult papers gpu-queue clean environment
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,9 +41,12 @@ environment: .venv/.installed ## install everything into .venv (the other target
 demo: .venv/.installed ## synthesise the survey that ships with statsmodels, at epsilon 1
 	@env -u OMP_NUM_THREADS $(BIN)/noisegate demo
 
-# pytest runs last: its closing summary is the last thing a reader sees.
-test: lock-check lint types borders docs ## all checks, then the tests
+# pytest runs last: its closing summary is the last thing a reader sees. What comes before takes one core each.
+test: .venv/.installed ## all checks, then the tests
+	@$(MAKE) -j 2 checks
 	$(call check,tests,$(BIN)/pytest -n $(WORKERS) -m "not slow" $(DATA_OPTION),see the first failure above; rerun only what failed with: $(BIN)/pytest --last-failed)
+
+checks: lock-check lint types borders docs
 
 test-slow: .venv/.installed ## the tests that take longer than a minute, and a sample of mutants
 	$(call check,slow tests,$(BIN)/pytest -n $(WORKERS) -m slow $(DATA_OPTION),rerun only what failed with: $(BIN)/pytest -m slow --last-failed)

@@ -93,6 +93,7 @@ def test_noisy_counts_are_those_of_the_public_cells(release):
         assert values[:, 0] == pytest.approx(exact(columns), abs=6 * release.noise_std[name] + 0.5)
 
 
+@pytest.mark.slow
 def test_pairs_make_a_spanning_tree(release):
     pairs = [marginal_columns(name) for name in release.values if len(marginal_columns(name)) == 2]
     assert len(pairs) == 2
