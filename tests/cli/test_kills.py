@@ -13,7 +13,7 @@ from PIL import Image
 
 from noisegate.ledger.ledger import Ledger
 
-from .conftest import Ended, environment, rows
+from .conftest import Ended, environment, rows, words
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no signals of this kind on Windows")
 
@@ -98,9 +98,7 @@ FROM_RELEASE = [
     ("noisegate.training.moment_matching:MomentMatching._descend", "after"),
     ("noisegate.models.synthesizer:Synthesizer.save", "before"),
 ]
-QUICK_FIT = {
-    (f"{LEDGER}.confirm", "after", "term"),
-}
+QUICK_FIT = {(f"{LEDGER}.confirm", "after", "term")}
 
 
 QUICK_IN_PYTHON = {
@@ -180,18 +178,7 @@ QUICK_STEPS: set[tuple[str, ...]] = set()  # tests/journeys kills one
 
 @pytest.mark.parametrize(("stage", "when", "name"), matrix(STEPS, QUICK_STEPS))
 def test_a_training(desk, play, stage, when, name):
-    llm = [
-        "--method",
-        "dp-llm",
-        "--records",
-        "200",
-        "--set",
-        "steps=6",
-        "--set",
-        "maps=2",
-        "--set",
-        "sampling_probability=0.25",
-    ]
+    llm = words("--method dp-llm --records 200 --set steps=6 --set maps=2 --set sampling_probability=0.25")
     base = ["fit", desk.data, "--schema", desk.schema, "--epsilon", "1", "--out", desk.out, *llm]
     ended = play(*base, "--dataset", "clinic", "--ledger", desk.ledger, at=(stage, when, SIGNALS[name]))
     kinds = [entry.kind.value for entry in Ledger(desk.ledger).history("clinic")][1:]

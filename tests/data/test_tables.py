@@ -80,25 +80,6 @@ def test_the_same_data_gives_the_same_bits_however_it_is_kept(form, people, sche
     assert same_bits(encode(FORMS[form](tmp_path, people), schema), encode(people, schema))
 
 
-def test_encoding_is_the_position_between_the_bounds_and_the_code_of_the_level(people, schema):
-    encoded = encode(people, schema)
-    assert encoded.numeric.shape == (300, 4)
-    age = people["age"].to_pylist()
-    expected = [np.nan if value is None else (min(max(value, 17), 90) - 17) / 73 for value in age]
-    np.testing.assert_array_equal(encoded.numeric[:, 0], expected)
-    assert encoded.codes[:4].tolist() == [[3, 0, 1], [0, 1, 0], [1, 1, 2], [2, 0, 1]]
-
-
-def test_decoding_gives_back_all_that_lies_inside_the_bounds(people, schema):
-    found = decode(encode(people, schema), schema)
-    assert found["grade"].to_pylist() == people["grade"].to_pylist()
-    for name in ("member", "born", "seen"):
-        assert found[name].to_pylist() == people[name].to_pylist()
-    clamped = [None if age is None else min(max(age, 17), 90) for age in people["age"].to_pylist()]
-    assert found["age"].to_pylist() == clamped
-    assert set(found["work"].to_pylist()) == {"Private", "Self, own", "other", None}
-
-
 @pytest.mark.parametrize("form", ["csv", "parquet", "pandas", "folder of csv"])
 def test_batches_are_full_and_a_record_does_not_feel_its_neighbours(form, people, schema, tmp_path):
     order = np.random.default_rng(1).permutation(300)
@@ -215,20 +196,6 @@ def test_broken_parquet_is_named(tmp_path, people, schema):
     path.write_bytes(b"")
     with pytest.raises(DataError, match="cannot be read as Parquet; it is empty"):
         encode(path, schema)
-
-
-def test_folders_that_are_not_a_table_are_refused(tmp_path):
-    with pytest.raises(DataError, match="absent: cannot be read"):
-        TableSource(tmp_path / "absent", SMALL)
-    with pytest.raises(DataError, match="holds no file named"):
-        TableSource(tmp_path, SMALL)
-    (tmp_path / "a.csv").touch()
-    (tmp_path / "a.parquet").touch()
-    with pytest.raises(DataError, match="both CSV and Parquet"):
-        TableSource(tmp_path, SMALL)
-    (tmp_path / "year").mkdir()
-    with pytest.raises(DataError, match="holds the folder 'year'"):
-        TableSource(tmp_path, SMALL)
 
 
 def test_check_reads_names_and_types_but_no_record(tmp_path):
