@@ -33,8 +33,7 @@ from noisegate.cli import (
     silos,
     verify,
 )
-from noisegate.cli.console import ERR, discard, print_json
-from noisegate.cli.verbs import Verbs
+from noisegate.cli.console import ERR, Verbs, discard, print_json
 from noisegate.errors import EXTRAS, MissingExtraError, NoisegateError, at_command_line
 
 VERBS: dict[str, typer.Typer | Callable[..., None]] = {

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import partial, wraps
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from noisegate.cli.completion import method_names
 from noisegate.cli.console import warn
 from noisegate.errors import OptionError
 from noisegate.seeds import MOST_SEED
 
 if TYPE_CHECKING:
+    from noisegate.gate.sums import Engine
     from noisegate.ledger.ledger import Ledger
     from noisegate.methods.method import Method
     from noisegate.run_folder import Run
@@ -30,8 +32,7 @@ SchemaOption = Annotated[
 Epsilon = Annotated[float, typer.Option(help="ε of the guarantee, 0.01 to 1000; 1 is a common choice.")]
 Delta = Annotated[float, typer.Option(help="δ of the guarantee; keep it well below 1/(number of records).")]
 Adjacency = Annotated[
-    str,
-    typer.Option(help="add-remove (default; the number of records stays private) or replace-one (it is public)."),
+    str, typer.Option(help="add-remove (default; the number of records stays private) or replace-one (it is public).")
 ]
 Unit = Annotated[str, typer.Option(help="What one record stands for.")]
 Settings = Annotated[
@@ -55,8 +56,30 @@ LedgerOption = Annotated[
         help="Ledger: an SQLite file or a postgresql:// URL. Default: a file in your user data folder.",
     ),
 ]
+EngineOption = Annotated[
+    str, typer.Option(metavar="local|ray", help="Where records are summed: this machine (default), or a Ray cluster.")
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT|auto",
+        help="With --engine ray: the head of the cluster, or auto on one of its machines. Default: processes of this "
+        "machine.",
+    ),
+]
 _EXAMPLE = "for instance --size 28 --channels 1 --classes 10"
 _of_images = partial(typer.Option, rich_help_panel="Images: public knowledge, instead of --schema")
+
+
+# Read off the sources, whose import takes seconds and torch: `register` names a method as `Registry` does.
+_SOURCES = [path.read_text("utf-8") for path in (Path(__file__).parents[1] / "methods").glob("*.py")]
+METHOD_NAMES = sorted(name for text in _SOURCES for name in re.findall(r'^@register\("([^"]+)"', text, re.MULTILINE))
+
+
+def method_names(incomplete: str) -> list[str]:
+    """Returns the methods whose names begin so, those of other packages too, for completion by the shell."""
+    names = {"auto", *METHOD_NAMES, *(point.name for point in entry_points(group="noisegate.methods"))}
+    return sorted(name for name in names if name.startswith(incomplete))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +105,7 @@ class ImageOptions:
         False
     )
     resize: Annotated[
-        str | None,
-        _of_images(metavar="RULE", help="Images of another size: refuse (default), stretch, crop or pad."),
+        str | None, _of_images(metavar="RULE", help="Images of another size: refuse (default), stretch, crop or pad.")
     ] = None
     convert: Annotated[bool, _of_images("--convert", help="Turn colour into grey, or grey into colour, as needed.")] = (
         False
@@ -135,19 +157,15 @@ class RunOptions(ImageOptions):
     method: Annotated[
         str,
         typer.Option(
-            help="How to make synthetic records: auto (says what it chose), or one by name: aim, datalens, dp-cgan, "
-            "dp-dre, dp-gan, dp-hp, dp-merf, dp-ntk, dp-sinkhorn, g-pate, gs-wgan, mst, pairwise, pate-gan, privbayes, "
-            "psg, tab-pe; joint, dp-mepf, dp-mepf-trained, dp-mge, dp-gan-ft, dp-gan-mi, dpdm, dp-feta and pe for "
-            "images; linked for linked tables. dp-llm trains a classifier that explains itself, dp-sgd a network that "
-            "predicts the label.",
+            help="How to make synthetic records: auto (says what it chose), or one by name: "
+            f"{', '.join(METHOD_NAMES)}. dp-llm and dp-sgd train a classifier instead.",
             autocompletion=method_names,
         ),
     ] = "auto"
     public: Public = None
     adjacency: Adjacency = "add-remove"
     records: Annotated[
-        int | None,
-        typer.Option(help="Number of records if publicly known; needed for replace-one and for forecasts."),
+        int | None, typer.Option(help="Number of records if publicly known; needed for replace-one and for forecasts.")
     ] = None
     unit_column: Annotated[
         str | None,
@@ -197,8 +215,7 @@ class FitOptions(RunOptions):
     dataset: Annotated[str | None, typer.Option(help="Book the cost on this data set of the ledger.")] = None
     ledger: LedgerOption = None
     seed: Annotated[
-        int,
-        typer.Option(min=0, max=MOST_SEED, help="Of the public randomness. The private noise takes no seed."),
+        int, typer.Option(min=0, max=MOST_SEED, help="Of the public randomness. The private noise takes no seed.")
     ] = 0
     on_error: Annotated[
         str,
@@ -287,6 +304,19 @@ def warn_about_renamed(method: Method | type[Method], settings: Mapping[str, Any
     for old, today in method.renamed.items():
         if old in settings:
             warn(f"--set {old}: the setting {old} is called {today} now.")
+
+
+def chosen_engine(engine: str, address: str | None) -> Engine | None:
+    """Returns where sums run; None for this machine."""
+    if engine not in ("local", "ray"):
+        raise OptionError(f"--engine {engine!r} must be local or ray.")
+    if engine == "local":
+        if address is not None:
+            raise OptionError(f"--address {address} is of a Ray cluster; give --engine ray beside it.")
+        return None
+    from noisegate.gate.engines.ray import RayEngine
+
+    return RayEngine(address=address)
 
 
 def required(value: _T | None, what: str) -> _T:

@@ -14,9 +14,8 @@ import pyarrow.compute
 from noisegate.data.headers import check_alike
 from noisegate.data.linked_files import linked_parts
 from noisegate.data.sources import open_source
-from noisegate.data.tables.arrays import plain_array
 from noisegate.data.tables.memory import TABLES, of_package, table_in_memory
-from noisegate.data.tables.objects import MixedObjects, objects_to_arrow
+from noisegate.data.tables.objects import MixedObjects, objects_to_arrow, plain_array
 from noisegate.data.tables.origins import Origin, open_origins
 from noisegate.errors import DataError
 from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode

@@ -134,8 +134,5 @@ def _store() -> Any:
     address = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     url = urlsplit(address or "https://")
     return S3FileSystem(
-        endpoint_override=url.netloc or None,
-        scheme=url.scheme,
-        connect_timeout=_SECONDS,
-        request_timeout=6 * _SECONDS,
+        endpoint_override=url.netloc or None, scheme=url.scheme, connect_timeout=_SECONDS, request_timeout=6 * _SECONDS
     )

@@ -171,11 +171,7 @@ def _silos(releases: Sequence[Release], after: Release | None, overlapping: bool
     for release in releases:
         one = release.certificate
         silo = Silo(
-            name=silo_of(release),
-            certificates=(one.digest(),),
-            epsilon=one.epsilon,
-            delta=one.delta,
-            events=one.events,
+            name=silo_of(release), certificates=(one.digest(),), epsilon=one.epsilon, delta=one.delta, events=one.events
         )
         if (earlier := before.get(silo.name)) is not None:
             rounds = {"certificates": earlier.certificates, "events": earlier.events}

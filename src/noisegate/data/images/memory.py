@@ -15,8 +15,8 @@ import pyarrow as pa
 from noisegate.data.images.arrays import IMAGES, LABELS
 from noisegate.data.images.decode import ImageOrigin, ImageReadOptions, Picture, Pictures
 from noisegate.data.images.parquet import ImageTable, image_columns
-from noisegate.data.tables.arrays import plain_array, to_arrow
 from noisegate.data.tables.memory import of_package, table_in_memory
+from noisegate.data.tables.objects import plain_array, to_arrow
 from noisegate.errors import DataError
 
 _SCALED = "numpy.rint(255 * images).astype('uint8') makes that of intensities between 0 and 1"

@@ -14,7 +14,7 @@ import pyarrow.types as pt
 
 from noisegate.data.images.decode import ImageOrigin, ImageReadOptions, Pictures
 from noisegate.data.stores import for_arrow
-from noisegate.data.tables.memory import TableInMemory
+from noisegate.data.tables.origins import Origin
 from noisegate.data.tables.parquet_file import ParquetFile
 from noisegate.data.units import check_unit_column
 from noisegate.errors import DataError, said
@@ -41,7 +41,7 @@ def _holds_images(kind: pa.DataType) -> bool:
 class ImageTable(ImageOrigin):
     """A table with a column of images; columns other than the image, its label and its unit are not read."""
 
-    table: TableInMemory
+    table: Origin
 
     @cached_property
     def _image(self) -> str:
@@ -115,7 +115,7 @@ class ImageTable(ImageOrigin):
 class ImageParquet(ImageTable):
     """A Parquet file of images, or some row groups of it."""
 
-    def __init__(self, path: Path, options: ImageReadOptions, table: TableInMemory | None = None) -> None:
+    def __init__(self, path: Path, options: ImageReadOptions, table: Origin | None = None) -> None:
         super().__init__(path, options, table or ParquetFile(path))
 
     @property

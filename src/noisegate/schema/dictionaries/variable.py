@@ -25,6 +25,7 @@ from noisegate.schema.drafted import OPEN, DraftedColumn
 
 IDENTIFIER = "an identifier, which must not be learnt"
 FREE_TEXT = "free text, which must not be learnt"
+COMMA = "numbers with a comma are not read; write them with a point"
 
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,15})")
 _ABOUT = 110
