@@ -346,6 +346,6 @@ def test_a_signal_while_the_program_is_still_loading(desk, module, name):
 def test_a_background_job_goes_on_ignoring_ctrl_c(tmp_path):
     program = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
     program += "from noisegate.cli import start\nimport os\n_ = os.kill(os.getpid(), signal.SIGINT)\n"
-    program += "import sys; sys.argv = ['noisegate', '--version']; start.run()"
+    program += "import sys; sys.argv = ['noisegate', '--version']; start.start()"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment())
     assert (ended.returncode, "noisegate" in ended.stdout) == (0, True)

@@ -105,8 +105,5 @@ def leave_pandas_alone() -> None:
     sys.meta_path.insert(0, _WithoutPandas())
 
 
-run = start  # what scripts that are installed already call
-
-
 if __name__ == "__main__":
     start()

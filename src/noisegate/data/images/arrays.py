@@ -37,26 +37,22 @@ class OneFile(ImageOrigin):
     """What origins share whose images are all in one file, with labels that are whole numbers or text."""
 
     def check(self) -> None:
-        """Check headers and sizes; no image is read."""
-        if self.options.unit_column is not None:
-            raise DataError(
-                f"{self.name}: arrays do not say whose image each one is; keep the images in Parquet with a column "
-                f"{self.options.unit_column!r}"
-            )
+        """Checks headers and sizes; no image is read."""
+        self.check_no_units()
         self.check_labels(self._check())
 
     def batches(self, rows: int) -> Iterator[Pictures]:
-        """Yield the images, ``rows`` at a time, and fewer where they are large."""
+        """Yields the images, ``rows`` at a time, and fewer where they are large."""
         for images, labels in self._parts(lambda size: max(1, min(rows, _BATCH_BYTES // max(1, size)))):
             yield Pictures(pictures=images, labels=None if labels is None else _array(labels))
 
     def _check(self) -> pa.DataType:
-        """Check what is in the file beside the labels, and return the type of these."""
+        """Checks what is in the file beside the labels, and return the type of these."""
         return pa.int64()
 
     @abstractmethod
     def _parts(self, rows_of: Callable[[int], int]) -> Parts:
-        """Yield the images; ``rows_of`` says how many of a size at a time."""
+        """Yields the images; ``rows_of`` says how many of a size at a time."""
 
 
 def _array(labels: npt.NDArray[Any]) -> pa.Array:
@@ -64,7 +60,7 @@ def _array(labels: npt.NDArray[Any]) -> pa.Array:
 
 
 def exactly(stream: IO[bytes], size: int) -> bytes | None:
-    """Return the next ``size`` bytes, or None if the file is cut off or damaged."""
+    """Returns the next ``size`` bytes, or None if the file is cut off or damaged."""
     try:
         content = stream.read(size)
     except _CUT_OFF:
@@ -107,7 +103,7 @@ class ImageArrays(OneFile):
                 yield images.astype(np.uint8, copy=False), None if labels is None else next(labels)
 
     def _read(self, file: zipfile.ZipFile, name: str, rows: int) -> Iterator[npt.NDArray[Any]]:
-        """Yield an array some rows at a time, ended by an error where it is cut off."""
+        """Yields an array some rows at a time, ended by an error where it is cut off."""
         header = self._header(file, name)
         with self._member(file, name) as stream:
             _read_header(stream)
@@ -171,7 +167,7 @@ class IdxImages(OneFile):
         return plain if plain.exists() else plain.with_name(f"{plain.name}.gz")
 
     def kept_in(self) -> Iterator[Path]:
-        """Yield the file, and that of the labels."""
+        """Yields the file, and that of the labels."""
         yield from (self.path, self._labels) if self.labelled else (self.path,)
 
     def _check(self) -> pa.DataType:
@@ -217,7 +213,7 @@ def _content(stream: IO[bytes], size: int, path: Path) -> bytes:
 
 
 def _dimensions(stream: IO[bytes], dimensions: int, path: Path) -> list[int]:
-    """Return the lengths that the header of an idx file states."""
+    """Returns the lengths that the header of an idx file states."""
     if _content(stream, 4, path) != bytes([0, 0, 8, dimensions]):
         raise DataError(f"{path.name}: is no idx file of bytes with {dimensions} dimension(s); download it again")
     lengths: list[int] = np.frombuffer(_content(stream, 4 * dimensions, path), ">u4").astype(int).tolist()

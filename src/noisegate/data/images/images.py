@@ -43,13 +43,13 @@ _MOST_ROWS = 4096
 
 
 def batch_rows_of(shape: ImageShape) -> int:
-    """Return how many images are read at a time: some 64 MB as numbers, and 256 unless they are very large."""
+    """Returns how many images are read at a time: some 64 MB as numbers, and 256 unless they are very large."""
     blocks = max(1, _BATCH_BYTES // (8 * shape.size * _BLOCK))
     return min(_MOST_ROWS, blocks * _BLOCK) if _BLOCK * shape.size <= _WIDE else max(1, _WIDE // shape.size)
 
 
 def reading_bytes(shape: ImageShape) -> int:
-    """Return about how much memory a thread takes to read images: a batch as bytes and as float64, each twice."""
+    """Returns about how much memory a thread takes to read images: a batch as bytes and as float64, each twice."""
     return 18 * batch_rows_of(shape) * shape.size
 
 
@@ -114,7 +114,7 @@ class ImageSource(Source[ImageOrigin]):
         self._form, self._skip, self._origins, self._counting = form, on_error == "skip", origins, threading.Lock()
 
     def check(self) -> None:
-        """Check names, types and shapes, as far as they are told without reading an image."""
+        """Checks names, types and shapes, as far as they are told without reading an image."""
         for origin in self._origins:
             origin.check()
 
@@ -126,7 +126,7 @@ class ImageSource(Source[ImageOrigin]):
         vars(self).update(state, _counting=threading.Lock())
 
     def check_parts(self) -> None:
-        """Refuse images in memory, and to skip some, which is counted here for the operator."""
+        """Refuses images in memory, and to skip some, which is counted here for the operator."""
         if self._path is None:
             raise OptionError(
                 f"{self.name}: only images in files are read in parts, and these are in memory; write them to Parquet "
@@ -139,7 +139,7 @@ class ImageSource(Source[ImageOrigin]):
             )
 
     def parts(self, size: int, shares: int = 1) -> Iterator[Part]:
-        """Yield row groups of Parquet, and shares of all else; a folder's files are opened by one part each."""
+        """Yields row groups of Parquet, and shares of all else; a folder's files are opened by one part each."""
         origins = self._found()
         if self._units is None and all(isinstance(origin, ImageParquet) for origin in origins):
             for path in (origin.path for origin in origins):
@@ -162,12 +162,12 @@ class ImageSource(Source[ImageOrigin]):
         return whole, {path: stamp(path) for origin in origins for path in origin.kept_in()}
 
     def unread(self) -> Iterator[Callable[[], Rows]]:
-        """Yield functions that decode at most ``batch_rows`` images each, to be called in any thread."""
+        """Yields functions that decode at most ``batch_rows`` images each, to be called in any thread."""
         self.skipped = 0
         yield from super().unread()
 
     def batches(self) -> Iterator[Rows]:
-        """Yield the records as every source does; a `DataError` where every image was skipped."""
+        """Yields the records as every source does; a `DataError` where every image was skipped."""
         batches = super().batches()
         first = next(batches, None)
         if first is None:
@@ -196,7 +196,7 @@ class ImageSource(Source[ImageOrigin]):
         return Images(pixels[kept], None if codes is None else codes[rows[kept]])
 
     def _pixels(self, pictures: Pictures, row: int, origin: ImageOrigin, done: int) -> npt.NDArray[np.uint8] | None:
-        """Return the pixels of one picture, or None if it is to be skipped."""
+        """Returns the pixels of one picture, or None if it is to be skipped."""
         failed = False
         try:
             return decode_picture(pictures.pictures[row], self._form)
@@ -210,13 +210,13 @@ class ImageSource(Source[ImageOrigin]):
 
 
 def check_on_error(on_error: str) -> None:
-    """Check what is to be done with images that cannot be used."""
+    """Checks what is to be done with images that cannot be used."""
     if on_error not in get_args(OnError):
         raise OptionError(f"on_error={on_error!r}: choose one of {', '.join(get_args(OnError))}")
 
 
 def find_images(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
-    """Return the images at ``path``, or None if it may be a table, such as one with a column for each pixel.
+    """Returns the images at ``path``, or None if it may be a table, such as one with a column for each pixel.
 
     A folder of idx files stands for its training set, as in torchvision; another part is chosen by giving its file.
     """
@@ -231,7 +231,7 @@ def find_images(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | No
 
 
 def _stored(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
-    """Return images in Parquet, the one form that is read from a store: it hands on whole columns at a time."""
+    """Returns images in Parquet, the one form that is read from a store: it hands on whole columns at a time."""
     within = children(path) if status(path).folder else [path]
     files = [file for file in within if not file.name.startswith((".", "_"))]
     tables = [file for file in files if file.suffix.lower() in PARQUET]
@@ -281,7 +281,7 @@ def _folder(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
 
 
 def _training_set(path: Path, options: ImageReadOptions) -> list[ImageOrigin]:
-    """Return the training set in idx files that torchvision keeps in ``path``, the root or the folder of the data."""
+    """Returns the training set in idx files that torchvision keeps in ``path``, the root or the folder of the data."""
     found: list[ImageOrigin] = []
     for place in (path, path / "raw", *sorted(path.glob("*/raw"))):
         names = set(_names(place)) if place.is_dir() else set()
@@ -304,7 +304,7 @@ def _training_set(path: Path, options: ImageReadOptions) -> list[ImageOrigin]:
 
 
 def _names(folder: Path) -> Iterator[str]:
-    """Yield the names in a folder, none of which may be opened in vain."""
+    """Yields the names in a folder, none of which may be opened in vain."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if not (entry.is_file() or entry.is_dir()) and os.path.exists(entry.path):

@@ -49,7 +49,7 @@ Read: TypeAlias = Callable[[list[Any], int], Iterator[Any]]
 
 
 def table_in_memory(data: Any, names: Sequence[str] | None = None) -> TableInMemory:
-    """Return what is no path as a table; ``names`` are those of the columns of an array, which has none.
+    """Returns what is no path as a table; ``names`` are those of the columns of an array, which has none.
 
     Raises:
         DataError: if it is no table; the message has the line that makes one of it, where it is known.
@@ -66,7 +66,7 @@ def table_in_memory(data: Any, names: Sequence[str] | None = None) -> TableInMem
 
 
 def of_package(data: Any, package: str, name: str) -> bool:
-    """Return whether ``data`` is of a class, or a class derived from it; imports nothing."""
+    """Returns whether ``data`` is of a class, or a class derived from it; imports nothing."""
     found = getattr(sys.modules.get(package), name, None)
     return isinstance(found, type) and isinstance(data, found)
 
@@ -83,22 +83,22 @@ class TableInMemory:
         self._columns = [(str(raw).strip(TEXT_PADDING), raw, kind) for raw, kind in kinds]
 
     def columns(self) -> list[tuple[str, pa.DataType]]:
-        """Return name and type of each column; a pandas column of Python objects has the type null."""
+        """Returns name and type of each column; a pandas column of Python objects has the type null."""
         return [(name, kind) for name, _, kind in self._columns]
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[Mapping[str, pa.Array]]:
-        """Yield the columns called ``names``, at most ``rows`` records at a time."""
+        """Yields the columns called ``names``, at most ``rows`` records at a time."""
         raw = {name: raw for name, raw, _ in self._columns}
         for part in self._read([raw[name] for name in names], rows):
             yield {name: _whole(part[raw[name]]) for name in names}
 
     def place(self, row: int) -> str:
-        """Return the number of the record, counted from 1."""
+        """Returns the number of the record, counted from 1."""
         return f"{self.name}, record {row + 1}"
 
 
 def _frame(native: Any, called: str = "DataFrame") -> TableInMemory:
-    """Return a pandas, Polars or PyArrow table, turned to Arrow some records at a time."""
+    """Returns a pandas, Polars or PyArrow table, turned to Arrow some records at a time."""
     import narwhals as nw
 
     try:
@@ -127,7 +127,7 @@ def _frame(native: Any, called: str = "DataFrame") -> TableInMemory:
 
 
 def line_for(data: Any) -> str | None:
-    """Return the line that makes a table of what is none; None where it is not known."""
+    """Returns the line that makes a table of what is none; None where it is not known."""
     classes = [(kind.__module__.partition(".")[0], kind.__name__) for kind in type(data).__mro__]
     return next((_LINES[each] for each in classes if each in _LINES), None)
 
@@ -143,7 +143,7 @@ def _whole(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _streamed(name: str, kinds: pa.Schema, tables: Read, *, line: str) -> TableInMemory:
-    """Return a stream of Arrow tables; ``line`` is what shows why it cannot be read to its end."""
+    """Returns a stream of Arrow tables; ``line`` is what shows why it cannot be read to its end."""
 
     def read(raw: list[Any], rows: int) -> Iterator[pa.Table]:
         try:
@@ -161,7 +161,7 @@ def _streamed(name: str, kinds: pa.Schema, tables: Read, *, line: str) -> TableI
 
 
 def _lazy(frame: Any) -> TableInMemory:
-    """Return a lazy Polars frame, which is computed anew whenever it is read, in the order of its records."""
+    """Returns a lazy Polars frame, which is computed anew whenever it is read, in the order of its records."""
     if not hasattr(frame, "sink_batches"):
         raise DataError("LazyFrame: this Polars hands out no batches; convert it, with data = data.collect()")
     kinds: pa.Schema | None = None
@@ -173,7 +173,7 @@ def _lazy(frame: Any) -> TableInMemory:
 
 
 def _lazy_batches(frame: Any, names: list[str], rows: int) -> Iterator[pa.Table]:
-    """Yield the columns of a lazy frame as Arrow tables, computed in a thread some batches ahead of whoever reads.
+    """Yields the columns of a lazy frame as Arrow tables, computed in a thread some batches ahead of whoever reads.
 
     Not `LazyFrame.collect_batches`, which ends without an error where the computation fails, and prints it.
     """
@@ -210,7 +210,7 @@ def _lazy_batches(frame: Any, names: list[str], rows: int) -> Iterator[pa.Table]
 
 
 def _hugging_face(data: Any) -> TableInMemory:
-    """Return a Hugging Face data set, without the transforms that it may have for whoever takes its records."""
+    """Returns a Hugging Face data set, without the transforms that it may have for whoever takes its records."""
     if data.features is None:
         raise DataError(
             "IterableDataset: it does not say which columns it has; state them, with "

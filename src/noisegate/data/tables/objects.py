@@ -27,7 +27,7 @@ class MixedObjects(Exception):  # noqa: N818 - not an error for users; the calle
 
 
 def objects_to_arrow(cells: Sequence[Any]) -> pa.Array:
-    """Return an array of the cells; None, NaN, pandas.NA and NaT are missing.
+    """Returns an array of the cells; None, NaN, pandas.NA and NaT are missing.
 
     Raises:
         MixedObjects: if they are not all of one known Python type. The message quotes nothing.
@@ -43,7 +43,7 @@ def objects_to_arrow(cells: Sequence[Any]) -> pa.Array:
 
 
 def _plain(cell: Any) -> Any:
-    """Return the cell as a plain Python object, or None when it is missing."""
+    """Returns the cell as a plain Python object, or None when it is missing."""
     if isinstance(cell, np.generic):
         cell = cell.item()
     if isinstance(cell, float) and cell != cell:
@@ -77,7 +77,7 @@ _FORMS: dict[Any, tuple[pa.DataType, Callable[[Any], Any]]] = {
 
 
 def columns_of(data: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
-    """Return the columns of a dict, of a structured array, or of an array of two axes whose columns are ``names``.
+    """Returns the columns of a dict, of a structured array, or of an array of two axes whose columns are ``names``.
 
     None where it is nothing of this.
     """
@@ -102,13 +102,13 @@ def columns_of(data: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
 
 
 def plain_array(data: Any) -> Any:
-    """Return a tensor of torch as an array of NumPy, and anything else as it is."""
+    """Returns a tensor of torch as an array of NumPy, and anything else as it is."""
     torch = sys.modules.get("torch")
     return data.detach().cpu().numpy() if torch is not None and isinstance(data, torch.Tensor) else data
 
 
 def table_of_arrays(columns: Mapping[str, Any]) -> pa.Table:
-    """Return columns, which may be arrays, lists or Series, as an Arrow table; a `DataError` names one that is none."""
+    """Returns columns that may be arrays, lists or Series as an Arrow table; a `DataError` names one that is none."""
     made = {name: to_arrow(name, cells) for name, cells in columns.items()}
     lengths = {name: len(cells) for name, cells in made.items()}
     short = min(lengths, key=lambda name: lengths[name], default="")
@@ -118,7 +118,7 @@ def table_of_arrays(columns: Mapping[str, Any]) -> pa.Table:
 
 
 def to_arrow(name: str, cells: Any) -> pa.Array | pa.ChunkedArray:
-    """Return an array, a list or a Series as Arrow; a `DataError` calls it the column ``name``."""
+    """Returns an array, a list or a Series as Arrow; a `DataError` calls it the column ``name``."""
     cells = plain_array(cells)
     try:
         if isinstance(cells, pa.Array | pa.ChunkedArray):

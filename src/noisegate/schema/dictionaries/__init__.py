@@ -51,7 +51,7 @@ class Dictionary:
         return {entry.name: " ".join(entry.why) for entry in self.entries if entry.ignored}
 
     def toml(self) -> str:
-        """Return the schema file."""
+        """Returns the schema file."""
         top: dict[str, Any] = {"label": self.label} if self.label else {}
         top |= {"missing_values": list(self.missing_values), "ignore": list(self.added)}
         text = drafted_text(self.entries, top=top)
@@ -60,7 +60,7 @@ class Dictionary:
 
 
 def read_dictionary(path: str | Path, *, table: str | None = None, label: str | None = None) -> Dictionary:
-    """Return what a data dictionary, which is public, says of the columns. No record is read.
+    """Returns what a data dictionary, which is public, says of the columns. No record is read.
 
     Args:
         path: a code book (CSV or Excel), REDCap dictionary, Frictionless Table Schema or package, or CSVW metadata.
@@ -118,7 +118,7 @@ def _json(file: Path, table: str | None) -> Dictionary:
 
 
 def _linked(file: Path, schema: Any) -> Any:
-    """Return the schema of a resource, which may stand in a file beside it."""
+    """Returns the schema of a resource, which may stand in a file beside it."""
     return schema if isinstance(schema, Mapping) else json.loads(read_text(file.parent / str(schema), "dictionary"))
 
 
@@ -128,7 +128,7 @@ def _frictionless(form: Mapping[str, Any]) -> Dictionary:
 
 
 def _chosen(named: Mapping[str, Any], table: str | None, where: str, what: str) -> Any:
-    """Return the one called `table`, or the only one."""
+    """Returns the one called `table`, or the only one."""
     if table in named:
         return named[str(table)]
     if table is None and len(named) == 1:

@@ -23,7 +23,7 @@ _ALTERNATIVES = re.compile(r"\^?\(?([\w .-]+(?:\|[\w .-]+)+)\)?\$?")
 
 
 def read_table_schema(form: Mapping[str, Any]) -> tuple[list[Variable], tuple[str, ...]]:
-    """Return the variables of a table schema, and the text that stands for a missing value."""
+    """Returns the variables of a table schema, and the text that stands for a missing value."""
     keys = form.get("primaryKey", form.get("primaryKeys", ()))
     keys = {keys} if isinstance(keys, str) else set(keys)
     tokens = [one.get("value", "") if isinstance(one, Mapping) else one for one in form.get("missingValues", [""])]
@@ -50,7 +50,7 @@ def _of_field(field: Mapping[str, Any], keys: Iterable[str]) -> Variable:
 
 
 def _unread(field: Mapping[str, Any], kind: str) -> str | None:
-    """Return why a field cannot be described, or None."""
+    """Returns why a field cannot be described, or None."""
     if kind == "string":
         return FREE_TEXT
     if kind not in _KINDS:
@@ -64,13 +64,13 @@ def _unread(field: Mapping[str, Any], kind: str) -> str | None:
 
 
 def _levels(values: Iterable[Any]) -> list[tuple[str, str]]:
-    """Return codes with their meanings, of plain values or of objects with value and label."""
+    """Returns codes with their meanings, of plain values or of objects with value and label."""
     pairs = [(one.get("value"), one.get("label", "")) if isinstance(one, Mapping) else (one, "") for one in values]
     return [(str(code), str(label)) for code, label in pairs]
 
 
 def csvw(schema: Mapping[str, Any], inherited: Mapping[str, Any]) -> tuple[list[Variable], tuple[str, ...]]:
-    """Return the variables of a table schema, and the text that stands for a missing value."""
+    """Returns the variables of a table schema, and the text that stands for a missing value."""
     keys = schema.get("primaryKey", ())
     keys = {keys} if isinstance(keys, str) else set(keys)
     columns = [one for one in schema["columns"] if isinstance(one, Mapping) and not one.get("virtual")]
@@ -112,7 +112,7 @@ def _of_column(column: Mapping[str, Any], keys: set[str], place: int) -> Variabl
 
 
 def _text(value: Any) -> str:
-    """Return natural-language text: plain, the first of a list, or that of the first language."""
+    """Returns natural-language text: plain, the first of a list, or that of the first language."""
     while isinstance(value, Mapping | list) and value:
         value = next(iter(value.values())) if isinstance(value, Mapping) else value[0]
     return value if isinstance(value, str) else ""

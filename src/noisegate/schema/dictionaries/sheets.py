@@ -74,7 +74,7 @@ ADDED = (
 
 
 def read_sheets(path: Path) -> dict[str, list[list[str]]]:
-    """Return the rows of each sheet by its name; a CSV file has one, called as the file."""
+    """Returns the rows of each sheet by its name; a CSV file has one, called as the file."""
     if path.suffix.lower() in EXCEL:
         return _workbook(path)
     text = read_text(path, "dictionary")
@@ -121,7 +121,7 @@ def _text(cell: Any) -> str:
 
 
 def _headed_rows(rows: Sequence[Sequence[str]], wanted: Mapping[str, str], needed: str) -> list[dict[str, str]] | None:
-    """Return the rows below the headings, each by what `wanted` calls a heading; None without one for `needed`.
+    """Returns the rows below the headings, each by what `wanted` calls a heading; None without one for `needed`.
 
     Headings are compared without case, blanks and marks: "Variable / Field Name" is "variablefieldname".
     """
@@ -141,7 +141,7 @@ def _headed_rows(rows: Sequence[Sequence[str]], wanted: Mapping[str, str], neede
 
 
 def _split_codes(text: str) -> list[tuple[str, str]]:
-    """Return the codes with their meanings of "1=Male | 2=Female", "1, Male | 2, Female" or "Male; Female"."""
+    """Returns the codes with their meanings of "1=Male | 2=Female", "1, Male | 2, Female" or "Male; Female"."""
     mark = next((mark for mark in ("|", "\n", ";") if mark in text), None)
     items = [item.strip() for item in (text.split(mark) if mark else text.split(","))]
     equals = r"\s*(?:=|:|\s-\s)\s*" if mark or "=" in text or ":" in text else r"$^"
@@ -156,7 +156,7 @@ def _bare(text: str) -> str:
 
 
 def codebook(rows: Sequence[Sequence[str]]) -> list[Variable] | None:
-    """Return the variables of a code book; None if the rows are none."""
+    """Returns the variables of a code book; None if the rows are none."""
     found = _headed_rows(rows, _HEADINGS, "name")
     if found is None or not any(row[key] for row in found for key in ("type", "values", "lower", "range", "label")):
         return None
@@ -195,7 +195,7 @@ def _variable(row: dict[str, str]) -> Variable:
 
 
 def _kind(said: str) -> str | None:
-    """Return the kind that a type means, "identifier" or "text"; None where it is not known."""
+    """Returns the kind that a type means, "identifier" or "text"; None where it is not known."""
     plain = re.sub(r"[\s_-]+", " ", re.sub(r"\(.*?\)", "", said)).strip().lower()
     return next((kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, plain)), None)
 
@@ -208,7 +208,7 @@ def _step(row: dict[str, str]) -> float | None:
 
 
 def redcap(rows: Sequence[Sequence[str]]) -> tuple[list[Variable], tuple[str, ...]] | None:
-    """Return the variables, and what else an export may have; None if the rows are no REDCap dictionary."""
+    """Returns the variables, and what else an export may have; None if the rows are no REDCap dictionary."""
     fields = _headed_rows(rows, _REDCAP, "choices")
     if fields is None or not any(field["name"] for field in fields):
         return None
@@ -237,7 +237,7 @@ def _columns(field: dict[str, str], *, first: bool) -> Iterator[Variable]:
 
 
 def _single(name: str, kind: str, field: dict[str, str]) -> Variable:
-    """Return the variable of a field that is one column, by what its type or its validation lets through."""
+    """Returns the variable of a field that is one column, by what its type or its validation lets through."""
     said: dict[str, str] = {"name": name, "label": field["label"], "lower": field["lower"], "upper": field["upper"]}
     validation = field["validation"].strip().lower() if kind == "text" else ""
     number = re.fullmatch(r"number(?:_([1-4])dp)?(_comma_decimal)?", validation)
