@@ -1,23 +1,13 @@
 """Records in a CSV file, read as text in constant memory, so that what a cell says depends on its own record alone.
 
-Guarantee G-06. A piece ends where a record ends for Arrow's parser, whatever the size of the pieces. The parser is
-*inside quotes* from a quote at the start of a cell to the next one that is not doubled; elsewhere a quote is a letter,
-and a line end ends the record. Number the quotes of a file from 0. A file is refused unless
+Guarantee G-06. A piece, or a part of a file, ends where a record ends for Arrow's parser, whatever its size: behind a
+line end with an even number of quotes before it. Number the quotes of a file from 0. A file is refused unless
 
 (a) before each even quote stands a comma, a line end, a quote, or nothing, and
 (b) behind each odd quote stands a comma, a line end, a quote, or nothing.
 
-Then the parser is inside quotes at byte i exactly if an odd number of quotes stand before i. It is outside at the first
-byte. Outside, the next quote is even, and by (a) it starts a cell (one that follows a quote belongs to a doubled one,
-see below): the parser goes inside. Inside, the next quote is odd. By (b) a quote follows, and the parser takes both for
-a doubled one and stays inside, as parity says behind the second; or the cell is over, and the parser is outside.
-
-So a line end with an even number of quotes before it ends a record, and there the parser is as at the first byte. It
-makes of each record a function of that record's bytes, and no piece ends elsewhere. Where a piece ends between CR and
-LF, the next one begins with an empty line, which is no record.
-
-A part of a file begins behind such a line end, too: by what was said, an odd number of quotes stand before a byte of
-it exactly if an odd number of them stand between the part's start and that byte. So its pieces end where records end.
+Why the parser is inside quotes exactly behind an odd number of them then, docs/guarantees.md proves. Where a piece ends
+between CR and LF, the next one begins with an empty line, which is no record.
 """
 
 from __future__ import annotations
