@@ -22,11 +22,7 @@ QUICK = {
 }
 BOUNDED = {**QUICK, "classes": [2, 7, 5], "bounds": (0, 10)}
 SCHEMA = Schema(
-    (
-        Continuous(name="u", lower=0.0, upper=10.0),
-        Categorical(name="c", levels=("r", "g")),
-        Boolean(name="y"),
-    ),
+    (Continuous(name="u", lower=0.0, upper=10.0), Categorical(name="c", levels=("r", "g")), Boolean(name="y")),
     label="y",
 )
 

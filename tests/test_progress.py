@@ -134,14 +134,6 @@ def test_progress_is_a_bar_in_a_terminal_and_a_log_elsewhere(terminal, monkeypat
     assert ("Fitting: done in 0.0 s" in caplog.messages) == (not terminal)
 
 
-def test_a_notebook_without_widgets_gets_lines(monkeypatch):
-    notebook = Console(file=io.StringIO(), force_jupyter=True)
-    monkeypatch.setattr(shown, "installed", lambda _: False)
-    assert not shown.shows_bars(notebook)
-    monkeypatch.setattr(shown, "installed", lambda _: True)
-    assert shown.shows_bars(notebook)
-
-
 def test_fit_and_evaluate_take_progress(monkeypatch, caplog):
     monkeypatch.setattr(shown, "EVERY", 0.0)
     with caplog.at_level(logging.INFO, logger="noisegate"):

@@ -19,10 +19,7 @@ from noisegate.networks.named import load_network
 
 models = pytest.importorskip("torchvision.models", reason="needs torchvision; install it with noisegate[vision]")
 
-CLASSES = [
-    *("airplane", "automobile", "bird", "cat", "deer"),
-    *("dog", "frog", "horse", "ship", "truck"),
-]
+CLASSES = [*("airplane", "automobile", "bird", "cat", "deer"), *("dog", "frog", "horse", "ship", "truck")]
 # The same 16 convolutions as VGG-19's, a 64th as wide.
 NARROW = [1, 1, "M", 2, 2, "M", 4, 4, 4, 4, "M", 8, 8, 8, 8, "M", 8, 8, 8, 8, "M"]
 
@@ -102,15 +99,3 @@ def test_the_paper_s_settings_run_on_colour_images(pictures, cli, tmp_path, monk
     check_what_was_made(cli, digest, 303_104 // 64)
     (account,) = Ledger(tmp_path / "ledger.db").show("pictures")
     assert (account.committed, account.reserved) == (1, 0)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)  # two minutes of one core, and ten times that on a machine that is busy
-def test_all_layers_of_vgg_19_are_asked_for_colour_images(pictures, cli, tmp_path, monkeypatch):
-    torch.manual_seed(0)
-    digest = put_into_cache(models.vgg19(), tmp_path, monkeypatch)
-    ended = fit(pictures, cli, fit_options='{"steps": 2, "batch": 4, "check_images": 8, "check_every": 1}')
-    assert ended.code == 0, ended.err
-    check_what_was_made(cli, digest, 303_104)
-    for file in (tmp_path / "torch" / "hub" / "checkpoints").iterdir():
-        file.unlink()  # half a gigabyte

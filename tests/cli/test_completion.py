@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from noisegate.cli.completion import METHOD_NAMES, method_names
+from noisegate.cli.options import METHOD_NAMES, method_names
 from noisegate.methods.registry import AUTO, METHODS
 
 PROGRAM = "import sys; sys.argv[0] = 'noisegate'; from noisegate.cli.main import run; run()"
@@ -44,5 +44,5 @@ def test_bash_is_offered(line, offered):
 
 def test_methods_complete_from_the_registry():
     """Former names are taken, and not offered."""
-    assert set(METHOD_NAMES) == {AUTO, *(METHODS[name].name for name in METHODS)}
+    assert {AUTO, *METHOD_NAMES} == {AUTO, *(METHODS[name].name for name in METHODS)}
     assert method_names("joi") == ["joint"]

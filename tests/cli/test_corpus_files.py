@@ -56,7 +56,7 @@ LEDGERS = {
     "another name": _statement("UPDATE noisegate_entries SET dataset = 'clinik'"),
     "no JSON": _statement("UPDATE noisegate_entries SET payload = 'x'"),
 }
-BOOKS = [["show"], ["history", "clinic"], ["check"]]
+BOOKS = [["show"], ["history", "clinic"], ["check"], ["register", "other", "--epsilon", "1"]]
 
 
 @pytest.mark.parametrize("words", BOOKS, ids=" ".join)
@@ -76,32 +76,55 @@ def _text(old, new):
     return lambda path: path.write_text(path.read_text().replace(old, new))
 
 
+def _rows(*lines, header=HEADER):
+    return lambda path: path.write_text("\n".join([header, *lines]) + "\n")
+
+
 TABLES = {
-    "nothing": _bytes(b""),
-    "a NUL": _bytes(b"\x00"),
-    "a byte-order mark alone": _bytes(b"\xef\xbb\xbf"),
-    "a picture": _bytes(b"\x89PNG\r\n\x1a\n" + bytes(300)),
-    "an archive": _bytes(b"PK\x03\x04" + bytes(300)),
-    "UTF-16": lambda path: path.write_bytes(path.read_text().encode("utf-16")),
-    "the header alone": _bytes(f"{HEADER}\n".encode()),
-    "a name twice": _text(HEADER, "age,age,job,answer"),
-    "names in another spelling": _text(HEADER, HEADER.upper()),
-    "semicolons": _text(",", ";"),
-    "tabs": _text(",", "\t"),
-    "a field too few": lambda path: path.write_text(f"{HEADER}\n{GOOD}\n30,{CANARY},no\n"),
-    "words for numbers": lambda path: path.write_text(f"{HEADER}\n{GOOD}\nthirty {CANARY},5,nurse,no\n"),
-    "an unknown level": lambda path: path.write_text(f"{HEADER}\n{GOOD}\n30,5,{CANARY},no\n"),
-    "a folder": _folder,
-    "a loop": _loop,
+    "missing": (Path.unlink, "check the path"),
+    "nothing": (_bytes(b""), "empty"),
+    "a NUL": (_bytes(b"\x00"),),
+    "a byte-order mark alone": (_bytes(b"\xef\xbb\xbf"),),
+    "a picture": (_bytes(b"\x89PNG\r\n\x1a\n" + bytes(300)),),
+    "an archive": (_bytes(b"PK\x03\x04" + bytes(300)),),
+    "UTF-16": (lambda path: path.write_bytes(path.read_text().encode("utf-16")),),
+    "not UTF-8": (_bytes(HEADER.encode() + b"\n30,50.0,\xff\xfe" + CANARY.encode() + b",no\n"), "UTF-8"),
+    "the header alone": (_rows(), "at least one record"),
+    "no header": (_rows(GOOD, header=f"30,50.0,{CANARY},no"), "age, income, job, answer"),
+    "a column more": (_rows(f"{GOOD},{CANARY}", header=f"{HEADER},email"), "'email'", "ignore = "),
+    "a column gone": (_rows("30,50.0,nurse", header="age,income,job"), "'answer'", "add it to the data"),
+    "a name twice": (_text(HEADER, HEADER + ",age"), "more than one column is called 'age'"),
+    "a name too long": (_rows(GOOD, header=f"age,{'y' * 200_000},job,answer"), "a name may have 131,072 characters"),
+    "names in another spelling": (_text(HEADER, HEADER.upper()),),
+    "semicolons": (_text(",", ";"), "semicolons between its fields", "commas"),
+    "tabs": (_text(",", "\t"), "tabs between its fields"),
+    "a field too few": (_rows(GOOD, f"30,{CANARY},no"), "line 3: expected 4 fields, as the header has, found 3"),
+    "a field too many": (_rows(GOOD, f"30,{CANARY},50.0,nurse,no"), "line 3", "found 5", "double quotes"),
+    "words for numbers": (_rows(GOOD, f"{CANARY},5,nurse,no"), "line 3", "'age'", "whole number", "--show-values"),
+    "a fraction": (_rows(GOOD, "39.5,50.0,nurse,no"), "line 3", "'age'", "whole number"),
+    "all missing where none may be": (_rows(*[",50.0,nurse,no"] * 20), "line 2", "'age'", "missing = true"),
+    "an unknown level": (_rows(GOOD, GOOD, f"30,5,{CANARY},no"), "line 4", "'job'", "3 levels", "--show-values"),
+    "an unknown label": (_rows(GOOD, f"30,50.0,nurse,{CANARY}"), "line 3", "'answer'", "2 levels"),
+    "a folder without tables": (_folder, "*.csv"),
+    "a loop": (_loop,),
 }
 
 
 @pytest.mark.parametrize("case", TABLES)
 def test_a_table_that_cannot_be(desk, cli, case):
-    TABLES[case](desk.data)
-    refused(desk, cli, "data.csv")
+    spoil, *says = TABLES[case]
+    spoil(desk.data)
+    refused(desk, cli, *(says or ["data.csv"]))
     account = desk.account()
     assert (account.spent, account.reserved, account.committed) == (0, 0, 0)
+    assert CANARY.encode() not in desk.ledger.read_bytes()
+
+
+@pytest.mark.parametrize("case", ["words for numbers", "an unknown level"])
+def test_a_private_value_is_told_on_request(desk, cli, case):
+    TABLES[case][0](desk.data)
+    ended = cli(*desk.fit("--show-values"))
+    assert (ended.code, CANARY in ended.err, desk.account().spent) == (2, True, 0)
 
 
 PARQUET = {
@@ -156,30 +179,6 @@ def test_more_records_than_a_disk_holds(desk, fitted, cli, count, ending, monkey
     refused(
         desk, cli, f"-n {count:,}", *says, arguments=["sample", fitted.out, "-n", count, "-o", f"synthetic{ending}"]
     )
-
-
-SAMPLES = {
-    "no ending": ("synthetic", "ending"),
-    "another ending": ("synthetic.xlsx", "ending"),
-    "a folder": ("model-copy", "ending"),
-    "the folder": (".", "ending"),
-    "a file that is there": ("data.csv", "exists"),
-    "nowhere": ("none/x.csv", "none"),
-}
-
-
-@pytest.mark.parametrize("case", SAMPLES)
-def test_a_place_for_samples_that_cannot_be(desk, model, cli, case):
-    out, says = SAMPLES[case]
-    refused(desk, cli, "--out", says, arguments=["sample", model, "-n", 5, "-o", out])
-
-
-CONDITIONS = ["who=1", "age=old", "age=90..18", "age=100..", "job=baker", "answer=", "age>=x", "income=much"]
-
-
-@pytest.mark.parametrize("condition", CONDITIONS)
-def test_a_condition_that_cannot_be(desk, model, cli, condition):
-    refused(desk, cli, "where", arguments=["sample", model, "-n", 5, "-o", "x.csv", "--where", condition])
 
 
 IN_SHELL = {

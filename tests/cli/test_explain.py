@@ -149,10 +149,3 @@ def test_bad_requests_are_explained_and_leave_nothing(model, desk, cli, case):
     assert ended.code == 2
     assert words in said(ended.err)
     assert desk.listing() == before
-
-
-def test_a_model_of_records_explains_nothing(fitted, cli):
-    for arguments in (["explain", fitted.out], ["predict", fitted.out, fitted.data, "-o", fitted.folder / "p.csv"]):
-        ended = cli(*arguments)
-        assert ended.code == 2
-        assert "holds a model of records, which predicts no label" in said(ended.err)

@@ -131,25 +131,6 @@ def test_a_draft_with_gaps_stops_with_what_is_to_be_stated(desk, cli):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ("epsilon = -1", "epsilon: '-1' is no number above 0"),
-        ('data = "nowhere.csv"', "data: 'nowhere.csv' is not there"),
-        ('out = "data.csv"', "out: 'data.csv' is there already"),
-        ("epsilom = 1", "'epsilom' is no question"),
-    ],
-)
-def test_an_answer_that_cannot_be_used_is_named_before_anything_is_made(change, says, desk, cli):
-    key = change.partition(" ")[0]
-    kept = "".join(line for line in ANSWERS.splitlines(keepends=True) if not line.startswith(f"{key} "))
-    (desk.folder / "answers.toml").write_text(f"{kept}{change}\n")
-    ended = cli("start", "--answers", "answers.toml", "--yes")
-    assert (ended.code, says in words(ended.err)) == (2, True), ended.err
-    assert desk.ledger.read_bytes() == desk.registered
-    assert desk.listing() == ["answers.toml", "data.csv", "ledger.db", "schema.toml"]
-
-
-@pytest.mark.parametrize(
     ("change", "code", "says"),
     [
         ('dataset = "new"\ncap = 0.5', 2, "cap: '0.5' is not from 1 to 1000"),

@@ -5,20 +5,9 @@ import shutil
 import pyarrow.csv
 from PIL import Image
 
-from .conftest import IMAGES
+from .conftest import IMAGES, words
 
-TRAINING = [
-    "--method",
-    "dp-llm",
-    "--records",
-    "60",
-    "--set",
-    "steps=20",
-    "--set",
-    "sampling_probability=0.2",
-    "--set",
-    "maps=2",
-]
+TRAINING = words("--method dp-llm --records 60 --set steps=20 --set sampling_probability=0.2 --set maps=2")
 
 
 def test_a_network_of_images_is_scored_where_the_labels_are_known_and_draws_no_maps(gallery, cli):

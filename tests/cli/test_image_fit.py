@@ -10,7 +10,6 @@ import pytest
 
 import noisegate
 from noisegate.schema import pixel_schema
-from noisegate.training.moment_matching import MomentMatching
 
 from .conftest import IMAGES
 
@@ -22,20 +21,6 @@ FILES = [
     "public.html",
     "release.safetensors",
 ]
-
-
-@pytest.fixture
-def ctrl_c(monkeypatch):
-    """Presses Ctrl-C in the middle of a step of the fit."""
-    descend = MomentMatching._descend
-
-    def pressed(fitting):
-        if fitting.step == 7:
-            signal.raise_signal(signal.SIGINT)
-        descend(fitting)
-
-    monkeypatch.setattr(MomentMatching, "_descend", pressed)
-    return lambda: monkeypatch.setattr(MomentMatching, "_descend", descend)
 
 
 def test_a_folder_of_pictures_becomes_a_model(gallery, cli):
@@ -57,24 +42,6 @@ def test_a_schema_file_says_the_same(gallery, cli):
     assert ended.code == 0, ended.err
     assert ended.json["certificate"]["method"] == "joint"
     assert ended.json["certificate"]["public"]["schema"]["images"]["labels"] == ["cat", "dog"]
-
-
-def test_fit_stopped_and_resumed_is_the_same_as_not_stopped(gallery, cli, ctrl_c):
-    stopped = cli(*gallery.fit())
-    ctrl_c()
-    assert stopped.code == 130
-    assert "Stopped at step 8." in stopped.err
-    shutil.copytree(gallery.folder / "model.partial", gallery.folder / "whole.partial")
-    (gallery.folder / "whole.partial" / "checkpoint.safetensors").unlink()
-    shutil.rmtree(gallery.data)
-    made = []
-    for model in ("model", "whole"):
-        ended = cli("fit", "--resume", "--out", gallery.folder / model)
-        assert ended.code == 0, ended.err
-        assert cli("sample", gallery.folder / model, "-n", 50, "--seed", 4, "-o", f"{model}.parquet").code == 0
-        made.append((gallery.folder / f"{model}.parquet").read_bytes())
-    assert made[0] == made[1]
-    assert gallery.account().committed == 1
 
 
 TRAINING = ["--method", "dp-gan", "--records", "60", "--set", "steps=6", "--set", "discriminator_steps=1"]

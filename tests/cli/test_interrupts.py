@@ -166,12 +166,6 @@ def test_a_broken_unfinished_fit_is_named(desk, cli, ctrl_c, file):
     assert not desk.out.exists()
 
 
-def test_resuming_nothing_is_refused(desk, cli):
-    ended = cli("fit", "--resume", "--out", desk.out)
-    assert ended.code == 2
-    assert "model.partial does not exist" in ended.err
-
-
 @pytest.fixture
 def handlers():
     """A handler of SIGTERM, which otherwise ends the process behind the block that held it back."""
@@ -206,14 +200,6 @@ def test_outside_the_main_thread_signals_are_left_alone():
     thread.start()
     thread.join()
     assert seen == [before]
-
-
-@pytest.mark.parametrize("seed", [2**70, 2**63, -1, "x"])
-def test_an_unusable_seed_spends_nothing(desk, cli, seed):
-    before = desk.listing()
-    ended = cli(*desk.fit("--seed", seed))
-    assert (ended.code, "--seed" in ended.err, desk.account().spent) == (2, True, 0)
-    assert desk.listing() == before
 
 
 def with_any_seed(schema, settings):

@@ -13,7 +13,7 @@ from PIL import Image
 
 from noisegate.ledger.ledger import Ledger
 
-from .conftest import Ended, environment, rows
+from .conftest import Ended, environment, rows, words
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no signals of this kind on Windows")
 
@@ -98,9 +98,7 @@ FROM_RELEASE = [
     ("noisegate.training.moment_matching:MomentMatching._descend", "after"),
     ("noisegate.models.synthesizer:Synthesizer.save", "before"),
 ]
-QUICK_FIT = {
-    (f"{LEDGER}.confirm", "after", "term"),
-}
+QUICK_FIT = {(f"{LEDGER}.confirm", "after", "term")}
 
 
 QUICK_IN_PYTHON = {
@@ -180,18 +178,7 @@ QUICK_STEPS: set[tuple[str, ...]] = set()  # tests/journeys kills one
 
 @pytest.mark.parametrize(("stage", "when", "name"), matrix(STEPS, QUICK_STEPS))
 def test_a_training(desk, play, stage, when, name):
-    llm = [
-        "--method",
-        "dp-llm",
-        "--records",
-        "200",
-        "--set",
-        "steps=6",
-        "--set",
-        "maps=2",
-        "--set",
-        "sampling_probability=0.25",
-    ]
+    llm = words("--method dp-llm --records 200 --set steps=6 --set maps=2 --set sampling_probability=0.25")
     base = ["fit", desk.data, "--schema", desk.schema, "--epsilon", "1", "--out", desk.out, *llm]
     ended = play(*base, "--dataset", "clinic", "--ledger", desk.ledger, at=(stage, when, SIGNALS[name]))
     kinds = [entry.kind.value for entry in Ledger(desk.ledger).history("clinic")][1:]
@@ -359,6 +346,6 @@ def test_a_signal_while_the_program_is_still_loading(desk, module, name):
 def test_a_background_job_goes_on_ignoring_ctrl_c(tmp_path):
     program = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
     program += "from noisegate.cli import start\nimport os\n_ = os.kill(os.getpid(), signal.SIGINT)\n"
-    program += "import sys; sys.argv = ['noisegate', '--version']; start.run()"
+    program += "import sys; sys.argv = ['noisegate', '--version']; start.start()"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment())
     assert (ended.returncode, "noisegate" in ended.stdout) == (0, True)

@@ -92,11 +92,6 @@ def test_what_does_not_fit_is_refused_before_anything_is_spent(clinic, cli, call
     assert not (clinic / "model").exists() and not (clinic / "model.partial").exists()
 
 
-def test_several_paths_are_no_one_table(desk, cli):
-    ended = cli("fit", desk.data, desk.data, "--schema", desk.schema, "--epsilon", "1", "--out", "model")
-    assert (ended.code, "the schema describes one table" in " ".join(ended.err.split())) == (2, True)
-
-
 def test_what_is_of_one_table_is_refused_of_linked_ones(clinic, cli):
     assert cli("fit", "people.csv", "visits.csv", *FIT, "--out", "model").code == 0
     for more, told in [

@@ -3,7 +3,6 @@
 import pytest
 
 from noisegate.cli.plans import show_plan
-from noisegate.features.error_bounds import ErrorBound, ErrorTerms
 from noisegate.privacy.batch_plan import BatchPlan
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.plan import Budget, Plan, Query
@@ -61,48 +60,6 @@ def test_a_plan_says_whether_the_noise_drowns_the_teachers(capsys):
             plan = ShardPlan(**{**STEPS, "steps": steps, "sampling_probability": 1.0}, shards=shards)
             show_plan(plan.calibrate(Budget(epsilon=1.0)), 1000)
             assert ("drowns the teachers" in " ".join(capsys.readouterr().out.split())) == drowned
-
-
-def bounded(total):
-    return ErrorBound(
-        question="fourier",
-        setting="frequencies",
-        chosen=ErrorTerms(value=1000, dim=2000, approximation=0.125, noise=total - 0.125),
-        least=ErrorTerms(value=50, dim=100, approximation=0.25, noise=0.5),
-        largest=4.0,
-        source="a paper",
-    )
-
-
-def test_an_error_bound_is_shown_with_both_terms_and_where_it_is_least():
-    text = bounded(1.0).text()
-    assert "frequencies=1000 (2,000 features): 0.125 from the features + 0.875 from the noise = 1." in text
-    assert "Least at frequencies=50 (100): 0.25 + 0.5 = 0.75." in text
-    assert "a paper" in text
-    assert "says nothing" not in text
-    data = bounded(1.0).to_json()
-    assert data["chosen"] == {"value": 1000, "dim": 2000, "approximation": 0.125, "noise": 0.875, "total": 1.0}
-    assert data["least"]["total"] == 0.75
-
-
-def test_an_error_bound_that_says_nothing_says_so():
-    assert "No squared MMD exceeds 4: with frequencies=1000 it says nothing." in bounded(4.0).text()
-    assert "says nothing" not in bounded(3.999).text()
-
-
-@pytest.mark.filterwarnings("ignore:the setting rate is called:DeprecationWarning")
-def test_a_setting_by_the_name_that_it_had_is_read_and_warned_of(desk, cli):
-    asked = ["--epsilon", "1", "--schema", desk.schema, "--method", "dp-gan", "--records", 300, "--set"]
-    today = cli("plan", "--json", *asked, "sampling_probability=0.5")
-    assert (today.code, today.err) == (0, "")
-    before = cli("plan", "--json", *asked, "rate=0.5")
-    assert before.json == today.json
-    warning = "warning: --set rate: the setting rate is called sampling_probability now."
-    assert " ".join(before.err.split()) == warning
-    for verb in (["fit", "nowhere.csv", "--out", "model", *asked], ["audit", "dp-gan", "--runs", "3", "--set"]):
-        ended = cli(*verb, "rate=0.5")
-        assert ended.code == 2
-        assert warning in " ".join(ended.err.split())
 
 
 def test_dp_merf_recommends_fewer_features_for_fewer_records(desk, cli):

@@ -9,7 +9,6 @@ from torch import nn
 
 from noisegate.cli.main import app
 from noisegate.contrib.pretraining.decoder import DecoderFitting
-from noisegate.errors import OptionError
 from noisegate.models.decoder import load_decoder
 from noisegate.networks.encoder import SHIPPED_SHA256, WIDTH, build_encoder, folded, save_encoder
 from noisegate.schema.pixels import ImageShape
@@ -71,21 +70,3 @@ def test_an_encoder_of_ones_own_is_named_in_the_file(public, tmp_path, capsys):
     run(public, tmp_path / "d.safetensors", "--encoder", str(tmp_path / "own.safetensors"))
     assert json.loads(capsys.readouterr().out)["encoder"] == digest
     assert load_decoder(tmp_path / "d.safetensors").encoder == digest
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        (["--size", "18"], "a decoder doubles 4 to 7 pixels"),
-        (["--channels", "2"], "--channels 2: images are grey"),
-        (["--steps", "0"], "steps=0 must be a whole number, 1 or more"),
-        (["--encoder", "absent"], "--encoder absent cannot be read"),
-        (["--device", "tpu"], "device=.tpu. is not available here"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_images_are_read(public, tmp_path, capsys, options, reason):
-    with pytest.raises(OptionError, match=reason):
-        run(tmp_path / "absent", tmp_path / "d.safetensors", *options)
-    (tmp_path / "d.safetensors").touch()
-    with pytest.raises(OptionError, match="exists"):
-        run(public, tmp_path / "d.safetensors")

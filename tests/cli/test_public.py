@@ -51,13 +51,6 @@ def test_from_public_records_to_a_model(desk, cli, public):
     assert cli("verify", desk.out).code == 0
 
 
-def test_the_report_as_json(desk, cli, public):
-    notes = cli(*command(desk, public, "--json")).json["fit"]["notes"]
-    assert notes["references"] == 300
-    assert 1 <= notes["effective_references"] <= 300
-    assert set(notes["effective_by_label"]) == {"no", "yes"}
-
-
 def test_few_references_are_warned_of(desk, cli, public):
     # One teacher who is 90 among 300, and private records that are all like her.
     desk.write_rows(["90,100.0,teacher,yes"] * 200)

@@ -36,22 +36,3 @@ def test_a_model_is_not_made_among_the_records(desk, cli, out):
     assert "among the records" in ended.err
     assert desk.listing() == before
     assert desk.account().spent == 0
-
-
-@pytest.mark.parametrize("path", ["", " ", "."])
-def test_an_empty_path_reads_nothing_and_costs_nothing(desk, cli, path, monkeypatch):
-    monkeypatch.chdir(parts(desk))
-    before = desk.listing()
-    for arguments in (
-        ["fit", path, *desk.fit()[2:]],
-        ["schema", "init", path, "-o", desk.folder / "x.toml"],
-        ["schema", "discover", path, "--epsilon", 1, "-o", desk.folder / "x.toml"],
-        ["evaluate", "--synthetic", path, "--test", desk.data, "--schema", desk.schema],
-        ["evaluate", "--synthetic", desk.data, "--test", path, "--schema", desk.schema],
-    ):
-        ended = cli(*arguments)
-        assert ended.code == 2, arguments
-        assert ("is empty; give a value" in ended.err) or ("an empty path, or the current folder" in ended.err)
-        assert "Traceback" not in ended.err
-    assert desk.listing() == before
-    assert desk.account().spent == 0

@@ -39,17 +39,6 @@ def test_a_code_book_then_bounds_that_are_bought_then_a_fit(desk, cli):
     assert 60 <= schema.column("income").upper <= 130
 
 
-def test_json_says_what_is_open_and_what_is_ignored(desk, cli):
-    (desk.folder / "codebook.csv").write_text(CODEBOOK)
-    told = cli("schema", "init", "--dictionary", "codebook.csv", "-o", "columns.toml", "--json").json
-    assert (told["kind"], told["columns"], told["open"], list(told["ignored"])) == (
-        "code book",
-        4,
-        ["income"],
-        ["remark"],
-    )
-
-
 def test_names_are_listed_to_fill_in_kinds(desk, cli):
     desk.write_rows([*rows(600), f"90,1.5,{CANARY},no"])
     ended = cli("schema", "init", "--names-of", desk.data, "-o", "columns.toml")

@@ -27,7 +27,7 @@ def test_a_table_is_fitted_and_sampled_without_pandas_and_narwhals(desk):
 def test_whoever_else_asks_gets_it_and_pyarrow_knows_it_then(tmp_path, how):
     (tmp_path / "other.py").write_text(how)
     program = (
-        "from noisegate.cli.start_up import leave_pandas_alone\nleave_pandas_alone()\n"
+        "from noisegate.cli.start import leave_pandas_alone\nleave_pandas_alone()\n"
         "import noisegate.schema.encode, sys\nassert 'pandas' not in sys.modules\nimport other, pandas\n"
         "import pyarrow as pa\nframe = pandas.DataFrame({'a': [1.0, None], 'b': ['x', None]})\n"
         "print(pa.Table.from_pandas(frame)['a'].null_count, pa.table({'a': [1]}).to_pandas().shape)"

@@ -22,18 +22,7 @@ from noisegate.schema import Schema
 from .conftest import CANARY, HEADER, SCHEMA
 
 STEPS = 6
-LLM = [
-    "--method",
-    "dp-llm",
-    "--records",
-    "200",
-    "--set",
-    f"steps={STEPS}",
-    "--set",
-    "maps=2",
-    "--set",
-    "sampling_probability=0.25",
-]
+LLM = f"--method dp-llm --records 200 --set steps={STEPS} --set maps=2 --set sampling_probability=0.25".split()
 
 
 def command(desk, *more, epsilon="2"):
@@ -249,42 +238,6 @@ def test_what_was_spent_so_far_is_that_of_the_steps_so_far(desk):
     assert notes[39] == f"epsilon so far at most {plan.epsilon:.3g}"
     # Known to a twentieth of the steps, never of fewer than were taken.
     assert notes[20] == notes[19] == f"epsilon so far at most {spent.cost(22):.3g}"
-
-
-def test_the_plan_of_a_training(desk, cli):
-    plan = ["plan", "--schema", desk.schema, "--epsilon", "1", *LLM]
-    ended = cli(*plan, "--json")
-    assert (ended.json["method"], ended.json["steps"], ended.json["records_a_step"]) == ("dp-llm", STEPS, 50)
-    assert ended.json["noise_multiplier"] > 0
-    shown = cli(*plan)
-    assert (shown.code, shown.err) == (0, "")
-    assert all(len(line) <= 80 for line in shown.out.splitlines())
-    assert "records a step" in shown.out
-    # Without a number of records, which a fit will need.
-    shown = cli("plan", "--schema", desk.schema, "--epsilon", "1", "--method", "dp-llm")
-    assert "A fit needs --records" in said(shown.out)
-
-
-BAD = {
-    "no number of records": (["--set", "steps=2"], "Give --records", ("--records", "200")),
-    "a device that is not here": (["--device", "abacus"], "device='abacus'", ()),
-    "no such setting": (["--set", "frequencies=3"], "dp-llm has no such setting; it has steps", ()),
-    "a bad setting": (["--set", "sampling_probability=2"], "sampling_probability=2 must be a number", ()),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_options_spend_nothing(desk, cli, case):
-    more, words, without = BAD[case]
-    before, arguments = desk.listing(), [str(one) for one in command(desk, *more)]
-    if without:
-        place = arguments.index(without[0])
-        del arguments[place : place + 2]
-    ended = cli(*arguments)
-    assert ended.code == 2
-    assert words in said(ended.err)
-    assert desk.listing() == before
-    assert counts(desk) == (0, 0, 0)
 
 
 def test_the_help_names_every_method(cli):

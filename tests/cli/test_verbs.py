@@ -26,37 +26,6 @@ def test_plan_shows_the_price(desk, cli):
     assert "pairwise: the" in ended.out
 
 
-def test_plan_stays_legible_with_large_numbers(desk, cli):
-    many = ", ".join(f'"level {number}"' for number in range(50))
-    desk.schema.write_text(SCHEMA.replace('["no", "yes"]', f"[{many}]"))
-    ended = cli(
-        "plan",
-        "--schema",
-        desk.schema,
-        "--epsilon",
-        0.01,
-        "--records",
-        10**9,
-        "--method",
-        "dp-merf",
-        "--set",
-        "frequencies=10000",
-    )
-    assert ended.code == 0
-    assert _plain(ended.out)
-    assert "20000 x 50" in ended.out
-
-
-def test_plan_for_programs(desk, cli):
-    ended = cli("plan", "--schema", desk.schema, "--epsilon", 1, "--records", 1000, "--json", *TINY)
-    plan = ended.json
-    assert (plan["epsilon"], plan["delta"], plan["adjacency"]) == (1.0, 1e-5, "add-remove")
-    assert [release["name"] for release in plan["releases"]] == ["fourier", "levels", "counts"]
-    for release in plan["releases"]:
-        assert release["noise_multiplier"] == pytest.approx(release["noise_std"] / release["sensitivity"])
-        assert release["signal_to_noise"] > 0
-
-
 def test_a_delta_that_is_too_large_for_the_records_is_warned_of(desk, cli):
     plan = ["plan", "--schema", desk.schema, "--epsilon", 1, "--records", 200]
     ended = cli(*plan, "--delta", 0.005, "--json")
@@ -92,17 +61,6 @@ def test_fit_says_what_it_spends_and_where_the_model_is(desk, cli):
     ]
 
 
-def test_fit_for_programs_warns_people_when_nothing_is_booked(desk, cli):
-    ended = cli("fit", desk.data, "--schema", desk.schema, "--epsilon", 2, "--out", desk.out, "--json", *TINY)
-    assert ended.code == 0
-    assert "warning: no --dataset" in ended.err
-    result = ended.json
-    assert result["model"] == str(desk.out)
-    assert result["certificate"]["guarantee"]["epsilon"] == 2
-    assert result["fit"]["step"] <= result["fit"]["steps"] == 10
-    assert result["noisy_records"] == pytest.approx(200, abs=150)
-
-
 def test_fit_reads_parquet_and_folders(desk, cli):
     table = pyarrow.csv.read_csv(desk.data)
     parts = desk.folder / "parts"
@@ -127,14 +85,6 @@ def test_sample_writes_records_of_the_schema(desk, fitted, cli, ending):
     assert table.column_names == ["age", "income", "job", "answer"]
     assert table.num_rows == 500
     assert set(table["job"].to_pylist()) <= {"nurse", "teacher", "farmer"}
-
-
-@pytest.mark.parametrize("n", ["0", "-3", "many"])
-def test_sample_wants_a_number(desk, fitted, cli, n):
-    ended = cli("sample", fitted.out, "-n", n, "-o", "x.csv")
-    assert ended.code == 2
-    assert "-n" in ended.err
-    assert cli("sample", fitted.out, "-n", 5, "-o", "x.xlsx").code == 2
 
 
 def test_evaluate_says_that_its_figures_are_not_private(desk, fitted, cli):
@@ -211,11 +161,6 @@ def test_the_ledger_verbs(desk, cli):
     assert "registered already" in ended.err
 
 
-def test_the_ledger_may_be_named_by_the_environment(desk, cli, monkeypatch):
-    monkeypatch.setenv("NOISEGATE_LEDGER", str(desk.ledger))
-    assert cli("ledger", "show", "--json").json["accounts"][0]["dataset"] == "clinic"
-
-
 ERRORS = {
     "the request": (["plan", "--schema", "none.toml", "--epsilon", "1"], 2, "none.toml"),
     "the option": (["plan", "--schema", "schema.toml", "--epsilon", "one"], 2, "--epsilon"),
@@ -233,16 +178,6 @@ def test_errors_for_programs(desk, cli, case):
     assert ended.json["exit_code"] == code
     assert says in ended.json["error"]
     assert "error" not in ended.err
-
-
-def test_help_lists_the_verbs_in_the_order_of_work(cli):
-    ended = cli("--help")
-    assert ended.code == 0
-    assert _plain(ended.out)
-    verbs = ["demo", "schema", "plan", "fit", "sample", "evaluate", "explain", "predict", "verify", "ledger"]
-    places = [ended.out.index(f"│ {verb} ") for verb in verbs]
-    assert places == sorted(places)
-    assert cli().code == 2
 
 
 def test_the_version(cli):

@@ -167,18 +167,8 @@ def test_the_demo_of_images(shelf, cli, monkeypatch):
     with Image.open(made / "synthetic.png") as shown, Image.open(made / "drawn.png") as drawn:
         assert shown.size == drawn.size
     # What it says of the digits is what anyone can do with them.
-    described = [
-        "--schema",
-        made / "images.toml",
-        "--epsilon",
-        "1",
-        "--set",
-        "pixels=5",
-        "--set",
-        "orientations=5",
-        "--set",
-        "wavelets=5",
-    ]
+    few = ["--epsilon", "1", "--set", "pixels=5", "--set", "orientations=5", "--set", "wavelets=5"]
+    described = ["--schema", made / "images.toml", *few]
     assert cli("plan", *described).code == 0
     assert cli("demo", "--out", made).code == 2, "a demo of images is no earlier demo of a survey"
     assert set(cli("demo", "--images", "--epsilon", "2", "--out", made, "--json").json) == {
@@ -197,11 +187,7 @@ def test_drawn_digits_follow_from_the_seed_and_show_every_digit():
 
     from noisegate.cli.digits import drawn_digits
 
-    first, again, other = (
-        [*drawn_digits(1200, seed=0)],
-        [*drawn_digits(1200, seed=0)],
-        [*drawn_digits(1200, seed=1)],
-    )
+    first, again, other = ([*drawn_digits(1200, seed=0)], [*drawn_digits(1200, seed=0)], [*drawn_digits(1200, seed=1)])
     assert [len(batch) for batch in first] == [1000, 200]
     assert all(np.array_equal(one.pixels, two.pixels) for one, two in zip(first, again, strict=True))
     assert not np.array_equal(first[0].pixels, other[0].pixels)

@@ -227,10 +227,7 @@ def two_kinds(root):
     [
         (flat, "all: the folder holds images and no class folders, and the schema declares labels; put each image"),
         (both, "scans: the folder holds images outside of class folders"),
-        (
-            undeclared,
-            r"called as one of the 2 labels in the schema, found another folder \(not shown; show_values",
-        ),
+        (undeclared, r"called as one of the 2 labels in the schema, found another folder \(not shown; show_values"),
         (nested, "scans/cat: holds a folder, which would not be read"),
         (no_images, "scans: its folders hold no images"),
         (empty, "scans: the folder holds no images; check the path"),

@@ -5,7 +5,7 @@ import pytest
 from tests.evaluation.linked_tables import SCHEMA, tables
 
 from noisegate.data.frames import read_linked
-from noisegate.data.linked_files import linked_paths
+from noisegate.data.linked import linked_paths
 from noisegate.errors import DataError
 
 

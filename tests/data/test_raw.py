@@ -1,9 +1,8 @@
 """Cells are read as they stand, each by itself, and kinds are never guessed from values."""
 
-from datetime import UTC, date, datetime
+from datetime import date
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -126,22 +125,6 @@ def test_files_of_a_folder_must_be_alike(tmp_path):
         RawTable(tmp_path)
 
 
-def test_a_name_twice_is_refused(tmp_path):
-    (tmp_path / "a.csv").write_text("x,x\n1,2\n")
-    with pytest.raises(DataError, match="same name"):
-        RawTable(tmp_path / "a.csv")
-    (tmp_path / "a.csv").write_text("x\n1\n")
-    (tmp_path / "b.csv").write_text("x,x\n1,2\n")
-    with pytest.raises(DataError, match="same name"):
-        RawTable(tmp_path)
-
-
-def test_a_column_without_a_name_is_refused(tmp_path):
-    (tmp_path / "a.csv").write_text(",x\n1,2\n")
-    with pytest.raises(DataError, match="column 1 has no name"):
-        RawTable(tmp_path / "a.csv")
-
-
 def test_a_column_without_a_kind_is_asked_for(tmp_path):
     (tmp_path / "a.csv").write_text("x,canary,z\n1,2,3\n")
     with pytest.raises(OptionError, match=r"no kind is given for 'canary', 'z'\. .*\"canary=\.\.\.,\*=\.\.\.\""):
@@ -165,11 +148,3 @@ def test_columns_stand_in_the_order_of_the_data_and_overrule_what_parquet_sugges
     assert list(partial.columns) == TABLE.column_names
     assert [gap.name for gap in partial.gaps] == [name for name in KINDS if name != "age"]
     assert (partial.columns["code"].kind, partial.columns["age"], partial.label) == ("categorical", None, "job")
-
-
-def test_objects_of_pandas_are_read(tmp_path):
-    frame = pd.DataFrame({"x": pd.Series([date(2020, 1, 1), None], dtype=object), "y": ["a", "b"]})
-    gaps = (Gap(name="x", kind="date"), Gap(name="y", kind="categorical"))
-    batch = next(iter(RawTable(frame).batches(gaps, ())))
-    days = (datetime(2020, 1, 1, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).days
-    assert (batch["x"].values.tolist(), batch["x"].missing, batch["y"].values.to_pylist()) == ([days], 1, ["a", "b"])

@@ -81,11 +81,6 @@ def test_whole_numbers_and_text_name_the_same_unit_in_files_of_both(tmp_path):
     assert used(tmp_path, 2) == [1, 2, 3, 4, 6]
 
 
-def test_units_may_be_bytes():
-    table = pa.table({"who": pa.array([b"\xff\x00", b"\xff\x01", b"\xff\x00"], pa.binary(2)), "n": [1, 2, 3]})
-    assert used(table, 1) == [1, 2]
-
-
 def test_a_unit_more_changes_nothing_about_the_others():
     table = people()
     alone = first(table, 2)
@@ -153,11 +148,6 @@ def test_the_column_is_not_described_but_may_be_ignored():
         TableSource(people(), SCHEMA, units=UnitLimit(column="n", contributions=1))
     ignoring = Schema(SCHEMA.columns, ignore=("who",))
     assert used(people(), 2, schema=ignoring) == first(people(), 2)
-
-
-def test_other_columns_that_nobody_knows_are_refused_still():
-    with pytest.raises(DataError, match="'more' is not in the schema"):
-        TableSource(people().assign(more=1), SCHEMA, units=limit()).check()
 
 
 # The table of hashes.

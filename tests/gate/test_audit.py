@@ -92,9 +92,7 @@ def test_the_right_code_stays_below_its_claim_and_the_audit_sees_much_of_it():
 def halve_noise(patch):
     right = noise.add_noise
     patch.setattr(
-        noise,
-        "add_noise",
-        lambda sums, *, noise_std, sampler: right(sums, noise_std=noise_std / 2, sampler=sampler),
+        noise, "add_noise", lambda sums, *, noise_std, sampler: right(sums, noise_std=noise_std / 2, sampler=sampler)
     )
 
 

@@ -214,15 +214,6 @@ def test_a_record_is_in_one_shard_and_shards_take_turns():
     assert all(first)
 
 
-@pytest.mark.parametrize(
-    ("plan", "message"),
-    [({"shards": 3}, "a whole shard is used"), ({"shards": 0}, "shards=0 must"), ({"shards": True}, "shards=True")],
-)
-def test_unusable_shards_are_refused(plan, message):
-    with pytest.raises(OptionError, match=message):
-        opened(**plan)
-
-
 # Functions that are none of their sample.
 
 
@@ -356,18 +347,6 @@ def test_a_release_is_certified_and_verified(tmp_path):
     assert told == {"norm": 1.0, "whole": True, "shards": 2, "parameters": {"g": [2]}, "trained": {"g": [5]}}
 
 
-def test_a_run_is_resumed_with_the_steps_that_are_left(tmp_path, ledger):
-    journal = tmp_path / "journal"
-    with opened(journal=journal, ledger=ledger) as session:
-        session.step(AT)
-    with opened(journal=journal, ledger=ledger) as session:
-        assert session.remaining_steps == 3
-        session.step(AT)
-        session.release({"g": torch.zeros(2)})
-    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
-    assert not journal.exists()
-
-
 def test_a_run_on_shards_has_no_journal(tmp_path):
     with pytest.raises(OptionError, match="who is in which one is private"):
         opened(journal=tmp_path / "journal", sampling_probability=1.0, shards=2)
@@ -380,9 +359,3 @@ def test_gradients_and_whole_samples_take_plans_of_their_own():
         gate.batch(GradientPlan(**settings).calibrate(gate.budget), mean, method="test", public={})
     with pytest.raises(OptionError, match="of a GradientPlan"):
         gate.gradients(BatchPlan(**settings).calibrate(gate.budget), mean, method="test", public={})
-
-
-def test_a_plan_describes_its_samples():
-    told = opened(sampling_probability=1.0, shards=4).plan.describe(400)
-    assert (told["shards"], told["vectors_of"], told["records_a_step"], told["rate"]) == (4, "samples", 100.0, 1.0)
-    assert told["noise_norm_over_clipping_norm"] == pytest.approx(told["noise_std"] * np.sqrt(2), rel=1e-2)

@@ -7,10 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-import noisegate
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import BudgetRefusedError, DataError, OptionError, SchemaError
 from noisegate.gate.queries import discovery, exact_counts
@@ -168,12 +166,6 @@ def test_given_facts_are_kept_and_cost_nothing(tmp_path):
     assert gate.discover().schema.column("age") == Integer(name="age", lower=0, upper=130, missing=True)
 
 
-def test_a_parquet_file_suggests_kinds(tmp_path):
-    pq.write_table(people().select(["age", "rate", "job"]), tmp_path / "t.parquet")
-    schema = discover_schema(tmp_path / "t.parquet", epsilon=5.0).schema
-    assert [column.kind for column in schema.columns] == ["integer", "continuous", "categorical"]
-
-
 def test_levels_are_found_in_many_passes(monkeypatch):
     monkeypatch.setattr(exact_counts, "LEVELS_HELD", 100)
     monkeypatch.setattr("noisegate.gate.queries.exact_counts.LEVELS_HELD", 100)
@@ -246,22 +238,6 @@ def test_values_beyond_all_that_is_counted_and_levels_that_became_other_are_told
     assert found.notes.keys() == set(kinds)
     sure = discover_schema(table, epsilon=20.0, kinds={"id": "ignore", "month": "categorical"}, records=3000)
     assert not sure.doubts
-
-
-@pytest.mark.parametrize("name", ["a.b", 'qu"ote', "two words", "[columns.x]", "é"])
-def test_odd_names_survive(name):
-    found = discover_schema(
-        pa.table({name: ["x"] * 200, "id": list(map(str, range(200)))}),
-        epsilon=10.0,
-        kinds={name: "categorical", "id": "categorical"},
-    )
-    assert found.schema.names == (name,)
-    ignored = discover_schema(
-        pa.table({name: list(map(str, range(200))), "b": [True] * 200}),
-        epsilon=10.0,
-        kinds={name: "categorical", "b": "boolean"},
-    )
-    assert ignored.schema.ignore == (name,)
 
 
 @pytest.mark.parametrize("kind", ["integer", "categorical"])
@@ -376,13 +352,6 @@ def test_replace_one_checks_the_number_of_records(tmp_path):
     assert discover_schema(table, records=300, **options).schema.names == ("age", "job")
 
 
-def test_a_gate_answers_once():
-    gate = SchemaGate(people(50).select(["age"]), epsilon=1.0, kinds={"age": "integer"})
-    gate.discover()
-    with pytest.raises(OptionError, match="answered"):
-        gate.discover()
-
-
 def test_of_threads_at_one_gate_one_is_answered():
     gate = SchemaGate(people(50).select(["age"]), epsilon=1.0, kinds={"age": "integer"})
     start = threading.Barrier(8)
@@ -396,10 +365,6 @@ def test_of_threads_at_one_gate_one_is_answered():
 
     with ThreadPoolExecutor(8) as threads:
         assert sum(found is not None for found in threads.map(ask, range(8))) == 1
-
-
-def test_the_public_name_is_this_one():
-    assert noisegate.discover_schema is discover_schema
 
 
 @pytest.mark.parametrize("records", [None, 400, 11_500])

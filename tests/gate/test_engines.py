@@ -13,9 +13,7 @@ from noisegate.privacy.grid import Grid
 
 @pytest.fixture
 def task(chosen):
-    return {
-        "q": SumTask(feature_map=chosen(np.eye(4, dtype=np.float32)), grid=Grid(norm=1.0), columns=2, label=1),
-    }
+    return {"q": SumTask(feature_map=chosen(np.eye(4, dtype=np.float32)), grid=Grid(norm=1.0), columns=2, label=1)}
 
 
 @pytest.fixture

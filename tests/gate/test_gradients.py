@@ -179,18 +179,6 @@ def test_the_session_refuses_after_the_last_step():
     session.release(START)
 
 
-def test_a_session_that_ended_takes_no_step_and_a_gate_answers_once():
-    gate = Gate(frame(), schema=SCHEMA, epsilon=90.0)
-    plan = plan_of().calibrate(gate.budget)
-    with gate.gradients(plan, loss, method="test", public={}) as session:
-        session.step(START)
-    with pytest.raises(OptionError, match="ended"):
-        session.step(START)
-    again = gate.gradients(plan, loss, method="test", public={})
-    with pytest.raises(OptionError, match="has answered its plan"):
-        again.step(START)
-
-
 def test_the_plan_must_be_that_of_the_gate():
     gate = Gate(frame(), schema=SCHEMA, epsilon=1.0)
     other = Gate(frame(), schema=SCHEMA, epsilon=2.0)
@@ -224,22 +212,6 @@ def test_loss_and_plan_must_be_both_factored_or_neither():
         opened(loss=FactoredLoss(inputs=lambda n, c: n, loss=lambda o, n, c: o.sum()))
     with pytest.raises(OptionError, match="factored=True"):
         opened(plan=plan_of(parameters={"w": (1, 1, 3)}, factored=True))
-
-
-def test_names_of_the_version_before_are_taken_and_warn():
-    gate = Gate(frame(8), schema=SCHEMA, epsilon=5.0)
-    plan = plan_of().calibrate(gate.budget)
-    with pytest.warns(DeprecationWarning, match="now called microbatch"):
-        session = gate.gradients(plan, loss, method="test", public={}, physical_batch=3)
-    assert session._gradients.execution.rows == 3
-    with pytest.warns(DeprecationWarning, match="now called remaining_steps"):
-        assert session.steps_left == session.remaining_steps == plan.plan.steps
-
-
-@pytest.mark.parametrize("rows", [0, 1.5, True, 10**6])
-def test_an_unusable_microbatch_is_refused(rows):
-    with pytest.raises(OptionError, match="microbatch"):
-        opened(microbatch=rows)
 
 
 @pytest.mark.parametrize(

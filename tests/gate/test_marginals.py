@@ -115,11 +115,6 @@ def test_the_certificate_holds_and_the_ledger_was_charged(release, book, gate):
     assert [entry.kind.value for entry in book.history("clinic")] == ["register", "reserve", "confirm", "commit"]
 
 
-def test_a_gate_answers_once(release, gate):
-    with pytest.raises(OptionError, match="has answered its plan"):
-        ask(gate)
-
-
 # What is handed in.
 
 

@@ -150,13 +150,6 @@ def test_nothing_is_handed_out_before_every_question_is_answered():
         session.release()
 
 
-def test_no_question_is_answered_behind_the_block():
-    with opened() as session:
-        pass
-    with pytest.raises(OptionError, match="this session has ended"):
-        session.ask({"bins": FIRST})
-
-
 def test_no_question_is_answered_after_the_ledger_refused(ledger):
     session = opened(ledger=ledger, dataset="clinic", unit="another")
     with pytest.raises(OptionError, match="unit='another' differs"):
@@ -222,12 +215,6 @@ def test_tables_of_other_columns_than_the_schema_has_are_refused(features):
 # What it costs.
 
 
-def test_opening_a_session_spends_nothing(ledger):
-    with opened(ledger=ledger, dataset="clinic"):
-        pass
-    assert kinds(ledger) == [Kind.REGISTER]
-
-
 def test_a_map_that_is_refused_spends_nothing_and_another_may_be_asked(ledger):
     with opened(ledger=ledger, dataset="clinic") as session:
         with pytest.raises(OptionError):
@@ -262,16 +249,6 @@ def test_a_plan_beyond_the_cap_is_refused_in_the_first_round(tmp_path):
     with pytest.raises(BudgetRefusedError):
         session.ask({"bins": FIRST})
     assert kinds(ledger) == [Kind.REGISTER]
-
-
-def test_an_error_in_the_first_round_voids(ledger):
-    broken = frame().assign(ill=[None] * 60)
-    session = opened(broken, ledger=ledger, dataset="clinic")
-    with pytest.raises(DataError):
-        session.ask({"bins": FIRST})
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]
-    with pytest.raises(OptionError, match="has ended"):
-        session.ask({"bins": FIRST})
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])

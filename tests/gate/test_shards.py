@@ -297,15 +297,3 @@ def test_a_release_is_certified_and_verified(tmp_path):
     assert certificate.check() <= 2.0
     assert "3 steps, each a sum over 10 disjoint shards, of which all are asked" in render(certificate)
     assert certificate.public["gradients"]["s"]["shards"] == 10
-
-
-def test_a_plan_describes_its_shards():
-    told = opened().plan.describe(400)
-    assert (told["shards"], told["vectors_of"], told["records_a_step"], told["rate"]) == (10, "shards", None, 1.0)
-    assert told["noise_norm_over_clipping_norm"] == pytest.approx(told["noise_std"] * np.sqrt(2) / 10, rel=1e-2)
-
-
-@pytest.mark.parametrize("plan", [{"shards": 0}, {"shards": True}, {"sampling_probability": 0.0}])
-def test_unusable_plans_are_refused(plan):
-    with pytest.raises(OptionError):
-        opened(**plan)

@@ -103,22 +103,6 @@ def test_the_last_record_that_is_taken_and_the_most_noise_fit_into_64_bits(
     assert totals.sums["q"].tolist() == [[sign * (RECORD_LIMIT - 1) * UNITS + last]]
 
 
-@pytest.mark.parametrize("count", [1, 3, 200])
-@pytest.mark.parametrize("options", [{}, {"norm": 0.4}, {"norm": 9.0}, {"nonnegative": True}, {"centre": True}])
-def test_looked_up_vectors_are_those_that_the_grid_gives(options, count, mixed_schema, encoded):
-    layout = mixed_schema.layout
-    scales = [(0.03, 0.5)] * len(layout.numeric)
-    features = draw(layout, count=count, length_scales=scales, exclude_label=True, seed=count)
-    options = {"norm": 1.0, **options}
-    if options.pop("centre", False):
-        options["centre"] = tuple(np.linspace(-0.3, 0.3, features.dim))
-    for columns, label in ((1, None), (3, layout.label)):
-        task = SumTask(feature_map=features, grid=Grid(**options), columns=columns, label=label)
-        for rows in (1, 127, 128, 129, 400):
-            records = encoded(layout, rows, seed=rows)
-            assert sum_records(records, {"q": task}).sums["q"].tolist() == by_hand(records, task)
-
-
 def test_the_table_is_used_when_no_vector_needs_clipping_and_only_then(mixed_schema):
     layout = mixed_schema.layout
     features = draw(layout, count=30, length_scales=[(0.1, 0.5)] * 3, exclude_label=True, seed=0)

@@ -175,11 +175,3 @@ def test_a_training_that_goes_on_is_no_second_run(tmp_path, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UnbookedWarning)
         fit(data, out=tmp_path / "model", resume=True)
-
-
-def test_the_warning_points_at_the_caller():
-    data = table()
-    run(data)
-    with pytest.warns(UnbookedWarning) as caught:
-        Pairwise(cells=4, fit_options={"steps": 2}).fit(data, schema=SCHEMA, epsilon=1.0)
-    assert [one.filename for one in caught if one.category is UnbookedWarning] == [__file__]

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 _ALL = """
 import json, sys
-from noisegate.cli.streams import put_in_order
+from noisegate.cli.start import put_in_order
 from noisegate.cli.main import run
 put_in_order()
 for line in json.loads(sys.argv[1]):

@@ -49,11 +49,6 @@ def test_passwords_are_never_shown(password):
     assert "sec" not in str(failed.value).replace("seconds", "")
 
 
-def test_a_server_that_cannot_be_reached_is_reported():
-    with pytest.raises(LedgerError, match=r"postgresql://me@127\.0\.0\.1:1/db cannot be reached"):
-        Ledger("postgresql://me@127.0.0.1:1/db").show()
-
-
 def test_postgresql_without_its_driver_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'noisegate\[ledger-postgresql\]'"):
@@ -99,21 +94,6 @@ def test_the_folders_of_a_new_ledger_are_made_with_it(tmp_path):
 
 def _both(ledger, event):
     return (lambda: _reserve(ledger, [event()]), lambda: ledger.register("patients", **CAP))
-
-
-def test_a_text_file_is_not_a_ledger_and_is_left_alone(ledger, tmp_path, event):
-    file = tmp_path / "ledger.sqlite"
-    file.write_text("age,income\n" * 200)
-    for call in _both(ledger, event):
-        with pytest.raises(LedgerError, match=r"ledger\.sqlite is not an SQLite database"):
-            call()
-    assert file.read_text() == "age,income\n" * 200
-
-
-def test_a_folder_is_not_a_ledger(tmp_path, event):
-    for call in _both(Ledger(tmp_path), event):
-        with pytest.raises(LedgerError, match="is a folder"):
-            call()
 
 
 def test_a_database_of_something_else_is_left_alone(ledger, tmp_path, event):

@@ -12,16 +12,7 @@ def test_a_relation_is_found_by_its_name_and_by_itself(relation):
     assert Adjacency.parse(relation) is relation
 
 
-def test_there_are_two_relations():
-    assert {relation.value for relation in Adjacency} == {"add-remove", "replace-one"}
-
-
 @pytest.mark.parametrize("name", ["add_remove", "", "ADD-REMOVE", None, 3])
 def test_another_name_is_refused_with_the_choices(name):
     with pytest.raises(OptionError, match=r"adjacency=.*'add-remove', 'replace-one'"):
         Adjacency.parse(name)
-
-
-def test_the_sentences_say_whether_the_number_of_records_is_public():
-    assert "number of records is private" in Adjacency.ADD_REMOVE.sentence()
-    assert "same public number of records" in Adjacency.REPLACE_ONE.sentence()

@@ -15,7 +15,6 @@ from noisegate.privacy.gradient_plan import RATES, GradientPlan
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.noise import NARROWEST, reached
 from noisegate.privacy.plan import Budget, Query
-from noisegate.privacy.units import RECORD
 
 
 def plan_of(**options):
@@ -177,25 +176,6 @@ def test_parameters_are_packed_in_the_order_of_the_plan_and_back():
         plan.pack({"w": arrays["w"].T, "b": arrays["b"]})
 
 
-def test_a_plan_is_described_with_its_batch_and_noise():
-    plan = calibrated()
-    multiplier = plan.event.noise_std / UNITS
-    known = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "add-remove", "unit": RECORD, "steps": 200}
-    known |= {
-        "rate": plan.plan.sampling_probability,
-        "clipping_norm": 0.5,
-        "parameters": 155,
-        "sampler": "convolved-gaussian",
-    }
-    known["releases"] = []
-    # The norm 0.5 is UNITS·(1 − 2⁻¹⁰) grid units; the whole noise of 155 coordinates stands beside a sum of 600.
-    known["noise_multiplier"] = pytest.approx(multiplier)
-    known["noise_std"] = pytest.approx(multiplier * 0.5 / (1 - 2**-10))
-    batch = {"records_a_step": 600, "noise_norm_over_clipping_norm": multiplier * 155**0.5 / 600}
-    assert plan.describe(60_000) == known | {name: pytest.approx(value) for name, value in batch.items()}
-    assert plan.describe(None) == known | dict.fromkeys(batch)
-
-
 def test_a_convolved_draw_is_charged_its_distance_on_every_coordinate_of_every_step():
     event = SampledGaussianEvent(
         name="gradients",
@@ -208,12 +188,3 @@ def test_a_convolved_draw_is_charged_its_distance_on_every_coordinate_of_every_s
     )
     assert sampler_slack([event], 0.0)[1] / (2 * 77 * 2.0**-277) == pytest.approx(1)
     assert sampler_slack([event], 0.0)[0] > 0
-
-
-def test_rate_and_norm_are_still_read():
-    named = plan_of(sampling_probability=0.25, clip_norm=2.0)
-    with pytest.warns(DeprecationWarning, match="called (sampling_probability|clip_norm) now"):
-        old = GradientPlan(name="gradients", steps=200, rate=0.25, norm=2.0, parameters=named.parameters)
-    assert old == named
-    with pytest.warns(DeprecationWarning, match="called clip_norm now"):
-        assert old.norm == 2.0

@@ -7,7 +7,6 @@ from noisegate.privacy import accounting
 from noisegate.privacy.events import Adjacency, ZeroConcentratedEvent
 from noisegate.privacy.marginal_plan import MarginalPlan, marginal_columns, marginal_name
 from noisegate.privacy.plan import Budget
-from noisegate.privacy.units import RECORD
 
 
 def planned(sizes=(3, 1, 4), candidates=((0, 2),), **budget):
@@ -79,15 +78,6 @@ def test_the_memory_of_tables_counts_every_part_once():
     plan = planned(sizes=(3, 2, 4), candidates=((0, 1, 2), (0, 2)))
     assert plan.table_bytes == 4 * (24 + 6 + 12 + 8 + 3 + 2 + 4)
     assert plan.describe(1000)["megabytes_at_the_gate"] == pytest.approx(600, abs=1)
-
-
-def test_a_plan_is_described_by_what_it_spends_and_holds():
-    plan = planned()
-    told = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "add-remove", "unit": RECORD, "mechanism": "OpenDP mbi.MST"}
-    known = {**told, "rho": plan.rho, "settings": {}, "cells": [3, 1, 4], "coordinates": 3 + 4 + 12}
-    held = {"bytes_per_record_at_the_gate": 24, "megabytes_of_tables_at_the_gate": 4 * 19 / 1e6}
-    assert plan.describe(10**6) == {**known, **held, "megabytes_at_the_gate": 600 + 24 + 4 * 19 / 1e6}
-    assert plan.describe(None) == {**known, **held, "megabytes_at_the_gate": None}
 
 
 def test_a_name_gives_back_its_columns():

@@ -45,8 +45,7 @@ def test_the_ends_of_the_range_are_in_it():
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"dim": 0}, {"columns": 0}, *[{"share": bad} for bad in (0.0, -1.0, math.nan, math.inf)]],
+    "options", [{"dim": 0}, {"columns": 0}, *[{"share": bad} for bad in (0.0, -1.0, math.nan, math.inf)]]
 )
 def test_an_unusable_question_is_refused_by_name(options):
     with pytest.raises(OptionError, match="query 'q'"):

@@ -30,22 +30,6 @@ def test_the_unit_is_named_by_its_column_and_not_by_the_limit():
     assert used("record", None) == "record"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("record", "patient", None), "go together"),
-        (("record", None, 3), "go together"),
-        (("household", "patient", 3), "give one of the two"),
-        (("record", "", 3), "must be the name"),
-        (("record", "a\nb", 3), "must be the name"),
-        (("record", 7, 3), "must be the name"),
-    ],
-)
-def test_unusable_units_are_refused(arguments, message):
-    with pytest.raises(OptionError, match=message):
-        unit_text(*arguments)
-
-
 @pytest.mark.parametrize("unit", ["all records of one patient", " All  records of ONE patient"])
 def test_the_words_for_several_records_need_a_limit_on_them(unit):
     with pytest.raises(OptionError, match=r"give unit_column and contributions"):

@@ -99,22 +99,6 @@ def test_a_wrong_form_is_refused_by_name(text, says):
         Schema.loads(text)
 
 
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"resize": ["pad"]}, "resize = .'pad'."),
-        ({"labels": "cat"}, "levels must be a list"),
-        ({"labels": 3}, "levels must be a list"),
-        ({"labels": ()}, "go together"),
-        ({"labels": (0, 1), "label": " x"}, "starts or ends with a blank"),
-        ({"labels": (0, 1), "label": "pixel_0_0"}, "'pixel_0_0' is described more than once"),
-    ],
-)
-def test_wrong_arguments_are_refused(settings, says):
-    with pytest.raises(SchemaError, match=says):
-        pixel_schema(2, 2, **settings)
-
-
 def test_images_as_large_as_memory_holds_have_a_schema_at_once():
     started = time.process_time()
     schema = pixel_schema(20_000, 30_000, 3, labels=range(10))

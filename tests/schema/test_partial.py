@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from noisegate.errors import OptionError, SchemaError
+from noisegate.errors import SchemaError
 from noisegate.schema import Boolean, Categorical, Datetime, Decimal, Integer
 from noisegate.schema.partial import KINDS, Gap, PartialSchema, column_of_kind, read_partial
 
@@ -77,33 +77,6 @@ def test_every_kind_is_a_gap_or_needs_nothing(kind):
         assert (column.missing, column.reader.name, column.reader.missing) == (True, "x", True)
         assert column.numeric == bool(column.reader.numeric) == (kind != "categorical")
         assert column.reader.kind == kind.removesuffix("-utc")
-
-
-@pytest.mark.parametrize(
-    ("text", "error", "message"),
-    [
-        ("[columns.x]\nkind = 'text'", OptionError, "kind 'text' is not known; choose one of continuous, "),
-        ("[columns.x]\nmissing = true", OptionError, "kind 'None' is not known"),
-        ("[columns.x]\nkind = 'ordinal'", OptionError, "order of ordinal levels cannot be discovered"),
-        ("[columns.x]\nkind = 'integer'\nlower = 1", SchemaError, "upper missing"),
-        ("[columns.x]\nkind = 'integer'\nmissing = 1", SchemaError, "missing must be true or false"),
-        ("[columns.x]\nkind = 'integer'\nlow = 1", SchemaError, "unknown key 'low'"),
-        ("[columns]\nx = 'integer'", SchemaError, "columns must be tables"),
-        ("[colums.x]\nkind = 'integer'", SchemaError, "unknown key 'colums'"),
-        ("[columns.x\nkind = 1", SchemaError, "not valid TOML"),
-    ],
-)
-def test_what_is_wrong_in_the_file_is_named(read, text, error, message):
-    with pytest.raises(error, match=message):
-        read(text)
-
-
-def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(SchemaError, match=r"absent\.toml cannot be read"):
-        read_partial(tmp_path / "absent.toml", {})
-    (tmp_path / "latin.toml").write_bytes(b"label = '\xe9'")
-    with pytest.raises(SchemaError, match="not UTF-8"):
-        read_partial(tmp_path / "latin.toml", {})
 
 
 @pytest.mark.parametrize("label", ["nowhere", "id"])

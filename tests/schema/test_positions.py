@@ -196,10 +196,7 @@ DECIMAL = {"name": "x", "lower": 0, "upper": 1}
         (lambda: Continuous(**DECIMAL, atoms=[math.nan]), "'x': an atom must be a finite number"),
         (
             lambda: Datetime(
-                name="x",
-                lower=datetime(2020, 1, 1),
-                upper=datetime(2021, 1, 1),
-                atoms=["2050-01-01T00:00:00Z"],
+                name="x", lower=datetime(2020, 1, 1), upper=datetime(2021, 1, 1), atoms=["2050-01-01T00:00:00Z"]
             ),
             "'x': atom .* time zone",
         ),

@@ -17,13 +17,7 @@ COLUMNS = (
     Categorical(name="k", levels=("x", "y"), missing=True),
     Boolean(name="t"),
 )
-VALUES = {
-    "a": [None, 0, 1, 2, 3],
-    "b": [1, 2, 3, 4],
-    "c": [0, 1, 2],
-    "k": [None, "x", "y"],
-    "t": [False, True],
-}
+VALUES = {"a": [None, 0, 1, 2, 3], "b": [1, 2, 3, 4], "c": [0, 1, 2], "k": [None, "x", "y"], "t": [False, True]}
 # Grids with gaps, and atoms outside the bounds, which no interval holds and no rule compares.
 STEPPED = (
     Integer(name="a", lower=0, upper=6, step=2, missing=True, atoms=[-7]),

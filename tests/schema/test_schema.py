@@ -175,33 +175,6 @@ def test_a_wrong_text_is_refused(text, says):
         Schema.loads(text)
 
 
-def test_columns_must_exist_and_differ():
-    with pytest.raises(SchemaError, match="no columns"):
-        Schema(())
-    with pytest.raises(SchemaError, match="'a' is described more than once"):
-        Schema((Boolean(name="a"), Boolean(name="a")))
-    with pytest.raises(SchemaError, match=r"expected a column such as .* found str"):
-        Schema(("a",))
-    with pytest.raises(SchemaError, match="no column 'b' in the schema"):
-        Schema((Boolean(name="a"),)).column("b")
-
-
-def test_unreadable_files_are_named(tmp_path):
-    with pytest.raises(SchemaError, match=r"absent\.toml cannot be read"):
-        Schema.from_toml(tmp_path / "absent.toml")
-    (tmp_path / "latin.toml").write_bytes("label = 'Größe'".encode("latin-1"))
-    with pytest.raises(SchemaError, match=r"latin\.toml is not UTF-8"):
-        Schema.from_toml(tmp_path / "latin.toml")
-    with pytest.raises(SchemaError, match="cannot be written"):
-        Schema.loads(EXAMPLE).to_toml(tmp_path)
-
-
-@pytest.mark.parametrize("form", [[], {}, {"columns": {}}, {"columns": [{"kind": "boolean"}]}, {"columns": [3]}])
-def test_wrong_json_is_refused(form):
-    with pytest.raises(SchemaError):
-        Schema.from_json(form)
-
-
 def test_reading_a_schema_imports_nothing_heavy():
     code = (
         "import sys, noisegate.schema; print([m for m in ('torch', 'pyarrow', 'pandas', 'polars') if m in sys.modules])"

@@ -9,11 +9,7 @@ from noisegate import Pairwise, Schema, release
 from noisegate.schema import Boolean, Categorical, Integer
 
 SCHEMA = Schema(
-    (
-        Integer(name="age", lower=0, upper=99),
-        Categorical(name="job", levels=("a", "b", "c")),
-        Boolean(name="ill"),
-    ),
+    (Integer(name="age", lower=0, upper=99), Categorical(name="job", levels=("a", "b", "c")), Boolean(name="ill")),
     label="ill",
 )
 SIZES = {"north": 900, "south": 500, "west": 100}

@@ -67,7 +67,8 @@ def explain_command(
     wanted = None if label is None else _class_named(classifier, label)
     records = None
     if record is not None:
-        records = Rows.concatenate(list(_read(record, classifier, show_values=show_values)))
+        read = _labelled(record, classifier, labelled=False, show_values=show_values)
+        records = Rows.concatenate([batch for batch, _ in read])
         if len(records) > MOST_RECORDS:
             raise OptionError(
                 f"--record {record} has more than {MOST_RECORDS} records; give fewer, or take `noisegate predict`."
@@ -130,12 +131,6 @@ def predict_command(
     else:
         told = "" if accuracy is None else f" {accuracy:.4f} of them are right."
         say(f"Wrote {done:,} predictions to {out}.{told}")
-
-
-def _read(path: Path, classifier: ReleasedClassifier, *, show_values: bool) -> Iterator[Rows]:
-    """Yields the records in a file, encoded by the schema of the classifier without its label."""
-    for records, _ in _labelled(path, classifier, labelled=False, show_values=show_values):
-        yield records
 
 
 def _labelled(

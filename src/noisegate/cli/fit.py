@@ -26,9 +26,8 @@ from noisegate.cli.console import (
     warn,
     warn_about_constraints,
 )
-from noisegate.cli.engine import Address, EngineOption, chosen_engine
 from noisegate.cli.linked import one_place, records_at
-from noisegate.cli.options import FitOptions, Json, one_by_one, required
+from noisegate.cli.options import Address, EngineOption, FitOptions, Json, chosen_engine, one_by_one, required
 from noisegate.cli.plans import show_plan
 from noisegate.progress import reading
 
@@ -52,7 +51,7 @@ def fit_command(
         list[str] | None,
         typer.Argument(
             help="Private records: a CSV or Parquet file, or a folder of them. Private images: a folder of class "
-            "folders or with labels.csv, Parquet with an image column, an .npz file, or a torchvision data set on "
+            "folders or with labels.csv, Parquet with an image column, an .npz file, or MNIST's idx files on "
             "disk. Linked tables: a file or a folder for each, called like it, or one folder that holds these."
         ),
     ] = None,

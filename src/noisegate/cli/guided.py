@@ -206,7 +206,7 @@ class Guide:
 
     def _kinds(self) -> str:
         """Returns the kinds of the columns, as NAME=KIND,...; the header of the records is read, which is public."""
-        from noisegate.data.columns_file import columns_file
+        from noisegate.data.tables.raw import columns_file
         from noisegate.schema.partial import KINDS
 
         if "discover" in self._given:

@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from noisegate.cli.console import OUT, print_json, say, table, warn
+from noisegate.cli.console import OUT, Verbs, print_json, say, table, warn
 from noisegate.cli.options import Adjacency, Delta, Json, LedgerOption, Unit
-from noisegate.cli.verbs import Verbs
 from noisegate.errors import LedgerWarning, OptionError
 from noisegate.ledger.ledger import Entry, Ledger
 from noisegate.privacy.events import event_to_json

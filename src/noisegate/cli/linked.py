@@ -22,7 +22,7 @@ def records_at(schema: Schema | LinkedSchema, data: Sequence[str] | None, tables
     Raises:
         UserError: if there are several paths for one table, or not exactly one for each of linked ones.
     """
-    from noisegate.data.linked_files import linked_parts
+    from noisegate.data.linked import linked_parts
     from noisegate.schema.linked import LinkedSchema
 
     if not isinstance(schema, LinkedSchema):

@@ -17,8 +17,7 @@ import typer
 from rich.markup import escape
 
 from noisegate._version import __version__
-from noisegate.cli.console import ERR, discard, print_json
-from noisegate.cli.verbs import Verbs
+from noisegate.cli.console import ERR, Verbs, discard, print_json
 from noisegate.errors import EXTRAS, MissingExtraError, NoisegateError, at_command_line
 from noisegate.registry import extensions
 

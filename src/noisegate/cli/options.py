@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from noisegate.cli.completion import method_names
 from noisegate.cli.console import warn
 from noisegate.errors import OptionError
+from noisegate.registry import extensions
 from noisegate.seeds import MOST_SEED
 
 if TYPE_CHECKING:
+    from noisegate.gate.sums import Engine
     from noisegate.ledger.ledger import Ledger
     from noisegate.methods.method import Method
     from noisegate.run_folder import Run
@@ -30,8 +31,7 @@ SchemaOption = Annotated[
 Epsilon = Annotated[float, typer.Option(help="ε of the guarantee, 0.01 to 1000; 1 is a common choice.")]
 Delta = Annotated[float, typer.Option(help="δ of the guarantee; keep it well below 1/(number of records).")]
 Adjacency = Annotated[
-    str,
-    typer.Option(help="add-remove (default; the number of records stays private) or replace-one (it is public)."),
+    str, typer.Option(help="add-remove (default; the number of records stays private) or replace-one (it is public).")
 ]
 Unit = Annotated[str, typer.Option(help="What one record stands for.")]
 Settings = Annotated[
@@ -55,8 +55,29 @@ LedgerOption = Annotated[
         help="Ledger: an SQLite file or a postgresql:// URL. Default: a file in your user data folder.",
     ),
 ]
+EngineOption = Annotated[
+    str, typer.Option(metavar="local|ray", help="Where records are summed: this machine (default), or a Ray cluster.")
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT|auto",
+        help="With --engine ray: the head of the cluster, or auto on one of its machines. Default: processes of this "
+        "machine.",
+    ),
+]
 _EXAMPLE = "for instance --size 28 --channels 1 --classes 10"
 _of_images = partial(typer.Option, rich_help_panel="Images: public knowledge, instead of --schema")
+
+
+_METHODS = sorted(extensions("noisegate.methods").items(), reverse=True)
+METHOD_NAMES = sorted({point.value: name for name, point in _METHODS}.values())
+"""Of the methods that are installed, each by one name."""
+
+
+def method_names(incomplete: str) -> list[str]:
+    """Returns the methods whose names begin so, those of other packages too, for completion by the shell."""
+    return sorted(name for name in ("auto", *METHOD_NAMES) if name.startswith(incomplete))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +103,7 @@ class ImageOptions:
         False
     )
     resize: Annotated[
-        str | None,
-        _of_images(metavar="RULE", help="Images of another size: refuse (default), stretch, crop or pad."),
+        str | None, _of_images(metavar="RULE", help="Images of another size: refuse (default), stretch, crop or pad.")
     ] = None
     convert: Annotated[bool, _of_images("--convert", help="Turn colour into grey, or grey into colour, as needed.")] = (
         False
@@ -135,19 +155,15 @@ class RunOptions(ImageOptions):
     method: Annotated[
         str,
         typer.Option(
-            help="How to make synthetic records: auto (says what it chose), or one by name: aim, datalens, dp-cgan, "
-            "dp-dre, dp-gan, dp-hp, dp-merf, dp-ntk, dp-sinkhorn, g-pate, gs-wgan, mst, pairwise, pate-gan, privbayes, "
-            "psg, tab-pe; joint, dp-mepf, dp-mepf-trained, dp-mge, dp-gan-ft, dp-gan-mi, dpdm, dp-feta and pe for "
-            "images; linked for linked tables. dp-llm trains a classifier that explains itself, dp-sgd a network that "
-            "predicts the label.",
+            help="How to make synthetic records: auto (says what it chose), or one by name: "
+            f"{', '.join(METHOD_NAMES)}. dp-llm and dp-sgd train a classifier instead.",
             autocompletion=method_names,
         ),
     ] = "auto"
     public: Public = None
     adjacency: Adjacency = "add-remove"
     records: Annotated[
-        int | None,
-        typer.Option(help="Number of records if publicly known; needed for replace-one and for forecasts."),
+        int | None, typer.Option(help="Number of records if publicly known; needed for replace-one and for forecasts.")
     ] = None
     unit_column: Annotated[
         str | None,
@@ -197,8 +213,7 @@ class FitOptions(RunOptions):
     dataset: Annotated[str | None, typer.Option(help="Book the cost on this data set of the ledger.")] = None
     ledger: LedgerOption = None
     seed: Annotated[
-        int,
-        typer.Option(min=0, max=MOST_SEED, help="Of the public randomness. The private noise takes no seed."),
+        int, typer.Option(min=0, max=MOST_SEED, help="Of the public randomness. The private noise takes no seed.")
     ] = 0
     on_error: Annotated[
         str,
@@ -287,6 +302,19 @@ def warn_about_renamed(method: Method | type[Method], settings: Mapping[str, Any
     for old, today in method.renamed.items():
         if old in settings:
             warn(f"--set {old}: the setting {old} is called {today} now.")
+
+
+def chosen_engine(engine: str, address: str | None) -> Engine | None:
+    """Returns where sums run; None for this machine."""
+    if engine not in ("local", "ray"):
+        raise OptionError(f"--engine {engine!r} must be local or ray.")
+    if engine == "local":
+        if address is not None:
+            raise OptionError(f"--address {address} is of a Ray cluster; give --engine ray beside it.")
+        return None
+    from noisegate.gate.engines.ray import RayEngine
+
+    return RayEngine(address=address)
 
 
 def required(value: _T | None, what: str) -> _T:

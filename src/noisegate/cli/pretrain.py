@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisegate.atomic import new_file
-from noisegate.cli.console import OUT, print_json, say, warn
+from noisegate.cli.console import OUT, Verbs, print_json, say, warn
 from noisegate.cli.console import steps as progress_of
 from noisegate.cli.options import Json
-from noisegate.cli.verbs import Verbs
 from noisegate.errors import OptionError
 from noisegate.seeds import MOST_EVALUATION_SEED
 
@@ -42,13 +41,12 @@ def pretrain_command() -> None:
 def encoder(
     images: Annotated[
         Path,
-        typer.Argument(help="Public images: class folders, a folder with labels.csv, Parquet, .npz, or torchvision's."),
+        typer.Argument(help="Public images: class folders, a folder with labels.csv, Parquet, .npz, or MNIST's idx."),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to make, .safetensors.")],
     label: Annotated[str, typer.Option(help="Column of the labels in Parquet and labels.csv.")] = "label",
     on_error: Annotated[
-        str,
-        typer.Option(metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them."),
+        str, typer.Option(metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them.")
     ] = "refuse",
     network: Annotated[
         str,
@@ -78,10 +76,7 @@ def encoder(
 
 @app.command("decoder")
 def decoder(
-    images: Annotated[
-        Path,
-        typer.Argument(help="Public images: any folder of them, Parquet, .npz, or a data set of torchvision."),
-    ],
+    images: Annotated[Path, typer.Argument(help="Public images: any folder of them, Parquet, .npz, or idx files.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to make, .safetensors.")],
     size: Annotated[int, typer.Option(help="Height and width of the images that it makes.")] = 32,
     channels: Annotated[int, typer.Option(help="1 for grey images, 3 for colour.")] = 3,
@@ -92,8 +87,7 @@ def decoder(
         Path | None, typer.Option(help="File of `pretrain encoder`; the one in the package by default.")
     ] = None,
     on_error: Annotated[
-        str,
-        typer.Option(metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them."),
+        str, typer.Option(metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them.")
     ] = "refuse",
     steps: Annotated[int, typer.Option(help="Of the training.")] = 3000,
     seed: Annotated[int, typer.Option(min=0, max=MOST_EVALUATION_SEED, help="Of weights, order and noise.")] = 0,

@@ -9,9 +9,8 @@ import typer
 
 from noisegate.atomic import new_file
 from noisegate.cli import schema_init
-from noisegate.cli.console import OUT, print_json, say, say_files, steps, table, warn, warn_about_constraints
+from noisegate.cli.console import OUT, Verbs, print_json, say, say_files, steps, table, warn, warn_about_constraints
 from noisegate.cli.options import Adjacency, Delta, Epsilon, Json, LedgerOption, Unit
-from noisegate.cli.verbs import Verbs
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
@@ -42,8 +41,7 @@ def discover(
         typer.Option(metavar="NAME=KIND,...", help="Kinds of columns, public knowledge; may be repeated."),
     ] = None,
     columns: Annotated[
-        Path | None,
-        typer.Option(help="Schema file, TOML, with what is public; bounds and levels may be left out."),
+        Path | None, typer.Option(help="Schema file, TOML, with what is public; bounds and levels may be left out.")
     ] = None,
     label: Annotated[
         str | None,
@@ -53,8 +51,7 @@ def discover(
     ] = None,
     adjacency: Adjacency = "add-remove",
     records: Annotated[
-        int | None,
-        typer.Option(help="Number of records if publicly known, about; exact, and needed, for replace-one."),
+        int | None, typer.Option(help="Number of records if publicly known, about; exact, and needed, for replace-one.")
     ] = None,
     unit: Unit = "record",
     ledger: LedgerOption = None,

@@ -186,7 +186,7 @@ def _of_dictionary(file: Path, table: str | None, label: str | None, out: Path) 
 
 
 def _of_names(file: Path, label: str | None, out: Path) -> dict[str, Any]:
-    from noisegate.data.columns_file import columns_file
+    from noisegate.data.tables.raw import columns_file
     from noisegate.schema.partial import KINDS
 
     text, names, unknown = columns_file(file, label=label)

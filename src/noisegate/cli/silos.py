@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisegate.cli.console import OUT, print_json
-from noisegate.cli.engine import Address, EngineOption, chosen_engine
 from noisegate.cli.fit import ShowValues, console_observer, report_fit
-from noisegate.cli.options import FitOptions, Json, one_by_one, required
+from noisegate.cli.options import Address, EngineOption, FitOptions, Json, chosen_engine, one_by_one, required
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
@@ -131,8 +130,7 @@ def merge_command(
     ],
     after: After = None,
     overlapping: Annotated[
-        bool,
-        typer.Option("--overlapping", help="A unit may have records in several silos: their costs add up."),
+        bool, typer.Option("--overlapping", help="A unit may have records in several silos: their costs add up.")
     ] = False,
     stated_by: Annotated[
         str | None,

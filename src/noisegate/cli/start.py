@@ -1,11 +1,25 @@
-"""Where the program begins: signals are in order before the first slow import, and after the last output."""
+"""Where the program begins: signals, streams and imports are in order before the first slow import.
+
+What it does not load is pandas, which pyarrow imports wherever it is installed, to know its types in case it meets one.
+The program reads files and meets none, and the import takes longer than the fit of a small table. As a library
+noisegate leaves this alone: whoever gives it a table of pandas has loaded it.
+"""
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import signal
-from types import FrameType
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import FrameType, ModuleType
 
+_WORDS = {"ε": "epsilon", "δ": "delta", "≤": "<=", "≥": ">=", "±": "+/-", "×": "x", "→": "->", "−": "-", "…": "..."}
+_WORDS |= {"²": "^2", "ρ": "rho", "σ": "sigma", "μ": "mu", "–": "-", "—": "-", "•": "*"}
+_RULE = "noisegate.words"
+_ASKED = "importlib.", "_frozen_importlib", __name__
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STOPPED = 130
 
@@ -15,9 +29,6 @@ def start() -> None:
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a shell's background job ignores it
         signal.signal(signal.SIGINT, _stop)
     signal.signal(signal.SIGTERM, _stop)
-    from noisegate.cli.start_up import leave_pandas_alone
-    from noisegate.cli.streams import put_in_order
-
     put_in_order()
     leave_pandas_alone()
     from noisegate.cli.main import run
@@ -36,7 +47,62 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
     os._exit(_STOPPED)
 
 
-run = start  # what scripts that are installed already call
+def put_in_order() -> None:
+    """Makes the standard streams fit to be written to.
+
+    One that is closed swallows what is written; else the next file that is opened would get its number, and with it
+    what is written there. A character that an encoding lacks becomes words, as ε in cp1252, or an escape.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8")  # noqa: SIM115
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8")  # noqa: SIM115
+    codecs.register_error(_RULE, _worded)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_RULE)
+    if os.environ.get("COLUMNS", "").strip("0") == "":  # so a terminal says that it knows no width
+        os.environ.pop("COLUMNS", None)
+
+
+def _worded(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    found = error.object[error.start : error.end]
+    words = "".join(_WORDS.get(one) or one.encode("ascii", "backslashreplace").decode() for one in found)
+    try:
+        words.encode(error.encoding)
+    except UnicodeEncodeError:  # of an encoding that has no letters
+        words = "?" * len(found)
+    return words, error.end
+
+
+class _WithoutPandas:
+    """Finds no pandas where pyarrow asks for it, which is compiled: the nearest frame is the module of ours that calls.
+
+    Whatever else asks for pandas, as statsmodels does, gets it; and pyarrow then knows it too.
+    """
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Raises a ModuleNotFoundError for pandas where a module of noisegate is nearest; finds nothing itself."""
+        if name != "pandas":
+            return None
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_ASKED):
+            frame = frame.f_back
+        if frame.f_globals.get("__name__", "").startswith("noisegate."):
+            raise ModuleNotFoundError("No module named 'pandas'", name="pandas")
+        return None
+
+
+def leave_pandas_alone() -> None:
+    """Lets pyarrow do without pandas from here on."""
+    sys.meta_path.insert(0, _WithoutPandas())
 
 
 if __name__ == "__main__":

@@ -11,9 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisegate.data.draft_numbers import draft_number
+from noisegate.data.draft_numbers import draft_number, draft_time
 from noisegate.data.draft_texts import draft_identifier, draft_text
-from noisegate.data.draft_times import draft_time
 from noisegate.data.frames import read_table
 from noisegate.data.headers import check_titles
 from noisegate.data.rules import MOST_COLUMNS, Rules, find_rules
@@ -47,7 +46,7 @@ class Draft:
         return {entry.name: " ".join(entry.why) for entry in self.entries if entry.ignored}
 
     def toml(self, *, prefix: Sequence[str] = (), more: Mapping[str, Any] = MappingProxyType({})) -> str:
-        """Return the schema file, with the reasons as comments; below ``prefix``, with ``more`` keys at its top."""
+        """Returns the schema file, with the reasons as comments; below ``prefix``, with ``more`` keys at its top."""
         form = self.schema.form()
         top: dict[str, Any] = {key: form[key] for key in ("label", "missing_values") if key in form}
         constraints = list(zip(form.get("constraints", ()), self.rules.reasons, strict=True))
@@ -57,7 +56,7 @@ class Draft:
 
 
 def draft_schema(public: Any, label: str | None = None) -> Schema:
-    """Return a schema drafted from *public* records, as `noisegate schema init` drafts it from a file.
+    """Returns a schema drafted from *public* records, as `noisegate schema init` drafts it from a file.
 
     Its bounds and levels come straight from the records, so never use it on private ones: `discover_schema` buys them.
 
@@ -80,7 +79,7 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
 
 
 def draft(path: Any, label: str | None = None) -> Draft:
-    """Return a draft of a schema from a *public* file: its bounds and levels come straight from the records.
+    """Returns a draft of a schema from a *public* file: its bounds and levels come straight from the records.
 
     Whole and decimal numbers get bounds rounded outwards, ISO dates and moments bounds at the turn of a year; ``true``
     and ``false`` become boolean, other text with few distinct values categorical. Numbers that are only 0 and 1, and a
@@ -90,7 +89,7 @@ def draft(path: Any, label: str | None = None) -> Draft:
     as it is are put under ``ignore``, with the reason and what to do about it.
 
     Where the sample is large enough, it also proposes the steps of numbers and moments, the atoms of columns
-    (`noisegate.data.regularity`), and constraints (`noisegate.data.rules`), each without an exception in the sample.
+    (`noisegate.data.draft_numbers`), and constraints (`noisegate.data.rules`), each without an exception in the sample.
 
     Raises:
         DataError: if the file cannot be read or has no records.
@@ -114,7 +113,7 @@ def draft(path: Any, label: str | None = None) -> Draft:
 
 
 def _rules(table: pa.Table, schema: Schema) -> Rules:
-    """Return the rules that the records keep to, of a large table every so many of them."""
+    """Returns the rules that the records keep to, of a large table every so many of them."""
     if len(schema.names) > MOST_COLUMNS:
         return Rules(remarks=(f"Constraints were not looked for: there are more than {MOST_COLUMNS} columns.",))
     some = table.take(pa.array(range(0, table.num_rows, -(-table.num_rows // _MOST_ROWS))))

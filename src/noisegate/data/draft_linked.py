@@ -11,19 +11,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from noisegate.data.draft import Draft, draft
-from noisegate.data.draft_keys import DraftedLink, ancestors_keys, draft_links
+from noisegate.data.draft_texts import called_id
 from noisegate.data.families import Families
 from noisegate.data.frames import read_table
 from noisegate.data.linked import LinkedSource
 from noisegate.errors import DataError, OptionError, SchemaError
-from noisegate.schema import Comparison, Date, Datetime
-from noisegate.schema.encode import encode
+from noisegate.schema import DEFAULT_MISSING_VALUES, Comparison, Date, Datetime
+from noisegate.schema.bounded import outwards
+from noisegate.schema.encode import encode, is_text, plain_cells
 from noisegate.schema.linked import LinkedSchema, LinkedTable
 from noisegate.schema.links import Link
 from noisegate.schema.ordering import can_be_origin, origin_ticks, ticks_at, ticks_per_unit
-from noisegate.schema.rounding import outwards
 from noisegate.schema.toml import write_toml
 
 _LEAST_PARENTS = 30
@@ -31,6 +33,27 @@ _LEAST_PARENTS = 30
 _NAMED_TIME = re.compile(
     r"(?:^|[^a-z])(day|days|date|time|year|month|week|period|wave|visit|seq|sequence|order|round|rank)(?:$|[^a-z])"
 )
+_LEAST_FOUND = 0.9
+"""Of the records of a child, at least so many name one of the parents: a sample may hold some without theirs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftedLink:
+    """A table whose records name those of another one.
+
+    Attributes:
+        parent: name of the table of the parents.
+        key: the column there in which each value stands once.
+        parent_key: the column of the child that has these values.
+        found: share of the child's records whose parent is there.
+        why: what was seen, and whether it leaves doubts.
+    """
+
+    parent: str
+    key: str
+    parent_key: str
+    found: float
+    why: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +80,7 @@ class LinkedDraft:
         return {f"{name}.{key}": why for name, one in self.drafts.items() for key, why in one.ignored.items()}
 
     def toml(self) -> str:
-        """Return the schema file, with the reasons as comments."""
+        """Returns the schema file, with the reasons as comments."""
         blocks = []
         for table in self.schema.tables:
             said = [self.links[table.name].why] if table.name in self.links else []
@@ -75,7 +98,7 @@ class LinkedDraft:
 
 
 def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
-    """Return a draft of the schema of *public* tables, by name: see `draft` for the columns of each.
+    """Returns a draft of the schema of *public* tables, by name: see `draft` for the columns of each.
 
     The column of a table that names records of another is found by its values and its name, the order of children by
     a date or a column that is called like one. How many children a parent has at most, and the longest gap between
@@ -86,13 +109,13 @@ def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
         SchemaError: if the tables do not hang together as a tree, or one has no column that can be used.
     """
     tables = {name: read_table(path) for name, path in paths.items()}
-    links = draft_links(tables)
+    links = _links(tables)
     drafts, linked = {}, []
     for name in (next(name for name in tables if name not in links), *links):
         link = links.get(name)
         key = next((below.key for below in links.values() if below.parent == name), None)
         keys = [*([] if key is None else [key]), *([] if link is None else [link.parent_key])]
-        above = ancestors_keys(tables[name], links, name)
+        above = _ancestors_keys(tables[name], links, name)
         try:
             own = drafts[name] = draft(tables[name].drop_columns(list(dict.fromkeys([*keys, *above]))))
         except (DataError, SchemaError) as error:
@@ -106,8 +129,97 @@ def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
     return _measured(LinkedDraft(schema=LinkedSchema(linked), drafts=drafts, links=links), tables)
 
 
+def _links(tables: Mapping[str, pa.Table]) -> dict[str, DraftedLink]:
+    """Returns the link of each table but the root to the table of its parents, parents first.
+
+    Raises:
+        SchemaError: if the tables do not hang together as a tree.
+    """
+    named = {name: _text_columns(table) for name, table in tables.items()}
+    keys = {name: [column for column, cells in found.items() if _is_key(cells)] for name, found in named.items()}
+    possible: dict[str, dict[str, DraftedLink]] = {name: {} for name in tables}
+    for place, child in enumerate(tables):
+        for other, parent in enumerate(tables):
+            # Where the records of two tables name each other, one by one, the first file has the parents.
+            found = [
+                link
+                for column in named[child]
+                if parent != child and (other < place or column not in keys[child])
+                for key in keys[parent]
+                if (link := _link(child, column, named[child][column], parent, key, named[parent][key])) is not None
+            ]
+            if found:
+                possible[child][parent] = max(found, key=lambda link: (link.parent_key == link.key, link.found))
+    # A diagnosis may name its visit and the patient too: it hangs on the visit, which hangs on the patient.
+    links = {
+        child: next(link for parent, link in found.items() if not any(parent in possible[other] for other in found))
+        for child, found in possible.items()
+        if found and not all(any(parent in possible[other] for other in found) for parent in found)
+    }
+    roots = [name for name in tables if name not in links]
+    if len(roots) != 1:
+        raise SchemaError(
+            f"{' and '.join(roots) or 'no table'}: expected one table that the others hang on, and each other with a "
+            "column that names records of its parents by their key; give the columns one name, such as patient_id, or "
+            "leave out a table"
+        )
+    ordered: dict[str, DraftedLink] = {}
+    while len(ordered) < len(links):
+        ready = {
+            name: link for name, link in links.items() if link.parent in (*roots, *ordered) and name not in ordered
+        }
+        if not ready:
+            raise SchemaError(f"{', '.join(links)}: the tables hang on each other in a circle; leave one of them out")
+        ordered |= ready
+    return ordered
+
+
+def _ancestors_keys(table: pa.Table, links: Mapping[str, DraftedLink], name: str) -> tuple[str, ...]:
+    """Returns the columns of a table that are called as a key of those above its parents."""
+    above, keys = links.get(links[name].parent) if name in links else None, []
+    while above is not None:
+        keys.append(above.parent_key)
+        keys.append(above.key)
+        above = links.get(above.parent)
+    return tuple(key for key in dict.fromkeys(keys) if key in table.column_names)
+
+
+def _text_columns(table: pa.Table) -> dict[str, pa.Array]:
+    """Returns the columns that may name records, as text; null where missing."""
+    found = {}
+    for name in table.column_names:
+        cells, present = plain_cells(table[name].combine_chunks(), pa.array(DEFAULT_MISSING_VALUES))
+        if is_text(cells.type) or pt.is_integer(cells.type):
+            text = cells.cast(pa.string())
+            found[name] = pc.if_else(pa.array(present), text, pa.scalar(None, pa.string()))
+    return found
+
+
+def _is_key(cells: pa.Array) -> bool:
+    return len(cells) > 0 and not cells.null_count and pc.count_distinct(cells).as_py() == len(cells)
+
+
+def _link(child: str, column: str, cells: pa.Array, parent: str, key: str, values: pa.Array) -> DraftedLink | None:
+    """Returns the link by a column of the child and a key of the parent, or None where it is hardly one."""
+    if not (column == key or (called_id(column) and called_id(key)) or parent.rstrip("s") in column):
+        return None
+    found = float(pc.mean(pc.is_in(cells.drop_null(), value_set=values).cast(pa.float64())).as_py() or 0.0)
+    if found < _LEAST_FOUND:
+        return None
+    sure = "sure" if column == key and found == 1 else "a guess: look at it"
+    if column != key:
+        sure += ", the two columns have different names"
+    if found < 1:
+        sure += ', and set orphans = "drop" if the others may be left out'
+    why = (
+        f"each of the {len(values):,} values of {parent}.{key} is there once, and {found:.1%} of the {len(cells):,} of "
+        f"{child}.{column} are among them ({sure})"
+    )
+    return DraftedLink(parent=parent, key=key, parent_key=column, found=found, why=why)
+
+
 def table_names(paths: list[Path]) -> dict[str, Path]:
-    """Return files and folders by the names of the tables that they hold: their own, without the ending."""
+    """Returns files and folders by the names of the tables that they hold: their own, without the ending."""
     found: dict[str, Path] = {}
     for path in paths:
         name = re.sub(r"[^\w-]+", "_", path.stem).lstrip("-_") or "table"
@@ -118,7 +230,7 @@ def table_names(paths: list[Path]) -> dict[str, Path]:
 
 
 def _order(table: pa.Table, drafted: Draft, link: DraftedLink) -> str | None:
-    """Return the column that puts children in order: a date, else what is called like a time; few have two alike."""
+    """Returns the column that puts children in order: a date, else what is called like a time; few have two alike."""
     parents = table[link.parent_key].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
     dated, named = [], []
     for column in drafted.schema.columns:
@@ -136,7 +248,7 @@ def _order(table: pa.Table, drafted: Draft, link: DraftedLink) -> str | None:
 
 
 def _measured(found: LinkedDraft, tables: Mapping[str, pa.Table]) -> LinkedDraft:
-    """Return the draft with what only children beside their parents show."""
+    """Returns the draft with what only children beside their parents show."""
     remarks: dict[str, tuple[str, ...]] = {}
     measured, rules, reasons = {table.name: table for table in found.schema.tables}, [], []
     loose = [replace(table, orphans="drop") if table.child else table for table in found.schema.tables]
@@ -160,7 +272,7 @@ def _measured(found: LinkedDraft, tables: Mapping[str, pa.Table]) -> LinkedDraft
 
 
 def _longest_gap(family: Families, link: Link) -> float | None:
-    """Return a bound of the gaps between children, rounded up; None where it says nothing."""
+    """Returns a bound of the gaps between children, rounded up; None where it says nothing."""
     order, later = link.order, family.later
     if order is None or not later.any():
         return None
@@ -170,7 +282,7 @@ def _longest_gap(family: Families, link: Link) -> float | None:
 
 
 def _since(family: Families, link: Link) -> tuple[str | None, str]:
-    """Return the parent's date that is nearest to those of its children, and never after one, and why; or None."""
+    """Returns the parent's date that is nearest to those of its children, and never after one, and why; or None."""
     order = link.order
     if not isinstance(order, Date | Datetime) or not len(family.of):
         return None, ""
@@ -187,7 +299,7 @@ def _since(family: Families, link: Link) -> tuple[str | None, str]:
 
 
 def _constant(family: Families, link: Link) -> tuple[str, ...]:
-    """Return remarks on columns that are the same in all children of each parent."""
+    """Returns remarks on columns that are the same in all children of each parent."""
     later = family.later
     several = len(np.unique(family.of[later]))
     if several < _LEAST_PARENTS:

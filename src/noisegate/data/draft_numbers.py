@@ -1,8 +1,16 @@
-"""Columns of numbers as a public sample shows them: bounds, steps, atoms."""
+"""Columns of numbers, days and moments as a public sample shows them: bounds, steps, sentinels outside them, atoms.
+
+Nothing here may see private records: `draft` reads files that their owner has declared public. A regularity is taken
+for one only where the sample has enough records and no exception.
+"""
 
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,30 +18,56 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisegate.data import regularity
-from noisegate.schema import Categorical, Continuous, Decimal, Integer
+from noisegate.schema import Categorical, Continuous, Date, Datetime, Decimal, Integer
+from noisegate.schema.bounded import outwards
 from noisegate.schema.columns import MAX_STEPS
 from noisegate.schema.drafted import DraftedColumn
-from noisegate.schema.encode import Parser, UnexpectedType, floats, integers, is_text
-from noisegate.schema.rounding import outwards
+from noisegate.schema.encode import Parser, UnexpectedType, days, floats, integers, is_text, microseconds
 
 _MAX_LABEL_LEVELS = 20
 # A column of more different values than this has cells that hold several of them.
 _CELLS = 1024
+_EPOCH = datetime(1970, 1, 1)
+_SECONDS = (86_400, 3_600, 60, 1)
+_FOREIGN = re.compile(r"([0-9]{1,4})([./-])([0-9]{1,2})\2([0-9]{2,4})\.?(?:[ T]+[0-9]{1,2}:[0-9]{2}.*)?")
+_LEAST_ROWS, _LEAST_DISTINCT = 50, 10
+"""A grid is seen in as many records, and as many different values, at least: of ten random ones a common divisor of two
+has a chance of 1 in 500."""
+
+_MOST_DIGITS = 6
+# So few decimals, in so many records at least, are how the column is written.
+_MOST_SHOWN, _LEAST_SHOWN = 3, 20
+_MOST_UNITS = 2**50
+# A sentinel is said by as many records, alone or with a few others.
+_SENTINEL_ROWS, _MOST_SENTINELS = 10, 4
+_CODES = {-value for value in (1, 2, 3, 4, 5, 6, 7, 8, 9, 66, 77, 88, 97, 98, 99, 999, 9999, 99999)}
+# An atom within the range is said by this part of all records, and by this many times as many as its neighbours are.
+_ATOM_SHARE, _ATOM_TIMES, _MOST_ATOMS, _NEIGHBOURS = 0.02, 5, 8, 10
+
+_Numbers = npt.NDArray[np.float64] | npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SampledGrid:
+    """Numbers that are whole steps apart: value = units / scale, and units lie `step` apart."""
+
+    step: int
+    scale: int
+    units: npt.NDArray[np.int64]
 
 
 def draft_number(name: str, cells: pa.Array, *, missing: bool, is_label: bool) -> DraftedColumn | None:
-    """Return the entry of a column of numbers, or None if the cells, none of them missing, are none."""
+    """Returns the entry of a column of numbers, or None if the cells, none of them missing, are none."""
     if is_text(cells.type) and pc.any(pc.match_substring_regex(cells, r"^[+-]?0[0-9]")).as_py():
         return None  # codes such as 02139
-    numbers = parsed(floats, cells)
+    numbers = _parsed(floats, cells)
     if numbers is None:
         return None
     numbers = numbers[~np.isnan(numbers)]
     finite = numbers[np.isfinite(numbers)]
     if not len(finite):
         return DraftedColumn.left_out(name, "no finite number is in the sample; state bounds", _open(missing))
-    whole = parsed(integers, cells)
+    whole = _parsed(integers, cells)
     largest = max(abs(finite.min()), abs(finite.max()))
     if whole is None or len(finite) < len(numbers) or largest > MAX_STEPS // 4:
         return _real(name, finite, missing=missing, all_finite=len(finite) == len(numbers))
@@ -53,12 +87,12 @@ def _whole(
     if len(distinct) == 1 and distinct[0] in (0, 1):
         alone = f"the sample shows {distinct[0]} alone; widen the bounds if other numbers can be"
         return DraftedColumn.of(Integer(name=name, lower=0, upper=1, missing=missing), [alone])
-    outer = regularity.sentinels(distinct, counts)
+    outer = _sentinels(distinct, counts)
     inner, rows = distinct[~outer], int(counts[~outer].sum())
     first, last = (int(end) for end in outwards(float(inner[0]), float(inner[-1]), smallest=1.0))
     reasons: list[str] = []
     described: dict[str, Any] = {"name": name, "missing": missing}
-    grid = regularity.grid(inner, rows)
+    grid = _grid(inner, rows)
     if grid is not None and grid.step > 1:
         described["step"] = grid.step
         first, last = _on_grid(first, last, grid.units, grid.step)
@@ -68,13 +102,13 @@ def _whole(
 
 
 def _real(name: str, numbers: npt.NDArray[np.float64], *, missing: bool, all_finite: bool) -> DraftedColumn:
-    """Return a column of decimals where they stand on a grid, else of real numbers."""
+    """Returns a column of decimals where they stand on a grid, else of real numbers."""
     distinct, counts = np.unique(numbers + 0.0, return_counts=True)
-    outer = regularity.sentinels(distinct, counts)
+    outer = _sentinels(distinct, counts)
     inner, rows = distinct[~outer], int(counts[~outer].sum())
     lower, upper = outwards(float(inner[0]), float(inner[-1]))
     described: dict[str, Any] = {"name": name, "missing": missing}
-    grid = regularity.grid(inner, rows) or regularity.decimals(inner, rows) if all_finite else None
+    grid = _grid(inner, rows) or _decimals(inner, rows) if all_finite else None
     if grid is None:
         atoms, why = _atoms(distinct, counts, outer, math.inf)
         return DraftedColumn.of(Continuous(**described, lower=lower, upper=upper, atoms=atoms), why)
@@ -86,30 +120,139 @@ def _real(name: str, numbers: npt.NDArray[np.float64], *, missing: bool, all_fin
 
 
 def _on_grid(first: int, last: int, units: npt.NDArray[np.int64], step: int) -> tuple[int, int]:
-    """Return bounds in units, moved outwards to whole steps from the values."""
+    """Returns bounds in units, moved outwards to whole steps from the values."""
     lowest, highest = int(units[0]), int(units[-1])
     return lowest - -(-(lowest - first) // step) * step, highest + -(-(last - highest) // step) * step
 
 
 def _atoms(
-    values: regularity.Numbers, counts: npt.NDArray[np.int64], outer: npt.NDArray[np.bool_], steps: float
+    values: _Numbers, counts: npt.NDArray[np.int64], outer: npt.NDArray[np.bool_], steps: float
 ) -> tuple[tuple[Any, ...], list[str]]:
-    """Return the atoms of a column of so many steps, and why."""
+    """Returns the atoms of a column of so many steps, and why."""
     total = int(counts.sum())
     found = [
         (value.item(), count / total, " and stands far from all others")
         for value, count in zip(values[outer], counts[outer].tolist(), strict=True)
     ]
-    if steps > _CELLS and total >= regularity.LEAST_ROWS:
-        found += [(value, share, "") for value, share in regularity.atoms(values[~outer], counts[~outer])]
+    if steps > _CELLS and total >= _LEAST_ROWS:
+        found += [(value, share, "") for value, share in _frequent(values[~outer], counts[~outer])]
     reasons = [f"atoms: {value:g} is said by {share:.1%} of records{why}" for value, share, why in found]
     return tuple(value for value, _, _ in found), reasons
 
 
-def parsed(parse: Parser, values: pa.Array) -> npt.NDArray[Any] | None:
-    """Return the numbers that ``parse`` makes of all values, or None if it cannot read some of them."""
+def _parsed(parse: Parser, values: pa.Array) -> npt.NDArray[Any] | None:
+    """Returns the numbers that ``parse`` makes of all values, or None if it cannot read some of them."""
     try:
         found = parse(values)
     except UnexpectedType:
         return None
     return None if found.bad.any() else found.numbers
+
+
+def draft_time(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn | None:
+    """Returns the entry of a column of days or moments, or None if the cells, none of them missing, are neither."""
+    found = _parsed(days, cells)
+    if found is not None:
+        return _days(name, found, missing=missing)
+    for zone in (None, UTC):
+        found = _parsed(partial(microseconds, aware=zone is not None), cells)
+        if found is not None:
+            return _moments(name, found, zone, missing=missing)
+    return _foreign(name, cells, missing=missing) if is_text(cells.type) else None
+
+
+def _days(name: str, found: npt.NDArray[np.int64], *, missing: bool) -> DraftedColumn:
+    distinct, counts = np.unique(found, return_counts=True)
+    outer = _sentinels(distinct, counts)
+    inner = distinct[~outer]
+    first, last = (_EPOCH.date() + timedelta(days=int(day)) for day in (inner[0], inner[-1]))
+    atoms = tuple(_EPOCH.date() + timedelta(days=int(day)) for day in distinct[outer])
+    reasons = [f"atoms: {atom} stands far from all others" for atom in atoms]
+    lower, upper = date(first.year, 1, 1), date(last.year, 12, 31)
+    return DraftedColumn.of(Date(name=name, lower=lower, upper=upper, missing=missing, atoms=atoms), reasons)
+
+
+def _moments(name: str, found: npt.NDArray[np.int64], zone: Any, *, missing: bool) -> DraftedColumn:
+    start, end = ((_EPOCH + timedelta(microseconds=int(step))).year for step in (found.min(), found.max()))
+    lower, upper = datetime(start, 1, 1, tzinfo=zone), datetime(end, 12, 31, 23, 59, 59, 999_999, tzinfo=zone)
+    seen = len(found) >= _LEAST_ROWS and len(np.unique(found)) >= _LEAST_DISTINCT
+    step = next((step for step in _SECONDS if seen and not (found % (step * 10**6)).any()), None)
+    if step is None:
+        return DraftedColumn.of(Datetime(name=name, lower=lower, upper=upper, missing=missing))
+    upper += timedelta(microseconds=1) - timedelta(seconds=step)
+    reason = f"step: all {len(found):,} moments are a whole number of {step} seconds"
+    return DraftedColumn.of(Datetime(name=name, lower=lower, upper=upper, missing=missing, step=step), [reason])
+
+
+def _foreign(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn | None:
+    """Returns the entry of days such as 31.12.2020, which must be written anew before they can be read."""
+    shapes = [_FOREIGN.fullmatch(text) for text in pc.unique(cells).to_pylist()]
+    if not all(shapes):
+        return None
+    kind: type[Date] | type[Datetime] = Datetime if any(":" in one[0] for one in shapes if one) else Date
+    written = "2020-12-31T23:59:59" if kind is Datetime else "2020-12-31"
+    years = [int(year) for one in shapes if one for year in (one[1], one[4]) if len(year) == 4]
+    form: dict[str, Any] = {"kind": kind.kind, "lower": ..., "upper": ...}
+    if len(years) == len(shapes) and min(years) > 0:
+        ends = ((1, 1), (12, 31, 23, 59, 59)) if kind is Datetime else ((1, 1), (12, 31))
+        clock: Any = datetime if kind is Datetime else date
+        form |= {"lower": clock(min(years), *ends[0]), "upper": clock(max(years), *ends[1])}
+    form |= {"missing": True} if missing else {}
+    example = next(one[0] for one in shapes if one)
+    return DraftedColumn.left_out(
+        name, f"days written like {example} are not read; write them as {written} in the data", form
+    )
+
+
+def _sentinels(values: _Numbers, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Returns which of the values, ascending and distinct, stand for something that is no number of the scale.
+
+    They are few, many records say each, and a gap as wide as the range of all other values lies between; or they are
+    negative codes such as -1 beside numbers that are not negative.
+    """
+    found = np.zeros(len(values), dtype=np.bool_)
+    for place in range(len(values) - 1, max(len(values) - 1 - _MOST_SENTINELS, _LEAST_DISTINCT - 1), -1):
+        if values[place] - values[place - 1] >= values[place - 1] - values[0]:
+            found[place:] = (counts[place:] >= _SENTINEL_ROWS).all()
+    for place in range(1, min(_MOST_SENTINELS, len(values) - _LEAST_DISTINCT) + 1):
+        codes = values[place] >= 0 > values[place - 1] and set(values[:place].tolist()) <= _CODES
+        if codes or values[place] - values[place - 1] >= values[~found][-1] - values[place]:
+            found[:place] = (counts[:place] >= _SENTINEL_ROWS).all()
+    return found
+
+
+def _grid(values: _Numbers, rows: int) -> _SampledGrid | None:
+    """Returns the coarsest grid on which all values stand, ascending and distinct ones of so many records, if any."""
+    if rows < _LEAST_ROWS or len(values) < _LEAST_DISTINCT:
+        return None
+    for digits in range(_MOST_DIGITS + 1):
+        scale = 10**digits
+        if values.dtype.kind != "f":
+            units = values.astype(np.int64)
+        elif float(np.abs(values).max()) * scale > _MOST_UNITS:
+            return None
+        else:
+            units = np.rint(values * float(scale)).astype(np.int64)
+            if not (units / float(scale) == values).all():
+                continue
+        return _SampledGrid(step=int(np.gcd.reduce(np.diff(units))), scale=scale, units=units)
+    return None
+
+
+def _decimals(values: _Numbers, rows: int) -> _SampledGrid | None:
+    """Returns the grid of as many decimals as the values, ascending and distinct, show; for few of them."""
+    for digits in range(1, _MOST_SHOWN + 1):
+        units = np.rint(values * 10.0**digits)
+        if rows >= _LEAST_SHOWN and (units / 10.0**digits == values).all():
+            return _SampledGrid(step=1, scale=10**digits, units=units.astype(np.int64))
+    return None
+
+
+def _frequent(values: _Numbers, counts: npt.NDArray[np.int64]) -> list[tuple[float, float]]:
+    """Returns which of the values, ascending and distinct, far more records say than those beside them; with shares."""
+    shares = counts / counts.sum()
+    around = np.pad(counts.astype(np.float64), _NEIGHBOURS, mode="reflect" if len(counts) > _NEIGHBOURS else "edge")
+    usual = np.median(np.lib.stride_tricks.sliding_window_view(around, 2 * _NEIGHBOURS + 1), axis=1)
+    clear = (shares >= _ATOM_SHARE) & (counts >= _SENTINEL_ROWS) & (counts >= _ATOM_TIMES * usual)
+    best = sorted(np.flatnonzero(clear).tolist(), key=lambda place: -shares[place])[:_MOST_ATOMS]
+    return [(values[place].item(), float(shares[place])) for place in sorted(best)]

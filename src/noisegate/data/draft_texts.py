@@ -30,7 +30,7 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def draft_identifier(name: str, cells: pa.Array) -> DraftedColumn | None:
-    """Return the entry of a column in which every record has a value of its own, or None if it is not taken for that.
+    """Returns the entry of a column in which every record has a value of its own, or None if it is not taken for that.
 
     Text needs no more; whole numbers are called identifiers by their name, or count on from 0 or 1.
     """
@@ -52,12 +52,12 @@ def _all(texts: pa.Array, pattern: str) -> bool:
 
 
 def called_id(name: str) -> bool:
-    """Return whether a column is called as identifiers are."""
+    """Returns whether a column is called as identifiers are."""
     return _NAMED_ID.search(_CAMEL.sub("_", name).lower()) is not None
 
 
 def _counts_on(cells: pa.Array) -> bool:
-    """Return whether all values are the whole numbers from 0 or 1 to their number."""
+    """Returns whether all values are the whole numbers from 0 or 1 to their number."""
     try:
         numbers = np.sort(cells.cast(pa.int64()).to_numpy(zero_copy_only=False))
     except pa.ArrowInvalid:
@@ -66,7 +66,7 @@ def _counts_on(cells: pa.Array) -> bool:
 
 
 def draft_text(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn:
-    """Return the entry of a column of levels; ignored, with what it might become, where they are too many."""
+    """Returns the entry of a column of levels; ignored, with what it might become, where they are too many."""
     if not is_text(cells.type):
         return DraftedColumn.left_out(name, f"values of type {cells.type} have no kind in a schema; convert them")
     values = pc.unique(cells)
@@ -83,7 +83,7 @@ def draft_text(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn:
 
 
 def _many(name: str, cells: pa.Array, distinct: int, *, missing: bool) -> DraftedColumn:
-    """Return the entry of a column with more levels than a schema lists: its frequent ones, if there are any."""
+    """Returns the entry of a column with more levels than a schema lists: its frequent ones, if there are any."""
     counts = sorted(((one["counts"], one["values"]) for one in pc.value_counts(cells).to_pylist()), reverse=True)
     frequent = sorted(level for count, level in counts[:_MOST_FREQUENT] if count >= _FREQUENT and not unseen(level))
     reason = f"{distinct:,} distinct texts, more than {MAX_LEVELS}: free text, or a code with many values"

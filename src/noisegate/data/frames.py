@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.compute
 
 from noisegate.data.headers import check_alike
-from noisegate.data.linked_files import linked_parts
+from noisegate.data.linked import linked_parts
 from noisegate.data.sources import open_source
-from noisegate.data.tables.arrays import plain_array
 from noisegate.data.tables.memory import TABLES, of_package, table_in_memory
-from noisegate.data.tables.objects import MixedObjects, objects_to_arrow
+from noisegate.data.tables.objects import MixedObjects, objects_to_arrow, plain_array
 from noisegate.data.tables.origins import Origin, open_origins
 from noisegate.errors import DataError
 from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode
@@ -24,7 +23,7 @@ from noisegate.schema.linked import LinkedSchema
 
 
 def read_table(path: Any, schema: Schema | None = None, *, show_values: bool = False) -> pa.Table:
-    """Read all records of a CSV or Parquet file, of a folder of either, or of a table in memory, into memory.
+    """Reads all records of a CSV or Parquet file, of a folder of either, or of a table in memory, into memory.
 
     With a schema, the table has its columns and types, and values outside the bounds are moved to the bound; with one
     of images, the path may also hold images (`noisegate.data.images.images.ImageSource`).
@@ -50,7 +49,7 @@ def read_table(path: Any, schema: Schema | None = None, *, show_values: bool = F
 
 
 def read_linked(data: Any, schema: LinkedSchema) -> dict[str, pa.Table]:
-    """Read all tables into memory, with the columns of the files: a folder, or paths and frames by table.
+    """Reads all tables into memory, with the columns of the files: a folder, or paths and frames by table.
 
     Raises:
         DataError: if a table is lacking or cannot be read.
@@ -59,7 +58,7 @@ def read_linked(data: Any, schema: LinkedSchema) -> dict[str, pa.Table]:
 
 
 def _whole(origin: Origin, names: Sequence[str], rows: int) -> pa.Table:
-    """Return the columns called ``names``, read ``rows`` at a time."""
+    """Returns the columns called ``names``, read ``rows`` at a time."""
     batches = [pa.table(dict(arrays)).select(names) for arrays in origin.batches(names, rows)]
     kinds = dict(origin.columns())
     return pa.concat_tables(batches or [pa.table({name: pa.array([], kinds[name]) for name in names})])
@@ -79,7 +78,7 @@ class NativeForm:
     categories: Mapping[str, bool]  # columns with levels kept as categories, and whether they are ordered (pandas only)
 
     def __call__(self, table: pa.Table) -> Any:
-        """Return ``table``, which has the columns of the schema, in this form."""
+        """Returns ``table``, which has the columns of the schema, in this form."""
         if not isinstance(table, pa.Table) or tuple(table.column_names) != self.schema.names:
             raise DataError(
                 f"expected a PyArrow table with the columns of the schema, found {type(table).__name__}; give what "
@@ -99,14 +98,14 @@ class NativeForm:
         return pa.table({name: encoded.get(name, table[name]) for name in table.column_names})
 
     def levels(self, name: str) -> list[Any]:
-        """Return the public levels of a column that is kept as categories."""
+        """Returns the public levels of a column that is kept as categories."""
         column = self.schema.column(name)
         assert isinstance(column, Categorical | Ordinal)
         return list(column.levels)
 
 
 def native_form(like: Any, schema: Schema) -> NativeForm:
-    """Return the form of ``like``; nothing of its records, dtypes or metadata is kept.
+    """Returns the form of ``like``; nothing of its records, dtypes or metadata is kept.
 
     Images in memory, which are no table, have that of PyArrow.
 
@@ -133,7 +132,7 @@ def native_form(like: Any, schema: Schema) -> NativeForm:
 
 
 def _kind(like: Any, schema: Schema) -> str:
-    """Return the form of what is neither a frame nor a PyArrow table."""
+    """Returns the form of what is neither a frame nor a PyArrow table."""
     if of_package(like, "datasets", "Dataset") or of_package(like, "datasets", "IterableDataset"):
         return "datasets"
     like = plain_array(like)
@@ -147,7 +146,7 @@ def _kind(like: Any, schema: Schema) -> str:
 
 
 def _to_numpy(table: pa.Table, kind: str) -> Any:
-    """Return a dict of arrays; or an array of the columns, of objects where not all of them are numbers."""
+    """Returns a dict of arrays; or an array of the columns, of objects where not all of them are numbers."""
     columns = {name: table[name].to_numpy() for name in table.column_names}
     if kind == "dict":
         return columns
@@ -159,7 +158,7 @@ def _to_numpy(table: pa.Table, kind: str) -> Any:
 
 
 def _dictionary(cells: pa.ChunkedArray, levels: list[Any]) -> pa.ChunkedArray:
-    """Return ``cells`` as codes into the levels of the schema, whichever of them occur."""
+    """Returns ``cells`` as codes into the levels of the schema, whichever of them occur."""
     known = pa.array(levels, cells.type)
     codes = pa.compute.index_in(cells, value_set=known)
     chunks = [pa.DictionaryArray.from_arrays(chunk, known) for chunk in codes.chunks]
@@ -187,7 +186,7 @@ def _to_pandas(table: pa.Table, form: NativeForm) -> Any:
 
 
 def _to_polars(table: pa.Table, form: NativeForm) -> Any:
-    """Return a Polars frame, with the levels of the schema as an Enum where the user's frame had categories.
+    """Returns a Polars frame, with the levels of the schema as an Enum where the user's frame had categories.
 
     Never as a Categorical: those of one process share a table of all texts that it ever saw, the private ones among
     them, and it goes wherever the frame goes.
@@ -203,7 +202,7 @@ def _to_polars(table: pa.Table, form: NativeForm) -> Any:
 
 
 def records_table(records: Any, names: Sequence[str], *, where: str = "X") -> pa.Table:
-    """Return records, as they come apart from labels in scikit-learn, as an Arrow table; messages call them ``where``.
+    """Returns records, as they come apart from labels in scikit-learn, as an Arrow table; messages call them ``where``.
 
     They are a pandas, Polars or PyArrow table with the columns ``names``, or an array with one column for each.
     """
@@ -224,7 +223,7 @@ def records_table(records: Any, names: Sequence[str], *, where: str = "X") -> pa
 
 
 def with_labels(records: pa.Table, labels: Any, name: str) -> pa.Table:
-    """Return ``records`` with one column more, called ``name``: the label of each, any sequence of plain values."""
+    """Returns ``records`` with one column more, called ``name``: the label of each, any sequence of plain values."""
     cells = np.asarray(labels).tolist() if not isinstance(labels, list) else labels
     if len(cells) != records.num_rows or np.ndim(labels) != 1:
         raise DataError(f"y has {len(cells)} labels for {records.num_rows} records in X; expected one for each")

@@ -13,7 +13,7 @@ _MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def check_header(found: Sequence[str], schema: Schema, name: str, *, show_names: bool) -> None:
-    """Require the columns that the schema describes, each once, and no others than those it ignores.
+    """Requires the columns that the schema describes, each once, and no others than those it ignores.
 
     Without ``show_names``, unknown names are quoted only if some column is known: the first line of a text file
     without a header is a private record.
@@ -50,7 +50,7 @@ def check_header(found: Sequence[str], schema: Schema, name: str, *, show_names:
 
 
 def check_titles(found: Sequence[str], name: str) -> None:
-    """Require that every column has a name, and that they are told apart by commas."""
+    """Requires that every column has a name, and that they are told apart by commas."""
     other = next((words for mark, words in _MARKS.items() if len(found) == 1 and mark in found[0]), None)
     if other is not None:
         raise DataError(f"{name}: the first line has {other} between its fields; save the file with commas")
@@ -61,7 +61,7 @@ def check_titles(found: Sequence[str], name: str) -> None:
 
 
 def check_alike(headers: Sequence[tuple[str, Sequence[str]]], *, show_names: bool) -> None:
-    """Require the same columns in all files, given by their names and columns, in any order.
+    """Requires the same columns in all files, given by their names and columns, in any order.
 
     Without ``show_names`` no column is quoted: the first line of a text without a header is a record.
     """

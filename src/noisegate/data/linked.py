@@ -18,21 +18,22 @@ import pyarrow.types as pt
 
 from noisegate.data.families import Families, Transitions, Unmatched, families, transitions
 from noisegate.data.headers import check_alike, check_header
-from noisegate.data.linked_files import linked_parts
 from noisegate.data.spill import HELD_BYTES, Records, Spill, spilled_parts
 from noisegate.data.stores import absolute
 from noisegate.data.tables.origins import Origin, files_of, open_origins
 from noisegate.data.tables.parts import Stamp, stamp
 from noisegate.data.tables.tables import told
 from noisegate.data.units import check_unit_column, named
-from noisegate.errors import DataError
+from noisegate.errors import DataError, choices
 from noisegate.records import WHOLE
 from noisegate.schema.encode import Mask, encode
 from noisegate.schema.linked import LinkedSchema, LinkedTable
 from noisegate.schema.links import Link
 from noisegate.schema.problems import Problem
 
-__all__ = ["LinkedSource", "Transitions"]
+__all__ = ["LinkedSource", "Transitions", "linked_parts"]
+
+_ENDINGS = (".csv", ".parquet", ".pq")
 
 
 class LinkedSource:
@@ -42,7 +43,7 @@ class LinkedSource:
     is kept in temporary files without a name (`noisegate.data.spill`).
 
     Args:
-        data: by name of the table, a path or a table in memory; or a folder of them (`noisegate.data.linked_files`).
+        data: by name of the table, a path or a table in memory; or a folder of them (`linked_parts`).
         schema: the schema that the records must fit.
         show_values: whether messages may quote private values.
         batch_rows: most rows of transitions in a batch.
@@ -108,7 +109,7 @@ class LinkedSource:
         self._parents, self._children = {}, {}
 
     def check(self) -> None:
-        """Check names and types of the columns of all tables; no record is read."""
+        """Checks names and types of the columns of all tables; no record is read."""
         for table in self.schema.tables:
             known = replace(table.schema, ignore=tuple({*table.schema.ignore, *table.keys}))
             headers = []
@@ -126,16 +127,16 @@ class LinkedSource:
             check_alike(headers, show_names=True)
 
     def check_parts(self) -> None:
-        """Refuse tables in memory, by an `OptionError`."""
+        """Refuses tables in memory, by an `OptionError`."""
         for origins in self._origins.values():
             files_of(origins)
 
     def stamps(self) -> dict[Path, Stamp]:
-        """Return what the files look like from outside."""
+        """Returns what the files look like from outside."""
         return {file.path: stamp(file.path) for origins in self._origins.values() for file in files_of(origins)}
 
     def apart(self) -> LinkedSource:
-        """Return a source of the same tables in files, of which nothing was read; it can be pickled, key and all."""
+        """Returns a source of the same tables in files, of which nothing was read; it can be pickled, key and all."""
         other = copy(self)
         other._progress, other._parents, other._children = None, {}, {}
         other._origins = {
@@ -145,13 +146,13 @@ class LinkedSource:
         return other
 
     def no_records(self) -> DataError:
-        """Return the error of tables without a unit."""
+        """Returns the error of tables without a unit."""
         return DataError(f"{self._origins[self.schema.root.name][0].name}: there are no records; expected at least one")
 
     def transitions(
         self, link: Link, grid: int = WHOLE, *, share: tuple[int, int] | None = None
     ) -> Iterator[Transitions]:
-        """Yield the rows of a link, with weights that come to at most ``grid`` for each unit; see `families`.
+        """Yields the rows of a link, with weights that come to at most ``grid`` for each unit; see `families`.
 
         With a ``share``, which one of how many, of those parents alone whose hashed key falls into it.
 
@@ -190,7 +191,7 @@ class LinkedSource:
                 self._parents[link.name] = parents
 
     def families(self, link: Link) -> Iterator[Families]:
-        """Yield parents with their children, some of them at a time; for errors see `transitions`."""
+        """Yields parents with their children, some of them at a time; for errors see `transitions`."""
         if not self._children:
             try:
                 self._read()
@@ -227,7 +228,7 @@ class LinkedSource:
         return Spill(np.dtype(fields), by, held_bytes=self._held_bytes)
 
     def _records(self, table: LinkedTable) -> Iterator[Records]:
-        """Yield the records of a table with their keys as hashes; those that name no parent left out, if they may."""
+        """Yields the records of a table with their keys as hashes; those that name no parent left out, if they may."""
         dtype = self._spill(table, "key").dtype
         for origin in self._origins[table.name]:
             done = 0
@@ -262,6 +263,46 @@ class LinkedSource:
                 says = f'the key of its parent is missing; fill it in, or set orphans = "drop" for {table.name!r}'
             raise Problem(int(np.argmax(absent)), f"column {column!r}: {says}")
         return (hashes[places] if len(hashes) else np.zeros((len(places), 2), dtype=np.uint64)), ~absent
+
+
+def linked_paths(folder: str | Path, schema: LinkedSchema) -> dict[str, Path]:
+    """Finds the file or the folder of each table: visits.csv, visits.parquet, or a folder visits.
+
+    Raises:
+        DataError: if it is no folder, or there is not exactly one for a table.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise DataError(f"{place}: expected a folder with a file for each of the tables {', '.join(schema.names)}")
+    found: dict[str, Path] = {}
+    for name in schema.names:
+        several = [path for path in (place / f"{name}{ending}" for ending in ("", *_ENDINGS)) if path.exists()]
+        if len(several) != 1:
+            told = " and ".join(path.name for path in several) or "no such file"
+            raise DataError(f"{place}: expected one of {name}.csv, {name}.parquet or a folder {name}, found {told}")
+        found[name] = several[0]
+    return found
+
+
+def linked_parts(data: Any, schema: LinkedSchema) -> dict[str, Any]:
+    """Returns what holds each table: found in a folder, or as it is given by name.
+
+    Raises:
+        DataError: if a table of the schema is not there, or one is that the schema does not know.
+    """
+    parts = linked_paths(data, schema) if isinstance(data, str | Path) else data
+    if not isinstance(parts, Mapping):
+        raise DataError(
+            f"expected a folder, or a mapping from the tables {', '.join(schema.names)} to paths or tables in memory, "
+            f"found {type(data).__name__}"
+        )
+    unknown = next((name for name in parts if name not in schema.names), None)
+    if unknown is not None:
+        raise DataError(f"table {unknown!r} is not in the schema, whose tables are {choices(unknown, schema.names)}")
+    absent = next((name for name in schema.names if name not in parts), None)
+    if absent is not None:
+        raise DataError(f"no data for table {absent!r} of the schema; give its file or frame too")
+    return {name: parts[name] for name in schema.names}
 
 
 def _origins(source: Any, table: LinkedTable) -> list[Origin]:

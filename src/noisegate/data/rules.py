@@ -75,7 +75,7 @@ class _Codes:
 
 
 def find_rules(records: Rows, schema: Schema) -> Rules:
-    """Return the rules that all records of a public sample of a table keep to; none where there are few records."""
+    """Returns the rules that all records of a public sample of a table keep to; none where there are few records."""
     if len(records) < _LEAST_ROWS:
         return Rules()
     found, remarks = _comparisons(records, schema)
@@ -96,12 +96,12 @@ def find_rules(records: Rows, schema: Schema) -> Rules:
 
 
 def _in_words(share: float) -> str:
-    """Return a share as a reader sees it: 2 in 3."""
+    """Returns a share as a reader sees it: 2 in 3."""
     return f"{share * 100:.0f} in 100" if share < 0.995 else "nearly all"
 
 
 def _comparisons(records: Rows, schema: Schema) -> tuple[list[_Found], list[str]]:
-    """Return the comparisons that hold in all records, without those that follow from others; and equal columns."""
+    """Returns the comparisons that hold in all records, without those that follow from others; and equal columns."""
     layout = schema.layout
     numbers = {}
     for place, column in enumerate(layout.numeric):
@@ -135,7 +135,7 @@ def _comparisons(records: Rows, schema: Schema) -> tuple[list[_Found], list[str]
 def _compared(
     lesser: str, greater: str, low: npt.NDArray[np.float64], high: npt.NDArray[np.float64]
 ) -> dict[tuple[str, str], _Found]:
-    """Return the comparison of two columns, by their names, if the sample would show that it did not hold."""
+    """Returns the comparison of two columns, by their names, if the sample would show that it did not hold."""
     ordered, rows = np.sort(high), len(low)
     below, up_to = (np.searchsorted(ordered, low, side=side).mean() / rows for side in ("left", "right"))
     if below < _LEAST_SHARE or below * rows < LEAST:
@@ -148,7 +148,7 @@ def _compared(
 
 
 def _few_values(records: Rows, schema: Schema) -> Iterator[_Codes]:
-    """Yield the columns as few values each, numbers as missing, least and others."""
+    """Yields the columns as few values each, numbers as missing, least and others."""
     layout, absent = schema.layout, next(iter(schema.missing_values), None)
     for place, column in enumerate(layout.coded):
         if column.size <= _MOST_LEVELS and not (column.missing and absent is None):
@@ -171,7 +171,7 @@ def _few_values(records: Rows, schema: Schema) -> Iterator[_Codes]:
 
 
 def _gaps(first: _Codes, second: _Codes) -> list[_Found]:
-    """Return the combinations that never occur, unless there are many."""
+    """Returns the combinations that never occur, unless there are many."""
     table = _table(first.codes, second.codes, len(first.values), len(second.values))
     rows = int(table.sum())
     expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / rows
@@ -187,7 +187,7 @@ def _gaps(first: _Codes, second: _Codes) -> list[_Found]:
 
 
 def _derived(records: Rows, schema: Schema, told: Collection[frozenset[str]]) -> list[str]:
-    """Return remarks on columns of few values that follow from another, of pairs of which no constraint is ``told``."""
+    """Returns remarks on columns of few values that follow from others, in pairs of which no constraint is ``told``."""
     layout, codes = schema.layout, {}
     for place, column in enumerate(layout.coded):
         codes[column.name] = np.unique(records.codes[:, place], return_inverse=True)[1]
@@ -214,12 +214,12 @@ def _derived(records: Rows, schema: Schema, told: Collection[frozenset[str]]) ->
 def _table(
     first: npt.NDArray[np.integer[Any]], second: npt.NDArray[np.integer[Any]], rows: int, columns: int
 ) -> npt.NDArray[np.int64]:
-    """Return how many records have each pair of codes, (rows, columns)."""
+    """Returns how many records have each pair of codes, (rows, columns)."""
     return np.bincount(first * columns + second, minlength=rows * columns).reshape(rows, columns)
 
 
 def _acceptable(found: list[_Found], records: Rows, schema: Schema) -> tuple[list[_Found], float]:
-    """Return the constraints that records with independent columns keep to often enough together, and how often."""
+    """Returns the constraints that records with independent columns keep to often enough together, and how often."""
     random, layout = np.random.default_rng(0), schema.layout
     rows = random.integers(0, len(records), (_DRAWN, records.numeric.shape[1] + records.codes.shape[1]))
     numeric = np.take_along_axis(records.numeric, rows[:, : records.numeric.shape[1]], axis=0)
@@ -234,7 +234,7 @@ def _acceptable(found: list[_Found], records: Rows, schema: Schema) -> tuple[lis
 
 
 def _written(column: Any, number: Any) -> Any:
-    """Return a number of a column of steps as a schema file says it."""
+    """Returns a number of a column of steps as a schema file says it."""
     if isinstance(column, Date):
         return str(np.datetime64(int(number), "D"))
     return str(np.datetime64(int(number), "us")) if isinstance(column, Datetime) else number.item()

@@ -37,7 +37,7 @@ class Status:
 
 
 def in_store(path: Path) -> bool:
-    """Return whether a path leads into an object store; `OptionError` if it names who may read."""
+    """Returns whether a path leads into an object store; `OptionError` if it names who may read."""
     found = path.parts[:1] == (_SCHEME,)
     if not found and (shown := address(path)) is not None:
         raise OptionError(
@@ -53,29 +53,29 @@ def in_store(path: Path) -> bool:
 
 
 def place_of(path: Path) -> str:
-    """Return a path as it was given."""
+    """Returns a path as it was given."""
     return f"s3://{_key(path)}" if in_store(path) else str(path)
 
 
 def absolute(path: Path) -> Path:
-    """Return a path that means the same in another process."""
+    """Returns a path that means the same in another process."""
     return path if in_store(path) else path.absolute()
 
 
 def opened(path: Path) -> BinaryIO:
-    """Return the bytes of a file, at any place of which one may read; `OSError` if there is none."""
+    """Returns the bytes of a file, at any place of which one may read; `OSError` if there is none."""
     if not in_store(path):
         return path.open("rb")
     return cast("BinaryIO", _store().open_input_file(_key(path)))
 
 
 def for_arrow(path: Path) -> Any:
-    """Return what Arrow reads a file from: the path, which it opens by itself, or the opened file of a store."""
+    """Returns what Arrow reads a file from: the path, which it opens by itself, or the opened file of a store."""
     return opened(path) if in_store(path) else path
 
 
 def status(path: Path) -> Status:
-    """Return what is at a path; `OSError` if there is nothing."""
+    """Returns what is at a path; `OSError` if there is nothing."""
     if not in_store(path):
         found = os.stat(path)
         identity = found.st_dev, found.st_ino
@@ -91,7 +91,7 @@ def status(path: Path) -> Status:
 
 
 def unreadable(path: Path, error: OSError) -> DataError:
-    """Return the error of what cannot be read; what a store answers is not quoted, as it may name who asked."""
+    """Returns the error of what cannot be read; what a store answers is not quoted, as it may name who asked."""
     if in_store(path) and not isinstance(error, FileNotFoundError):
         return DataError(
             f"{place_of(path)}: cannot be read: the store does not answer, or not to you; check its address "
@@ -101,7 +101,7 @@ def unreadable(path: Path, error: OSError) -> DataError:
 
 
 def children(path: Path) -> list[Path]:
-    """Return what is directly in a folder, sorted by name."""
+    """Returns what is directly in a folder, sorted by name."""
     if not in_store(path):
         return sorted(path.iterdir())
     from pyarrow.fs import FileSelector
@@ -111,7 +111,7 @@ def children(path: Path) -> list[Path]:
 
 
 def files_below(path: Path) -> Iterator[Path]:
-    """Yield a file, or those in a folder and in the folders in it."""
+    """Yields a file, or those in a folder and in the folders in it."""
     if not in_store(path):
         yield from filter(Path.is_file, [path] if path.is_file() else path.rglob("*"))
     elif status(path).folder:
@@ -127,15 +127,12 @@ def _key(path: Path) -> str:
 
 @cache
 def _store() -> Any:
-    """Return the store, once a process: its address and keys are looked for where AWS keeps them."""
+    """Returns the store, once a process: its address and keys are looked for where AWS keeps them."""
     from pyarrow.fs import S3FileSystem
 
     # Arrow does not look for the address of another store than Amazon's.
     address = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     url = urlsplit(address or "https://")
     return S3FileSystem(
-        endpoint_override=url.netloc or None,
-        scheme=url.scheme,
-        connect_timeout=_SECONDS,
-        request_timeout=6 * _SECONDS,
+        endpoint_override=url.netloc or None, scheme=url.scheme, connect_timeout=_SECONDS, request_timeout=6 * _SECONDS
     )

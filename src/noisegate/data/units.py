@@ -54,7 +54,7 @@ class UnitLimit:
 def check_unit_column(
     column: str, found: Sequence[tuple[str, pa.DataType]], name: str, what: str = "the unit column"
 ) -> None:
-    """Require the column once in the header of the data called ``name``, and of a type that tells units apart."""
+    """Requires the column once in the header of the data called ``name``, and of a type that tells units apart."""
     kinds = [kind for title, kind in found if title == column]
     if len(kinds) != 1:
         wrong = "is not in the data" if not kinds else "is in the data more than once"

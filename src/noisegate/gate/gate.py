@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from noisegate.data.linked_files import linked_parts
+from noisegate.data.linked import linked_parts
 from noisegate.data.same_files import check_apart
 from noisegate.data.sources import open_records
 from noisegate.data.tables.tables import Source

@@ -22,13 +22,7 @@ from typing import Any
 from noisegate.errors import LedgerError, OptionError, UserError
 from noisegate.ledger.chain import Row
 from noisegate.privacy import accounting
-from noisegate.privacy.events import (
-    Adjacency,
-    Event,
-    GaussianEvent,
-    ThresholdedGaussianEvent,
-    events_from_json,
-)
+from noisegate.privacy.events import Adjacency, Event, GaussianEvent, ThresholdedGaussianEvent, events_from_json
 
 _HALF = math.nextafter(0.5, 0)
 

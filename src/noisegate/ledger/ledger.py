@@ -123,13 +123,7 @@ class Ledger:
             )
 
     def reserve(
-        self,
-        dataset: str,
-        events: Sequence[Event],
-        *,
-        adjacency: Adjacency | str,
-        unit: str = "record",
-        purpose: str,
+        self, dataset: str, events: Sequence[Event], *, adjacency: Adjacency | str, unit: str = "record", purpose: str
     ) -> str:
         """Spends the cost of a run that is about to read records, if the cap allows it.
 

@@ -1,36 +1,22 @@
 """Events to (ε, δ). The only file that turns what was run into a guarantee.
 
-Guarantee G-03 (accounting). `epsilon(events, delta)` is an upper bound: the composition of `events` is (ε, δ)-DP.
+Guarantee G-03 (accounting). `epsilon(events, delta)` is an upper bound: the composition of `events` is (ε, δ)-DP. The
+proofs stand in docs/guarantees.md.
 
-* Gaussian events compose exactly, by the closed form below; so do events on samples that hold every record (rate 1).
+* Gaussian events compose exactly, in closed form and without SciPy, so that the command line starts at once; so do
+  events on samples that hold every record (rate 1).
 * Other Poisson-sampled events, together with any Gaussian ones, go through `privacy.composition`, whose numerical error
   is proved and charged. Nothing falls back to a looser accountant: what cannot be accounted is refused.
-* ρ-zCDP events add up, Gaussian events being ρ-zCDP too, and go through `zcdp_epsilon`. Together with
+* ρ-zCDP events add up, Gaussian events being ρ-zCDP too, and go through `zcdp_epsilon` (G-16). Together with
   Poisson-sampled events they are refused.
 * Vectors of whole Poisson samples are accounted as sums over them are, with their diameter for the norm of a record;
   those of disjoint shards compose in parallel, a record being in one shard (G-24).
 * Sums over shards that are asked by themselves are accounted as replace-one steps, under both relations: a record that
   comes, goes or is replaced replaces the vector of its shard by another one (G-26).
-* Each sampler's distance from the ideal Gaussian is charged, as proved in docs/guarantees.md:
-  a *discrete* Gaussian of standard deviation s (grid units) is charged as a continuous one of √(s² − 4), and a factor
-  e^κ on probabilities with κ = coordinates·ln((1+η)/(1−η)), η = 2·exp(−8π²)/(1−exp(−8π²)) (G-04);
-  a *rounded* float64 Gaussian is charged a total-variation distance of 2⁻⁴² a coordinate, which adds
-  (1 + e^ε)·coordinates·2⁻⁴² to δ (G-05);
-  a *convolved* Gaussian is charged like a discrete one, with a larger κ and a distance of 2⁻²⁷⁷ a coordinate (G-18);
-  a *summed* one, of shares that several silos drew, like a discrete one with a larger κ (G-32).
+* Each sampler's distance from the ideal Gaussian is charged: of a discrete one (G-04), a rounded one (G-05), a
+  convolved one (G-18), and one that several silos drew shares of (G-32).
 * A threshold on counts of unlisted keys composes like the Gaussian noise on them; the chance q that it lets through a
   key of one record alone adds q to δ and −ln(1 − q) to ε (G-15).
-
-In closed form, and without SciPy, so that the command line starts at once: a Gaussian release with sensitivity Δ and
-standard deviation σ is μ-GDP with μ = Δ/σ, and k of them compose to √(Σ μᵢ²)-GDP: Dong, Roth and Su (2019),
-https://arxiv.org/abs/1905.02383, Theorem 2.7 and Corollary 3.3. μ-GDP is (ε, δ)-DP exactly when δ ≥ Φ(μ/2 − ε/μ) −
-e^ε Φ(−μ/2 − ε/μ): Balle and Wang (ICML 2018), https://arxiv.org/abs/1805.06530, Theorem 8. A mechanism is ρ-zCDP when
-its Rényi divergence of every order α > 1 between neighbours is at most αρ: Bun and Steinke (TCC 2016),
-https://arxiv.org/abs/1605.02065; any α then gives a valid ε: Canonne, Kamath and Steinke (NeurIPS 2020),
-https://arxiv.org/abs/2004.00010, Proposition 12; and where the search for the best one stops costs tightness, never
-validity:
-
-    ε(α) = αρ + (log(1/δ) + (α − 1)·log(1 − 1/α) − log α) / (α − 1).
 
 `dp_accounting`, the oracle of the tests, computes the same curves, and takes over two seconds to import.
 """

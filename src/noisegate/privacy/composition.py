@@ -1,25 +1,9 @@
 """Losses of many steps together: a Fourier transform whose rounding error is proved, relative to the δ that is asked.
 
-Guarantee G-03 for compositions. Let p be the masses of one step on the lattice, K steps in all. For any
-θ ≥ 0 put x = p·e^{θ·loss}/M, M = Σ p·e^{θ·loss}; the K-fold convolution is then p^{*K} = M^K·e^{−θ·loss}·x^{*K},
-and
-
-    δ(ε) = M^K·e^{−θε} · Σ_{loss > ε} x^{*K}·e^{−θ(loss − ε)}·(1 − e^{−(loss − ε)}).
-
-The factor in front is Chernoff's bound on the tail beyond ε, for the best θ a few dozen times δ(ε). The transform is
-off by a few 10⁻¹⁵ for each step *relative to that*, where without θ it would be so relative to 1: for a small δ, or
-many steps, that is more than δ itself. What is bounded, and added:
-
-* *The transforms.* N is a power of two, and Σ x = 1. An entry of a fast Fourier transform is a sum over inputs along
-  paths of log₂ N stages, each off by less than 8 roundings u; so every entry F of the transform is off by at most
-  γ = 16u·log₂ N, and F^k, by repeated squaring, with all factors by at most Σ k(γ + 3u)·∏(|F| + γ)^k / (|F| + γ) each.
-  The inverse transform takes the mean over frequencies of that, and adds γ times the mean of the moduli.
-* *The window.* The transform is of period N, so that what lies outside of the N losses that are looked at is added
-  inside: more, never less. What it would have added where it lies is bounded by Chernoff's bound once more.
-* *The tilt.* e^{θ·loss} is off by a relative error that grows with its exponent; with the rounding of logarithms and
-  sums it enters as a factor e^{K·r}.
-
-Each part is an upper bound for every θ, interval and window; a poor choice costs tightness, never validity.
+Guarantee G-03 for compositions. The masses of a step are tilted by e^{θ·loss}, so that errors of the transform are
+relative to Chernoff's bound on the tail beyond ε and not to 1. docs/guarantees.md proves the formula, and bounds what
+is added for the transforms, for the window that they are periodic in, and for the tilt. Each part is an upper bound for
+every θ, interval and window; a poor choice costs tightness, never validity.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The integer grid: a record's vector is clipped and rounded toward zero to integers, so that sums are exact.
 
 Guarantee G-02 (the grid). For every record, `Grid.quantise` returns an integer vector q with ‖q‖₂ ≤ `units`, exactly,
-and q is a function of that record's vector alone, bit for bit.
-
-Edge cases:
+and q is a function of that record's vector alone, bit for bit. The proof stands in docs/guarantees.md.
 
 ====================================  ==========================================================
 vector                                result
@@ -14,25 +12,6 @@ norm ≤ bound                          every coordinate rounded toward zero to 
 norm > bound                          scaled down onto the bound first (√D/2ᵏ short, never above)
 bound = 0                             refused at construction
 ====================================  ==========================================================
-
-Proof. Write x for the vector, `scale` for units·(1 − 2⁻¹⁰)/bound and q₀ = trunc(x·scale), where the product is one IEEE
-operation a coordinate, and so depends on that coordinate alone.
-
-*Fast test.* A float32 sum s of the D ≤ 4096 non-negative squares of a chunk, in any order, with or without fused
-operations, obeys s ≥ t·(1 − (D + 2)·2⁻²⁴) for the exact sum t, underflow aside. So t ≤ s·(1 + 2⁻¹¹), summed over chunks
-in float64, and s·(1 + 2⁻¹¹) ≤ units² proves t ≤ units². Coordinates of q₀ are at most 2²² in magnitude on this path, so
-float32 holds them exactly, and nothing underflows since they are integers.
-
-*Exact test* for the rows that the fast test cannot decide: Σ q₀² in 64-bit integers. If it is at most units², q₀
-stands. So both tests accept q₀ only when it is inside the ball, and a row inside the ball always gets q₀, whichever
-test it met. Rows are spared the exact test where s·(1 − 2⁻¹¹) > (units + √D)² already: s ≤ t·(1 + (D + 2)·2⁻²⁴), so the
-norm of x·scale is above units + √D, and truncation shortens it by at most √D. The exact test would have failed. (Where
-negative values are dropped, which may shorten more, no row is spared.)
-
-*Clipping*, for the others: let m = max|x|, y = x/m, and t = trunc(y·2ᵏ) with k such that D·2²ᵏ ≤ 2⁵². Then Σ t² is an
-exact float64 whatever the order, and ‖y‖·2ᵏ ≤ √(Σ t²) + √D. With r that right side, q = trunc(y·(units·2ᵏ·(1 −
-2⁻¹⁰)/r)) has norm at most units·(1 − 2⁻¹⁰)·(1 + 2⁻⁵⁰) < units. Each step is one IEEE operation on exact values, so q
-is a function of the row alone. Tested by tests/privacy/test_grid.py.
 """
 
 from __future__ import annotations

@@ -1,20 +1,10 @@
 """The privacy losses of a Gaussian sum over a Poisson sample, from above, on a lattice: guarantee G-03 for one step.
 
-Let m be the norm of a record over the standard deviation of the noise, and q the sampling probability. A step is
-dominated by a pair (P, Q) on the real line, P = (1 − q)·N(0, 1) + q·N(m, 1) or N(0, 1), and Q = (1 − q)·N(0, 1) +
-q·N(−m, 1) or N(0, 1), mirrored where that makes the loss ln dP/dQ grow along the line: Zhu, Dong and Wang (AISTATS
-2022), https://arxiv.org/abs/2106.08567, for add-remove; two mixtures for replace-one. It is put on the lattice {i·h} by
-*Connect the Dots*, Doroshenko et al. (PoPETs 2022), https://arxiv.org/abs/2207.04380: the mass of P between the points
-where the loss is i·h and (i+1)·h goes to these two, such that the mass of Q in between stays what it is. Nothing is
-subtracted that is nearly equal without its rounding error being added back:
-
-* A mass of P or Q is a sum of differences of normal distribution functions, each taken on the side where it is small.
-  `_ERROR` bounds the error of each value; P is rounded up by it, Q down. More of P, and less of Q, moves mass upwards
-  or adds some, and δ(ε) of any composition grows with both.
-* The points where the loss is i·h are found by a formula that nobody needs to trust: the loss is computed there again,
-  with the error `_loss_error`, and `widened` is by how much it may be off. Losses in between then lie in
-  [i·h − widened, (i+1)·h + widened]; they are split between these ends, and the ends moved up to (i·h + widened).
-* What lies below the lattice goes to its lowest point; what lies above it counts as lost: `infinite`.
+A step is dominated by a pair of mixtures of normal distributions (Zhu, Dong and Wang, AISTATS 2022,
+https://arxiv.org/abs/2106.08567), mirrored where that makes the loss grow along the line, and put on the lattice
+{i·h} by *Connect the Dots* (Doroshenko et al., PoPETs 2022, https://arxiv.org/abs/2207.04380). docs/guarantees.md
+proves that rounding only adds: masses of P are rounded up by `_ERROR` and those of Q down, losses are widened by their
+error (`widened`), what lies below the lattice goes to its lowest point, what lies above counts as lost (`infinite`).
 """
 
 from __future__ import annotations

@@ -8,16 +8,8 @@ Three samplers, each with its proof in docs/guarantees.md (G-04, G-05, G-18):
   grid that is coarse against float64 resolution (2⁻⁴⁵ and finer) and fine against the noise (at most 1/16 of it), as
   low bits of float64 noise tell of the sum: Mironov (CCS 2012), https://doi.org/10.1145/2382196.2382264;
 * the discrete Gaussian convolved from a table, for the steps of a gradient run and for large releases whose ε does not
-  allow the one before, about 5·10⁶ coordinates a second.
-
-Noise for thousands of gradients needs a sampler that is faster than an exact one and closer to the ideal than a float64
-Gaussian can be. Integers x₀, x₁, … are drawn from the discrete Gaussian of standard deviation parameter t = 4096, and
-x₀ + c₁x₁ + c₂x₂ + … is returned, with public multipliers c: Micciancio and Walter (CRYPTO 2017),
-https://eprint.iacr.org/2017/259.
-
-Guarantee G-18 (the convolved Gaussian). On each coordinate the result takes every integer with the probability of
-a normal density of standard deviation S, S² = t²·Σ cⱼ², within a factor of (1 + η)^±(2·levels), η < 10⁻³³, but for
-a total variation distance of 2⁻²⁸⁰ for each x.
+  allow the one before, about 5·10⁶ coordinates a second: x₀ + c₁x₁ + c₂x₂ + … with public multipliers c, each x from
+  the discrete Gaussian of parameter t = 4096 (Micciancio and Walter, CRYPTO 2017, https://eprint.iacr.org/2017/259).
 
 Boundaries of the table are rounded down to 64 bits. A random word that equals none of them decides alone. One that
 does, as happens once in 10¹⁴ draws, is continued by 320 more bits, which are compared with the boundaries in full.

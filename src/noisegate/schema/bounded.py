@@ -7,6 +7,7 @@ no number of the scale (refused, unknown): it is read and written as it is, and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,7 +45,7 @@ class Bounded:
         self._check()
 
     def _read_atoms(self) -> tuple[Any, ...]:
-        """Return the atoms, each a value of this kind."""
+        """Returns the atoms, each a value of this kind."""
         name, atoms = self.name, self.atoms
         if isinstance(atoms, str | bytes | Mapping) or not isinstance(atoms, Iterable):
             raise SchemaError(f"column {name!r}: atoms must be a list of values, found {atoms!r}")
@@ -60,7 +61,7 @@ class Bounded:
         return found
 
     def _check(self) -> None:
-        """Require bounds that are in order, and put the atoms in ascending order."""
+        """Requires bounds that are in order, and put the atoms in ascending order."""
         lower, upper = self.lower, self.upper
         if lower > upper:
             raise SchemaError(f"column {self.name!r}: lower = {lower} is above upper = {upper}; swap them")
@@ -86,7 +87,7 @@ class Stepped(Bounded):
         return self.unit(self.lower), self.unit(self.upper)
 
     def unit(self, value: Any) -> int:
-        """Return a value as a whole number of units."""
+        """Returns a value as a whole number of units."""
         raise NotImplementedError
 
     @property
@@ -133,7 +134,7 @@ class Stepped(Bounded):
                 )
 
     def _check_step(self) -> None:
-        """Require a step that is a positive whole number, if there is one."""
+        """Requires a step that is a positive whole number, if there is one."""
         if self.step is None:
             return
         store(self, step=whole(self.name, "step", self.step))
@@ -142,5 +143,23 @@ class Stepped(Bounded):
 
 
 def outer_atoms(atoms: tuple[Any, ...], lower: Any, upper: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the atoms below the lower bound, and those above the upper one."""
+    """Returns the atoms below the lower bound, and those above the upper one."""
     return tuple(atom for atom in atoms if atom < lower), tuple(atom for atom in atoms if atom > upper)
+
+
+def outwards(lowest: float, highest: float, *, parts: int = 2, smallest: float = 0.0) -> tuple[float, float]:
+    """Returns bounds around both values at round numbers, which say no more than they must.
+
+    They are multiples of the largest power of ten of which ``parts`` fit between the values, at least ``smallest``.
+
+    They stay on the side of zero on which the values are. Around one value alone there is room on both sides.
+    """
+    width = highest - lowest or max(abs(highest), 1.0)
+    if highest == lowest:
+        zero, half = highest == 0, width / 2
+        lowest, highest = lowest - (0 if zero else half), highest + (width if zero else half)
+    exponent = math.floor(math.log10(width / parts))
+    if smallest:
+        exponent = max(exponent, round(math.log10(smallest)))
+    first, last = math.floor(lowest / 10.0**exponent), math.ceil(highest / 10.0**exponent)
+    return float(f"{first}e{exponent}"), float(f"{last}e{exponent}")

@@ -13,7 +13,7 @@ HEADINGS = ("column", "kind", "range", "missing", "role")
 
 
 def row_of(column: Column, label: str | None) -> list[str]:
-    """Return the name and kind of a column, its range, whether it may be missing, and whether it is the label."""
+    """Returns the name and kind of a column, its range, whether it may be missing, and whether it is the label."""
     if isinstance(column, Boolean | Ordinal | Categorical):
         span = f"{column.size - column.missing} levels"
     else:
@@ -24,7 +24,7 @@ def row_of(column: Column, label: str | None) -> list[str]:
 
 
 def columns_card(columns: Sequence[Column], label: str | None, constraints: Sequence[Any]) -> ResultCard:
-    """Return the card of a schema of a table."""
+    """Returns the card of a schema of a table."""
     rows = [row_of(column, label) for column in columns]
     sheets = [Sheet(title=f"{len(rows):,} columns", headings=HEADINGS, rows=rows)]
     title = f"Schema: {len(rows):,} columns" + ("" if label is None else f", label {label!r}")

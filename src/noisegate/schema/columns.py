@@ -50,7 +50,7 @@ COLUMN_KINDS: dict[str, type[Column]] = {
 
 
 def column_form(column: Column) -> dict[str, Any]:
-    """Return the kind and the fields of ``column``, without its name; fields at their default are left out."""
+    """Returns the kind and the fields of ``column``, without its name; fields at their default are left out."""
     form: dict[str, Any] = {"kind": column.kind}
     for field in fields(column):
         value = getattr(column, field.name)
@@ -60,7 +60,7 @@ def column_form(column: Column) -> dict[str, Any]:
 
 
 def column_from_form(name: str, form: Any) -> Column:
-    """Return the column that ``form`` describes."""
+    """Returns the column that ``form`` describes."""
     if not isinstance(form, Mapping):
         raise SchemaError(f"column {name!r}: expected a table with a kind, found {form!r}; write kind = ... under it")
     kind = form.get("kind")
@@ -77,7 +77,7 @@ def column_from_form(name: str, form: Any) -> Column:
 
 
 def check_keys(form: Mapping[str, Any], allowed: Iterable[str], where: str) -> None:
-    """Require that every key of ``form`` is allowed; a `SchemaError` names the first that is not."""
+    """Requires that every key of ``form`` is allowed; a `SchemaError` names the first that is not."""
     names = list(allowed)
     for key in form:
         if key not in names:

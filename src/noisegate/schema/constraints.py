@@ -64,11 +64,11 @@ class Comparison:
         return self.left, self.right
 
     def form(self) -> dict[str, Any]:
-        """Return the plain form that schema files hold."""
+        """Returns the plain form that schema files hold."""
         return {"rule": str(self)}
 
     def check(self, layout: Layout, missing_values: Collection[str]) -> None:
-        """Require that the columns can be compared and that the rule can hold within their bounds."""
+        """Requires that the columns can be compared and that the rule can hold within their bounds."""
         if self.relation not in get_args(Relation):
             raise SchemaError(f"constraint {self!s}: unknown relation {self.relation!r}; use <=, >=, < or >")
         _comparison(str(self), [*layout.numeric_places, *layout.coded_places])
@@ -84,7 +84,7 @@ class Comparison:
             raise SchemaError(f"constraint {self!s}: no values within the bounds keep to it; correct it or the bounds")
 
     def broken(self, records: Rows, layout: Layout, missing_values: Collection[str]) -> npt.NDArray[np.bool_]:
-        """Return which records break the rule once they are decoded, (rows,)."""
+        """Returns which records break the rule once they are decoded, (rows,)."""
         places = [layout.place(name) for name in self.names]
         (left, gone), (right, away) = (decoded_numbers(records, layout, place) for place in places)
         first, second = (layout.numeric[place] for place in places)
@@ -124,18 +124,18 @@ class Impossible:
         return tuple(self.values)
 
     def form(self) -> dict[str, Any]:
-        """Return the plain form that schema files hold."""
+        """Returns the plain form that schema files hold."""
         return {"impossible": dict(self.values)}
 
     def check(self, layout: Layout, missing_values: Collection[str]) -> None:
-        """Require that the schema knows every column and value."""
+        """Requires that the schema knows every column and value."""
         try:
             read_region(self.values, layout, missing_values)
         except SchemaError as error:
             raise SchemaError(f"constraint {self!s}: {error}") from None
 
     def broken(self, records: Rows, layout: Layout, missing_values: Collection[str]) -> npt.NDArray[np.bool_]:
-        """Return which records show the combination once they are decoded, (rows,)."""
+        """Returns which records show the combination once they are decoded, (rows,)."""
         return read_region(self.values, layout, missing_values).contains(records)
 
 
@@ -144,7 +144,7 @@ Constraint: TypeAlias = Comparison | Impossible
 
 
 def constraint_from_form(form: Any, names: Collection[str]) -> Constraint:
-    """Return the constraint that a table of a schema file describes, about columns called ``names``."""
+    """Returns the constraint that a table of a schema file describes, about columns called ``names``."""
     match form:
         case {"rule": str(rule), **rest} if not rest:
             return _comparison(rule, names)
@@ -189,7 +189,7 @@ def _sort(column: NumericColumn) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as TOML and JSON can both hold it."""
+    """Returns a value as TOML and JSON can both hold it."""
     if isinstance(value, tuple | list):
         return "..".join("" if end is None else str(_plain(end)) for end in value)
     if value is None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def decode(encoded: Rows, schema: Schema) -> pa.Table:
-    """Return ``encoded`` as an Arrow table with the columns of ``schema``, in its order.
+    """Returns ``encoded`` as an Arrow table with the columns of ``schema``, in its order.
 
     Types: continuous and decimal float64, integer int64, date date32, datetime timestamp[us] (UTC if the bounds have a
     time zone), levels string or int64, boolean bool. Missing values are null; positions outside [0, 1] are clamped.
@@ -49,7 +49,7 @@ def decode(encoded: Rows, schema: Schema) -> pa.Table:
 
 
 def as_images(records: Rows, form: ImageForm) -> Images:
-    """Return records as images of ``form``, intensities in [0, 1] rounded to the nearest whole one from 0 to 255."""
+    """Returns records as images of ``form``, intensities in [0, 1] rounded to the nearest whole one from 0 to 255."""
     labels = records.codes[:, 0] if records.codes.shape[1] else None
     if isinstance(records, Images):
         images = records

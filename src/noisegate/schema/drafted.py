@@ -37,7 +37,7 @@ class DraftedColumn:
 
     @classmethod
     def of(cls, column: Column, why: Iterable[str] = ()) -> DraftedColumn:
-        """Return the entry of a column of which all is known; ignored, where no schema can show its levels."""
+        """Returns the entry of a column of which all is known; ignored, where no schema can show its levels."""
         levels = getattr(column, "levels", ())
         odd = next((level for level in levels if isinstance(level, str) and unseen(level)), None)
         if odd is None:
@@ -46,7 +46,7 @@ class DraftedColumn:
 
     @classmethod
     def left_out(cls, name: str, reason: str, form: Mapping[str, Any] | None = None) -> DraftedColumn:
-        """Return the entry of a column that is not used until somebody decides; ``form`` is what it might become."""
+        """Returns the entry of a column that is not used until somebody decides; ``form`` is what it might become."""
         back = "; then take its name out of `ignore` and the marks # off these lines" if form else ""
         return cls(name=name, form=form or {}, why=(f"{name}: ignored: {reason}{back}",), ignored=True)
 
@@ -62,7 +62,7 @@ class DraftedColumn:
 
 
 def schema_of(entries: Sequence[DraftedColumn], label: str | None = None, **more: Any) -> Schema:
-    """Return the schema of the columns of which all is known; those to state are in it as ignored.
+    """Returns the schema of the columns of which all is known; those to state are in it as ignored.
 
     Raises:
         SchemaError: if there is none, with the reasons of all.
@@ -84,7 +84,7 @@ def drafted_text(
     remarks: Iterable[str] = (),
     prefix: Sequence[str] = (),
 ) -> str:
-    """Return a schema file: the keys at its ``top``, entries, constraints with their reasons, remarks at the end.
+    """Returns a schema file: the keys at its ``top``, entries, constraints with their reasons, remarks at the end.
 
     All of it but the remarks stands below the table whose names are ``prefix``.
     """

@@ -38,7 +38,7 @@ _WORDS = {"bool": "truth values", "date32[day]": "dates", "double": "decimal num
 
 
 def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
-    """Return the records whose columns are ``arrays``, all of one length, by name; images as `Images`.
+    """Returns the records whose columns are ``arrays``, all of one length, by name; images as `Images`.
 
     Raises:
         Problem: for the first cell of the first column that does not fit, or the first column whose type does not.
@@ -61,7 +61,7 @@ def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
 
 
 def placed(column: Column, numbers: npt.NDArray[Any], present: Mask) -> npt.NDArray[Any]:
-    """Return the positions in [0, 1] (float64, NaN where missing) or the codes (int32) of the cells of a column.
+    """Returns the positions in [0, 1] (float64, NaN where missing) or the codes (int32) of the cells of a column.
 
     ``numbers`` are what the cells that are not missing say, and ``present`` which these are: see `read_cells`.
     """
@@ -74,7 +74,7 @@ def placed(column: Column, numbers: npt.NDArray[Any], present: Mask) -> npt.NDAr
 
 
 def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
-    """Return what the cells that are not missing say, and which cells these are.
+    """Returns what the cells that are not missing say, and which cells these are.
 
     Numbers are float64 or whole steps as they stand in the data, not yet clamped to the bounds of ``column``; the rest
     are codes. A `Problem` is raised for the first cell that does not fit, or if the Arrow type does not.
@@ -100,7 +100,7 @@ def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.N
 
 
 def _read_at_once(column: Column, array: pa.Array, tokens: pa.Array) -> npt.NDArray[Any] | None:
-    """Return what `read_cells` makes of text in which each cell is a number as it stands, or a level; None otherwise.
+    """Returns what `read_cells` makes of text in which each cell is a number as it stands, or a level; None otherwise.
 
     Such a cell has no blanks around it, and is no token if no token is that number (a level never is one).
     """
@@ -127,7 +127,7 @@ def _numbers_of(tokens: tuple[str, ...]) -> list[float]:
 
 
 def plain_cells(array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, Mask]:
-    """Return the cells as plain values, text without surrounding blanks, and which of them are not missing."""
+    """Returns the cells as plain values, text without surrounding blanks, and which of them are not missing."""
     if pt.is_dictionary(array.type):
         array = array.dictionary_decode()
     present = array.is_valid()
@@ -138,7 +138,7 @@ def plain_cells(array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, Mask]:
 
 
 def type_in_words(kind: pa.DataType) -> str:
-    """Return an Arrow type as a message may call it."""
+    """Returns an Arrow type as a message may call it."""
     if is_text(kind):
         return "text"
     if pt.is_timestamp(kind):
@@ -147,7 +147,7 @@ def type_in_words(kind: pa.DataType) -> str:
 
 
 def _parser(column: Column) -> Parser:
-    """Return what turns the cells of ``column`` into float64, whole steps or codes."""
+    """Returns what turns the cells of ``column`` into float64, whole steps or codes."""
     if isinstance(column, Datetime):
         return partial(microseconds, aware=column.aware)
     if isinstance(column, Ordinal | Categorical):
@@ -156,7 +156,7 @@ def _parser(column: Column) -> Parser:
 
 
 def codes_of(column: CodedColumn, values: pa.Array) -> Parsed:
-    """Return the position of each value among the levels; unknown ones are bad, or become the level `other`."""
+    """Returns the position of each value among the levels; unknown ones are bad, or become the level `other`."""
     missing = bad = np.zeros(len(values), dtype=np.bool_)
     if isinstance(column.levels[0], str):
         if pt.is_integer(values.type):
@@ -195,12 +195,12 @@ Parser: TypeAlias = Callable[[pa.Array], Parsed]
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type holds text."""
+    """Returns whether an Arrow type holds text."""
     return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
 
 
 def floats(values: pa.Array) -> Parsed:
-    """Return float64 values of numbers, decimals or text."""
+    """Returns float64 values of numbers, decimals or text."""
     if pt.is_decimal(values.type):
         values = values.cast(pa.string())  # the cast by way of text rounds correctly
     if is_text(values.type):
@@ -212,7 +212,7 @@ def floats(values: pa.Array) -> Parsed:
 
 
 def integers(values: pa.Array) -> Parsed:
-    """Return int64 values of whole numbers; those beyond int64 become its smallest or largest value."""
+    """Returns int64 values of whole numbers; those beyond int64 become its smallest or largest value."""
     if pt.is_decimal(values.type):
         values = values.cast(pa.string())
     if is_text(values.type):
@@ -223,7 +223,7 @@ def integers(values: pa.Array) -> Parsed:
 
 
 def days(values: pa.Array) -> Parsed:
-    """Return days since 1970-01-01 of dates, midnights, or ISO text of either, none with a time zone."""
+    """Returns days since 1970-01-01 of dates, midnights, or ISO text of either, none with a time zone."""
     if pt.is_date32(values.type):
         return _good(values.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64))
     moments = microseconds(values, aware=False)
@@ -232,7 +232,7 @@ def days(values: pa.Array) -> Parsed:
 
 
 def microseconds(values: pa.Array, *, aware: bool) -> Parsed:
-    """Return microseconds since 1970 (in UTC if ``aware``) of dates, moments or ISO text, finer digits dropped.
+    """Returns microseconds since 1970 (in UTC if ``aware``) of dates, moments or ISO text, finer digits dropped.
 
     All have a time zone if ``aware``, and none otherwise.
     """
@@ -250,7 +250,7 @@ def microseconds(values: pa.Array, *, aware: bool) -> Parsed:
 
 
 def booleans(values: pa.Array) -> Parsed:
-    """Return 0 and 1 of truth values, the numbers 0 and 1, or text that says true/false, yes/no or 1/0 in any case."""
+    """Returns 0 and 1 of truth values, the numbers 0 and 1, or text that says true/false, yes/no or 1/0 in any case."""
     if pt.is_boolean(values.type):
         return _good(_int64(values))
     if is_text(values.type):
@@ -306,7 +306,7 @@ def _text_integers(values: pa.Array) -> Parsed:
 
 
 def _long_integer(digits: str) -> int:
-    """Return a whole number of more than 18 digits, cut to one that is beyond int64 where it is absurdly long."""
+    """Returns a whole number of more than 18 digits, cut to one that is beyond int64 where it is absurdly long."""
     sign, figures = ("-", digits[1:]) if digits.startswith("-") else ("", digits)
     return int(sign + (figures.lstrip("0") or "0")[:20])
 

@@ -21,7 +21,7 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 
 
 def unseen(value: str) -> str | None:
-    """Return the first character that keeps text from showing as it reads, or None.
+    """Returns the first character that keeps text from showing as it reads, or None.
 
     A control character, a line break, a byte-order mark or a mark of direction. Those that join letters are let be.
     """
@@ -30,7 +30,7 @@ def unseen(value: str) -> str | None:
 
 
 def show_as_they_read(what: str, values: Iterable[Any]) -> None:
-    """Require that texts show as they read."""
+    """Requires that texts show as they read."""
     for value in values:
         mark = unseen(value) if isinstance(value, str) else None
         if mark is not None:
@@ -41,14 +41,14 @@ def show_as_they_read(what: str, values: Iterable[Any]) -> None:
 
 
 def path_of(value: Any, what: str) -> Path:
-    """Return a path, called ``what`` in messages, from its name."""
+    """Returns a path, called ``what`` in messages, from its name."""
     if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
         raise SchemaError(f"path={value!r} of {what} must be a path; give its name as text")
     return Path(value)
 
 
 def read_text(path: str | Path, what: str) -> str:
-    """Return the text of a file, called ``what`` in messages."""
+    """Returns the text of a file, called ``what`` in messages."""
     try:
         check_on_disk(path_of(path, f"the {what}"), what)
         return Path(path).read_bytes().decode("utf-8-sig")
@@ -59,7 +59,7 @@ def read_text(path: str | Path, what: str) -> str:
 
 
 def was_discovered(path: Path) -> bool:
-    """Return whether a schema file says that it was discovered from private records, or has a certificate beside it."""
+    """Returns whether a schema file says that it was discovered from private records or has a certificate beside it."""
     try:
         start = path.read_bytes().lstrip(b"# \r\n\t\xef\xbb\xbf")
     except OSError:  # told by whoever reads the schema
@@ -68,7 +68,7 @@ def was_discovered(path: Path) -> bool:
 
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
-    """Return what TOML says; ``origin`` names it in messages."""
+    """Returns what TOML says; ``origin`` names it in messages."""
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

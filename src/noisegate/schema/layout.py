@@ -54,11 +54,11 @@ class Layout:
         return tuple(place for place in range(len(self.coded)) if place != self.label)
 
     def column(self, name: str) -> Column:
-        """Return the column called ``name``; a `SchemaError` if there is none."""
+        """Returns the column called ``name``; a `SchemaError` if there is none."""
         return self.coded[self.coded_places[name]] if name in self.coded_places else self.numeric[self.place(name)]
 
     def place(self, name: str) -> int:
-        """Return where the column called ``name`` stands among the numeric or the coded ones, or a `SchemaError`."""
+        """Returns where the column called ``name`` stands among the numeric or the coded ones, or a `SchemaError`."""
         for places in (self.coded_places, self.numeric_places):
             if name in places:
                 return places[name]
@@ -116,6 +116,6 @@ def numeric_cells(column: NumericColumn) -> Cells:
 
 
 def listed(names: Sequence[str], most: int = 100) -> str:
-    """Return the names for a message, the first ``most`` of them: images have a column for each pixel."""
+    """Returns the names for a message, the first ``most`` of them: images have a column for each pixel."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

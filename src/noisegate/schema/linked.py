@@ -93,24 +93,24 @@ class LinkedSchema(Shown):
         return tuple(table.name for table in self.tables)
 
     def table(self, name: str) -> LinkedTable:
-        """Return the table called ``name``; a `SchemaError` if there is none."""
+        """Returns the table called ``name``; a `SchemaError` if there is none."""
         for table in self.tables:
             if table.name == name:
                 return table
         raise SchemaError(f"no table {name!r} in the schema; its tables are {choices(name, self.names)}")
 
     def children(self, name: str) -> tuple[LinkedTable, ...]:
-        """Return the tables whose parents are the records of the table called ``name``."""
+        """Returns the tables whose parents are the records of the table called ``name``."""
         return tuple(table for table in self.tables if table.parent == name)
 
     @classmethod
     def from_toml(cls, path: str | Path) -> LinkedSchema:
-        """Read a schema file; a `SchemaError` says what is wrong with it."""
+        """Reads a schema file; a `SchemaError` says what is wrong with it."""
         return cls.loads(read_text(path, "schema file"), origin=f"schema file {path}")
 
     @classmethod
     def loads(cls, text: str, *, origin: str = "the schema text") -> LinkedSchema:
-        """Read a schema from TOML text; ``origin`` names it in messages.
+        """Reads a schema from TOML text; ``origin`` names it in messages.
 
         Raises:
             SchemaError: if it is not valid TOML or describes no valid schema of linked tables.
@@ -128,7 +128,7 @@ class LinkedSchema(Shown):
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> LinkedSchema:
-        """Return the schema that :meth:`to_json` wrote; a `SchemaError` says what is wrong with it."""
+        """Returns the schema that :meth:`to_json` wrote; a `SchemaError` says what is wrong with it."""
         tables = form.get("tables") if isinstance(form, Mapping) else None
         if not isinstance(tables, list) or not all(isinstance(table, Mapping) and "name" in table for table in tables):
             raise SchemaError("`tables` must be a list of objects, each with a name")
@@ -145,7 +145,7 @@ class LinkedSchema(Shown):
         return cls(tables, tuple(constraint_from_form(rule, names) for rule in rules))
 
     def usable(self) -> LinkedSchema:
-        """Return this schema, after what is asked of one for new records; see `Schema.usable`."""
+        """Returns this schema, after what is asked of one for new records; see `Schema.usable`."""
         for table in self.tables:
             try:
                 table.schema.usable()
@@ -161,7 +161,7 @@ class LinkedSchema(Shown):
         return next((why for link in self.links if (why := link.records.hardly_satisfiable) is not None), None)
 
     def dumps(self) -> str:
-        """Return the schema as TOML text."""
+        """Returns the schema as TOML text."""
         blocks = [
             write_toml(table.form() | table.schema.form(), prefix=("tables", table.name)) for table in self.tables
         ]
@@ -169,25 +169,25 @@ class LinkedSchema(Shown):
         return "\n".join([*blocks, *([write_toml(rules)] if self.constraints else [])])
 
     def to_toml(self, path: str | Path) -> None:
-        """Write the schema as a TOML file; a `SchemaError` if it cannot be written."""
+        """Writes the schema as a TOML file; a `SchemaError` if it cannot be written."""
         try:
             path_of(path, "the schema file").write_bytes(self.dumps().encode())
         except OSError as error:
             raise SchemaError(f"schema file {path} cannot be written: {error.strerror}; choose another path") from None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the schema as plain JSON values."""
+        """Returns the schema as plain JSON values."""
         tables = [{"name": table.name, **table.form(), **table.schema.to_json()} for table in self.tables]
         rules = {"constraints": [rule.form() for rule in self.constraints]} if self.constraints else {}
         return {"tables": tables} | rules
 
     def digest(self) -> str:
-        """Return the SHA-256 of the canonical JSON form, in hexadecimal."""
+        """Returns the SHA-256 of the canonical JSON form, in hexadecimal."""
         text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def card(self) -> ResultCard:
-        """Return what the schema says, as a card for a terminal or a notebook."""
+        """Returns what the schema says, as a card for a terminal or a notebook."""
         facts, sheets = {}, []
         for table in self.tables:
             rows = [row_of(column, table.schema.label) for column in table.schema.columns]
@@ -196,7 +196,7 @@ class LinkedSchema(Shown):
         return ResultCard(title=f"Schema: {len(self.tables)} linked tables", facts=facts, sheets=sheets)
 
     def told(self, table: LinkedTable) -> str:
-        """Return in words how the records of a table hang on those of another."""
+        """Returns in words how the records of a table hang on those of another."""
         if not table.child:
             return f"Each record is a unit of privacy, named by {table.key}."
         ordered = "without an order" if table.order is None else f"ordered by {table.order}"
@@ -219,7 +219,7 @@ class LinkedSchema(Shown):
         check_origin(order, since, where)
 
     def _link_of(self, rule: Constraint) -> str:
-        """Return the name of the child's table in the link whose two tables a rule names."""
+        """Returns the name of the child's table in the link whose two tables a rule names."""
         tables = {name.partition(".")[0] for name in rule.names}
         for table in self.tables[1:]:
             if tables == {table.name, table.parent}:
@@ -231,7 +231,7 @@ class LinkedSchema(Shown):
 
 
 def _in_order(tables: Any) -> tuple[LinkedTable, ...]:
-    """Return the tables, each after that of its parents; keys of parents that were left out are filled in."""
+    """Returns the tables, each after that of its parents; keys of parents that were left out are filled in."""
     left = list(tables)
     for table in left:
         if not isinstance(table, LinkedTable):
@@ -261,7 +261,7 @@ def _in_order(tables: Any) -> tuple[LinkedTable, ...]:
 
 
 def _keyed(table: LinkedTable, found: Mapping[str, LinkedTable]) -> LinkedTable:
-    """Return a table with the name of the column that holds its parents' keys, checked against that of the parents."""
+    """Returns a table with the name of the column that holds its parents' keys, checked against that of the parents."""
     if table.parent is None:
         return table
     parent = found[table.parent]
@@ -276,7 +276,7 @@ def _keyed(table: LinkedTable, found: Mapping[str, LinkedTable]) -> LinkedTable:
 
 
 def read_schema(path: str | Path) -> Schema | LinkedSchema:
-    """Read a schema file of one table or of linked ones; a `SchemaError` says what is wrong with it."""
+    """Reads a schema file of one table or of linked ones; a `SchemaError` says what is wrong with it."""
     text, origin = read_text(path, "schema file"), f"schema file {path}"
     kind: type[Schema | LinkedSchema] = LinkedSchema if "tables" in parse_toml(text, origin) else Schema
     return kind.loads(text, origin=origin)

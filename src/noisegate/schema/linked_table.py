@@ -80,7 +80,7 @@ class LinkedTable:
         return tuple(dict.fromkeys(name for name in (self.parent_key, self.key) if name is not None))
 
     def synthetic(self) -> Schema:
-        """Return the schema of synthetic records: with keys, whole numbers from 1 on, before the other columns."""
+        """Returns the schema of synthetic records: with keys, whole numbers from 1 on, before the other columns."""
         keys = [Integer(name=name, lower=1, upper=2**53) for name in dict.fromkeys((self.key, self.parent_key)) if name]
         return replace(self.schema, columns=(*keys, *self.schema.columns), ignore=())
 
@@ -120,12 +120,12 @@ class LinkedTable:
             store(self, longest_gap=_positive("longest_gap", self.longest_gap))
 
     def form(self) -> dict[str, Any]:
-        """Return the fields beside the schema, as schema files hold them; those at their default are left out."""
+        """Returns the fields beside the schema, as schema files hold them; those at their default are left out."""
         return {name: getattr(self, name) for name in _DEFAULTS if getattr(self, name) != _DEFAULTS[name]}
 
     @classmethod
     def from_form(cls, name: str, form: Any, *, listed: bool = False) -> LinkedTable:
-        """Return the table that ``form`` describes: the fields and the schema's, whose columns may be ``listed``."""
+        """Returns the table that ``form`` describes: the fields and the schema's, whose columns may be ``listed``."""
         if not isinstance(form, Mapping):
             raise SchemaError(f"table {name!r}: expected [tables.{name}] with its columns, found {form!r}")
         own = {key: value for key, value in form.items() if key in _DEFAULTS}

@@ -83,7 +83,7 @@ class Integer(Stepped):
     _unit: ClassVar[str] = "whole numbers"
 
     def unit(self, value: int) -> int:
-        """Return the number itself."""
+        """Returns the number itself."""
         return value
 
 
@@ -134,7 +134,7 @@ class Decimal(Stepped):
         return self.unit(self.step)
 
     def unit(self, value: float) -> int:
-        """Return the number times `scale`, as its shortest decimal says it, rounded to a whole one."""
+        """Returns the number times `scale`, as its shortest decimal says it, rounded to a whole one."""
         return round(_exact(value) * self.scale)
 
     def _check_step(self) -> None:
@@ -180,7 +180,7 @@ class Date(Stepped):
     read = staticmethod(day)
 
     def unit(self, value: date) -> int:
-        """Return a day in days since 1970-01-01."""
+        """Returns a day in days since 1970-01-01."""
         return value.toordinal() - _EPOCH_DAY
 
 
@@ -237,17 +237,17 @@ class Datetime(Stepped):
         return 1 if self.step is None else self.step * _MICROSECONDS
 
     def unit(self, value: datetime) -> int:
-        """Return a moment in microseconds since 1970-01-01T00:00:00, whatever its time zone."""
+        """Returns a moment in microseconds since 1970-01-01T00:00:00, whatever its time zone."""
         return (value.replace(tzinfo=None) - _EPOCH) // timedelta(microseconds=1)
 
 
 def _exact(value: float) -> decimal.Decimal:
-    """Return a number as its shortest decimal says it: 0.1 is a tenth."""
+    """Returns a number as its shortest decimal says it: 0.1 is a tenth."""
     return decimal.Decimal(repr(value))
 
 
 def _decimals(value: float) -> int:
-    """Return how many digits stand behind the point of a number's shortest decimal."""
+    """Returns how many digits stand behind the point of a number's shortest decimal."""
     return max(-int(_exact(value).normalize().as_tuple().exponent), 0)
 
 

@@ -31,21 +31,21 @@ Ticks = npt.NDArray[Any]
 
 
 def ticks_at(order: NumericColumn, positions: Floats) -> Ticks:
-    """Return the ticks of encoded values of the column ``order``, none of them missing."""
+    """Returns the ticks of encoded values of the column ``order``, none of them missing."""
     if isinstance(order, Continuous):
         return np.asarray(numbers_at(order, positions) - order.lower)
     return ranks_at(order, positions)
 
 
 def positions_at(order: NumericColumn, ticks: Ticks) -> Floats:
-    """Return the positions in [0, 1] of ticks; those beyond the upper bound are moved to it."""
+    """Returns the positions in [0, 1] of ticks; those beyond the upper bound are moved to it."""
     if isinstance(order, Continuous):
         return positions_of(order, order.lower + ticks)
     return positions_of_ranks(order, np.clip(ticks, 0, order.last))
 
 
 def origin_ticks(order: NumericColumn, since: NumericColumn, positions: Floats) -> Ticks:
-    """Return the ticks of ``order`` that encoded values of another column, ``since``, stand at; at least 0.
+    """Returns the ticks of ``order`` that encoded values of another column, ``since``, stand at; at least 0.
 
     A value between two steps of ``order`` goes to the nearer one, and those outside its bounds to the nearer bound.
     """
@@ -56,14 +56,14 @@ def origin_ticks(order: NumericColumn, since: NumericColumn, positions: Floats) 
 
 
 def first_column(order: NumericColumn, name: str) -> NumericColumn:
-    """Return the column of the first child's distance from its origin; the others have none."""
+    """Returns the column of the first child's distance from its origin; the others have none."""
     if isinstance(order, Continuous):
         return Continuous(name=name, lower=0.0, upper=order.upper - order.lower, missing=True)
     return Integer(name=name, lower=0, upper=order.last, missing=True)
 
 
 def gap_column(order: NumericColumn, name: str, longest: float | None) -> NumericColumn:
-    """Return the column of the gap to the child before, up to ``longest``; the first child has none.
+    """Returns the column of the gap to the child before, up to ``longest``; the first child has none.
 
     ``longest`` is in numbers, days or, for moments, seconds; None for the distance of the bounds.
     """
@@ -75,7 +75,7 @@ def gap_column(order: NumericColumn, name: str, longest: float | None) -> Numeri
 
 
 def check_order(order: Any, what: str) -> NumericColumn:
-    """Require a column of numbers or dates that is never missing and has no atoms outside its bounds."""
+    """Requires a column of numbers or dates that is never missing and has no atoms outside its bounds."""
     if not order.numeric:
         raise SchemaError(f"{what} {order.name!r} is {order.kind}; name a column of numbers, dates or moments")
     if order.missing:
@@ -87,7 +87,7 @@ def check_order(order: Any, what: str) -> NumericColumn:
 
 
 def check_origin(order: NumericColumn, since: NumericColumn, where: str) -> None:
-    """Require that distances can be counted from ``since`` to ``order``: of one kind, with bounds that meet."""
+    """Requires that distances can be counted from ``since`` to ``order``: of one kind, with bounds that meet."""
     if not _alike(order, since):
         raise SchemaError(
             f"{where}: since = {since.name!r} is {since.kind} and order = {order.name!r} is {order.kind}; name columns "
@@ -103,7 +103,7 @@ def check_origin(order: NumericColumn, since: NumericColumn, where: str) -> None
 
 
 def can_be_origin(order: NumericColumn, since: NumericColumn) -> bool:
-    """Return whether distances can be counted from ``since`` to ``order``."""
+    """Returns whether distances can be counted from ``since`` to ``order``."""
     try:
         check_origin(order, since, "")
     except SchemaError:
@@ -112,13 +112,13 @@ def can_be_origin(order: NumericColumn, since: NumericColumn) -> bool:
 
 
 def _alike(order: NumericColumn, since: NumericColumn) -> bool:
-    """Return whether two columns are both of numbers, or of dates, or of moments with or without a time zone."""
+    """Returns whether two columns are both of numbers, or of dates, or of moments with or without a time zone."""
     kinds = {(column.kind, isinstance(column, Datetime) and column.aware) for column in (order, since)}
     return len(kinds) == 1 or all(isinstance(column, Continuous | Decimal | Integer) for column in (order, since))
 
 
 def ticks_per_unit(order: NumericColumn) -> float:
-    """Return how many ticks make one of what ``longest_gap`` counts: numbers, days or, for moments, seconds."""
+    """Returns how many ticks make one of what ``longest_gap`` counts: numbers, days or, for moments, seconds."""
     if isinstance(order, Continuous):
         return 1.0
     return (10**6 if isinstance(order, Datetime) else order.scale) / order.spacing

@@ -94,7 +94,7 @@ class PartialSchema:
         return tuple(column for column in self.columns.values() if isinstance(column, Gap))
 
     def to_json(self) -> dict[str, Any]:
-        """Return kind and completeness of each column as plain JSON values, for a certificate."""
+        """Returns kind and completeness of each column as plain JSON values, for a certificate."""
         kinds = {
             name: IGNORE if column is None else f"{column.kind}{'' if isinstance(column, Gap) else ' (given)'}"
             for name, column in self.columns.items()
@@ -103,7 +103,7 @@ class PartialSchema:
 
 
 def gaps_of(public: Mapping[str, Any]) -> tuple[int, int]:
-    """Return how many columns lacked bounds, and how many lacked levels, in what `PartialSchema.to_json` wrote."""
+    """Returns how many columns lacked bounds, and how many lacked levels, in what `PartialSchema.to_json` wrote."""
     kinds = public.get("kinds")
     gaps = list(kinds.values()) if isinstance(kinds, Mapping) else []
     return sum(kind in _READERS for kind in gaps), gaps.count(Categorical.kind)
@@ -112,7 +112,7 @@ def gaps_of(public: Mapping[str, Any]) -> tuple[int, int]:
 def read_partial(
     path: Path | None, kinds: Mapping[str, str], *, label: str | None = None
 ) -> tuple[dict[str, Column | Gap | None], str | None, tuple[str, ...]]:
-    """Return the described columns, the label and the missing values of a file of public facts and a list of kinds.
+    """Returns the described columns, the label and the missing values of a file of public facts and a list of kinds.
 
     The file is a schema file in which a column may lack ``lower`` and ``upper``, or ``levels``. Where ``missing`` is
     not stated, values may be absent: only a stated fact is public knowledge. To call a column the label states that
@@ -146,7 +146,7 @@ def read_partial(
 
 
 def column_of_kind(name: str, kind: str, *, missing: bool = True) -> Column | Gap | None:
-    """Return a column of which only the kind is known."""
+    """Returns a column of which only the kind is known."""
     if kind == "ordinal":
         raise OptionError(
             f"column {name!r}: the order of ordinal levels cannot be discovered; give its levels in order with "

@@ -55,7 +55,7 @@ class ImageShape:
         return self.height, self.width, self.channels
 
     def pixel_name(self, place: int) -> str:
-        """Return what the column of an intensity is called, by its place in a row of them."""
+        """Returns what the column of an intensity is called, by its place in a row of them."""
         pixel, channel = divmod(place, self.channels)
         name = f"pixel_{pixel // self.width}_{pixel % self.width}"
         return name if self.channels == 1 else f"{name}_{channel}"
@@ -89,7 +89,7 @@ class ImageColumns(Sequence[Any]):
         return column
 
     def names(self) -> tuple[str, ...]:
-        """Return what the columns are called, in order."""
+        """Returns what the columns are called, in order."""
         pixels = map(self.shape.pixel_name, range(self.shape.size))
         return (*pixels, self.label.name) if self.label is not None else tuple(pixels)
 
@@ -147,11 +147,11 @@ class ImageForm:
         return ImageColumns(self.shape, label)
 
     def unlabelled(self) -> ImageForm:
-        """Return the form of the same images without their labels."""
+        """Returns the form of the same images without their labels."""
         return ImageForm(shape=self.shape, resize=self.resize, convert=self.convert)
 
     def form(self) -> dict[str, Any]:
-        """Return the plain form that schema files hold; rules at their default are left out."""
+        """Returns the plain form that schema files hold; rules at their default are left out."""
         form: dict[str, Any] = dict(zip(("height", "width", "channels"), self.shape.axes, strict=True))
         if self.label is not None:
             form |= {"label": self.label, "labels": list(self.labels)}
@@ -161,7 +161,7 @@ class ImageForm:
 
     @classmethod
     def from_form(cls, form: Any) -> ImageForm:
-        """Return the images that a plain form describes."""
+        """Returns the images that a plain form describes."""
         if not isinstance(form, Mapping):
             raise SchemaError(f"images = {form!r}: write height, width, channels and labels under [images]")
         check_keys(form, _KEYS, "[images]")
@@ -177,12 +177,12 @@ class ImageForm:
 
 
 def fit_bytes(shape: ImageShape) -> int:
-    """Return about how much memory a fit to images takes: a feature map of a thousand float64 for each intensity."""
+    """Returns about how much memory a fit to images takes: a feature map of a thousand float64 for each intensity."""
     return 8 * 1024 * shape.size
 
 
 def require_memory(shape: ImageShape, needed: int, what: str) -> None:
-    """Require that this machine has the memory ``needed`` for ``what`` is done with images."""
+    """Requires that this machine has the memory ``needed`` for ``what`` is done with images."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
     if needed > memory:
         raise SchemaError(

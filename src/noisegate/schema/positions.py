@@ -29,7 +29,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 def numbers_at(column: NumericColumn, positions: Floats) -> npt.NDArray[Any]:
-    """Return the numbers that positions stand for, none of them NaN; those outside [0, 1] are clamped.
+    """Returns the numbers that positions stand for, none of them NaN; those outside [0, 1] are clamped.
 
     Returns:
         float64 for continuous and decimal columns; else int64: whole numbers, days or microseconds since 1970.
@@ -54,7 +54,7 @@ def numbers_at(column: NumericColumn, positions: Floats) -> npt.NDArray[Any]:
 
 
 def positions_of(column: NumericColumn, numbers: npt.ArrayLike) -> Floats:
-    """Return the positions that encode numbers: float64, or int64 as in `numbers_at`.
+    """Returns the positions that encode numbers: float64, or int64 as in `numbers_at`.
 
     Numbers outside the bounds are clamped unless they are atoms, and those between two steps go to the nearer one.
     """
@@ -79,7 +79,7 @@ def positions_of(column: NumericColumn, numbers: npt.ArrayLike) -> Floats:
 
 
 def body(column: NumericColumn) -> tuple[float, float]:
-    """Return the positions of the two bounds: 0 and 1, but for atoms outside."""
+    """Returns the positions of the two bounds: 0 and 1, but for atoms outside."""
     below, above = map(len, column.outer)
     if isinstance(column, Continuous):
         return below * APART, 1.0 - above * APART
@@ -87,27 +87,27 @@ def body(column: NumericColumn) -> tuple[float, float]:
 
 
 def bounds_of(column: NumericColumn) -> Span:
-    """Return the bounds of a column as numbers."""
+    """Returns the bounds of a column as numbers."""
     if isinstance(column, Continuous | Decimal):
         return column.lower, column.upper
     return column.steps
 
 
 def atoms_of(column: NumericColumn) -> tuple[float, ...]:
-    """Return the atoms of a column as numbers."""
+    """Returns the atoms of a column as numbers."""
     if isinstance(column, Continuous | Decimal):
         return column.atoms
     return tuple(column.unit(atom) for atom in column.atoms)  # type: ignore[arg-type]
 
 
 def sentinels_of(column: NumericColumn) -> tuple[float, ...]:
-    """Return the atoms outside the bounds, as numbers."""
+    """Returns the atoms outside the bounds, as numbers."""
     lower, upper = bounds_of(column)
     return tuple(atom for atom in atoms_of(column) if not lower <= atom <= upper)
 
 
 def outside(column: NumericColumn, numbers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Return which numbers are no number of the scale, but atoms outside the bounds."""
+    """Returns which numbers are no number of the scale, but atoms outside the bounds."""
     if not any(column.outer):
         return np.zeros(np.shape(numbers), dtype=np.bool_)
     lower, upper = bounds_of(column)
@@ -115,7 +115,7 @@ def outside(column: NumericColumn, numbers: npt.NDArray[Any]) -> npt.NDArray[np.
 
 
 def ranks_at(column: SteppedColumn, positions: Floats) -> npt.NDArray[np.int64]:
-    """Return the ranks that positions stand for: the nearest ones."""
+    """Returns the ranks that positions stand for: the nearest ones."""
     clamped, width = np.clip(positions, 0.0, 1.0), column.last
     nearest = np.rint(clamped * width).astype(np.int64)
     if width > _SAFE_STEPS:  # the product may be off by a few steps: take the step that encodes to this very position
@@ -125,12 +125,12 @@ def ranks_at(column: SteppedColumn, positions: Floats) -> npt.NDArray[np.int64]:
 
 
 def positions_of_ranks(column: SteppedColumn, ranks: npt.NDArray[np.int64]) -> Floats:
-    """Return the positions of ranks."""
+    """Returns the positions of ranks."""
     return np.asarray(ranks / np.float64(column.last))
 
 
 def ranks_of(column: SteppedColumn, numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Return the ranks of numbers: of atoms outside the bounds their own, else of the nearest number within."""
+    """Returns the ranks of numbers: of atoms outside the bounds their own, else of the nearest number within."""
     (first, last), (below, above), spacing = column.steps, column.outer, column.spacing
     if isinstance(column, Decimal):
         units = np.rint(np.clip(numbers, column.lower, column.upper) * float(column.scale)).astype(np.int64)
@@ -146,7 +146,7 @@ def ranks_of(column: SteppedColumn, numbers: npt.NDArray[Any]) -> npt.NDArray[np
 
 
 def numbers_of_ranks(column: SteppedColumn, ranks: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """Return the numbers of ranks."""
+    """Returns the numbers of ranks."""
     below, above = column.outer
     inner = len(below)
     units = column.steps[0] + (ranks - inner) * column.spacing
@@ -157,12 +157,12 @@ def numbers_of_ranks(column: SteppedColumn, ranks: npt.NDArray[np.int64]) -> npt
 
 
 def ranks_within(column: SteppedColumn, span: Span) -> tuple[int, int]:
-    """Return the first and the last rank whose number lies in a closed interval; the last is less if there is none."""
+    """Returns the first and the last rank whose number lies in a closed interval; the last is less if there is none."""
     return _first_rank(column, span[0], strict=False), _first_rank(column, span[1], strict=True) - 1
 
 
 def next_number(column: NumericColumn, value: float, *, strict: bool) -> float:
-    """Return the least number of a column, atoms included, that is at least ``value``, or above it; infinity for none.
+    """Returns the least number of a column, atoms included, that is at least ``value``, or above it; infinity for none.
 
     Real numbers are all float64 values within the bounds.
     """
@@ -175,7 +175,7 @@ def next_number(column: NumericColumn, value: float, *, strict: bool) -> float:
 
 
 def previous_number(column: NumericColumn, value: float) -> float:
-    """Return the greatest number of a column, atoms included, that is below ``value``; minus infinity for none."""
+    """Returns the greatest number of a column, atoms included, that is below ``value``; minus infinity for none."""
     if not isinstance(column, Continuous):
         rank = _first_rank(column, value, strict=False) - 1
         return -math.inf if rank < 0 else _at(column, rank)
@@ -185,14 +185,14 @@ def previous_number(column: NumericColumn, value: float) -> float:
 
 
 def _neighbour(value: float, towards: float, *, strict: bool) -> float:
-    """Return the nearest float64 that is not on the other side of ``value``, nor equal to it if ``strict``."""
+    """Returns the nearest float64 that is not on the other side of ``value``, nor equal to it if ``strict``."""
     nearest = float(value)
     wrong = nearest < value if towards > 0 else nearest > value
     return math.nextafter(nearest, towards) if wrong or (strict and nearest == value) else nearest
 
 
 def _first_rank(column: SteppedColumn, value: float, *, strict: bool) -> int:
-    """Return the rank of the least number that is at least ``value``, or above it; one beyond the last for none."""
+    """Returns the rank of the least number that is at least ``value``, or above it; one beyond the last for none."""
     if math.isinf(value):
         return column.last + 1 if value > 0 else 0
     first, spacing = column.steps[0], column.spacing
@@ -208,16 +208,16 @@ def _first_rank(column: SteppedColumn, value: float, *, strict: bool) -> int:
 
 
 def _below(column: SteppedColumn, rank: int, value: float, *, strict: bool) -> bool:
-    """Return whether the number of a rank is less than ``value``, or no greater if ``strict``."""
+    """Returns whether the number of a rank is less than ``value``, or no greater if ``strict``."""
     number = _at(column, rank)
     return bool(number <= value if strict else number < value)
 
 
 def _at(column: SteppedColumn, rank: int) -> Any:
-    """Return the number of one rank, a plain one."""
+    """Returns the number of one rank, a plain one."""
     return numbers_of_ranks(column, np.asarray(rank, dtype=np.int64)).item()
 
 
 def _number(column: SteppedColumn, unit: int) -> float:
-    """Return the number that is so many units."""
+    """Returns the number that is so many units."""
     return unit / column.scale if isinstance(column, Decimal) else unit

@@ -27,7 +27,7 @@ class Problem(Exception):  # noqa: N818 - not an error for users; the caller add
 
 
 def unfit_type(column: Column, found: str) -> Problem:
-    """Return what is wrong with a column whose Arrow type, in words, cannot hold what the schema says."""
+    """Returns what is wrong with a column whose Arrow type, in words, cannot hold what the schema says."""
     return Problem(
         None,
         f"column {column.name!r}: expected {_expected(column)}, found a column of {found}; "
@@ -36,7 +36,7 @@ def unfit_type(column: Column, found: str) -> Problem:
 
 
 def unfit_cell(column: Column, row: int, value: Any) -> Problem:
-    """Return what is wrong with a cell that does not fit its column."""
+    """Returns what is wrong with a cell that does not fit its column."""
     cure = "correct the data, list the value in missing_values, or describe the column as another kind in the schema"
     if isinstance(column, Categorical):
         cure = "add the level to the schema, or name one of the levels as `other`; levels must be public knowledge"
@@ -46,7 +46,7 @@ def unfit_cell(column: Column, row: int, value: Any) -> Problem:
 
 
 def missing_cell(column: Column, row: int) -> Problem:
-    """Return what is wrong where the schema allows no missing value."""
+    """Returns what is wrong where the schema allows no missing value."""
     return Problem(
         row,
         f"column {column.name!r}: the value is missing, and the schema allows none here; set missing = true for this "

@@ -61,7 +61,7 @@ class Region:
     codes: Mapping[int, int] = field(default_factory=dict)
 
     def contains(self, records: Rows) -> npt.NDArray[np.bool_]:
-        """Return which records lie in the region once they are decoded, (rows,)."""
+        """Returns which records lie in the region once they are decoded, (rows,)."""
         inside = np.ones(len(records), dtype=np.bool_)
         for place, code in self.codes.items():
             inside &= records.codes[:, place] == code
@@ -72,14 +72,14 @@ class Region:
 
 
 def decoded_numbers(records: Rows, layout: Layout, place: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Return what a numeric column says once it is decoded, and where it is missing."""
+    """Returns what a numeric column says once it is decoded, and where it is missing."""
     positions = records.numeric[:, place]
     missing = np.isnan(positions)
     return numbers_at(layout.numeric[place], np.where(missing, 0.0, positions)), missing
 
 
 def read_region(values: Mapping[str, Any], layout: Layout, missing_values: Collection[str]) -> Region:
-    """Return the region in which each named column has the given value."""
+    """Returns the region in which each named column has the given value."""
     spans: dict[int, Span | None] = {}
     codes: dict[int, int] = {}
     for name, value in values.items():
@@ -109,7 +109,7 @@ def _code(column: CodedColumn, value: Any) -> int:
 
 
 def _span(column: NumericColumn, value: Any) -> Span:
-    """Return the closed interval that `value` says, cut to the bounds of the column."""
+    """Returns the closed interval that `value` says, cut to the bounds of the column."""
     if isinstance(value, str) and ".." in value:
         before, _, after = value.partition("..")
         value = (before, after)
@@ -139,7 +139,7 @@ def _span(column: NumericColumn, value: Any) -> Span:
 
 
 def _number(column: NumericColumn, end: Any) -> float | None:
-    """Return one end of an interval as a real number or a step, or None where it is left out."""
+    """Returns one end of an interval as a real number or a step, or None where it is left out."""
     value: Any = end.strip() if isinstance(end, str) else end
     if value is None or value == "":
         return None

@@ -44,13 +44,13 @@ class _Domain:
         return not self.spans and not self.missing
 
     def has_none_of(self, region: Span | None) -> bool:
-        """Return whether no value of a closed interval is left; of None, whether missing is not."""
+        """Returns whether no value of a closed interval is left; of None, whether missing is not."""
         if region is None:
             return not self.missing
         return all(high < region[0] or low > region[1] for low, high in self.spans)
 
     def without(self, region: Span | None, column: Column) -> _Domain:
-        """Return the domain without the values of a closed interval, or without missing."""
+        """Returns the domain without the values of a closed interval, or without missing."""
         if region is None:
             return replace(self, missing=False)
         parts = []
@@ -59,7 +59,7 @@ class _Domain:
         return replace(self, spans=tuple(part for part in parts if part[0] <= part[1]))
 
     def least(self, at_least: float) -> float | None:
-        """Return the least value that is no smaller than ``at_least``; None if there is none."""
+        """Returns the least value that is no smaller than ``at_least``; None if there is none."""
         return next((max(low, at_least) for low, high in self.spans if high >= at_least), None)
 
 
@@ -72,7 +72,7 @@ _Rule: TypeAlias = tuple[str, str, bool]
 def contradiction(
     constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]
 ) -> tuple[Constraint, ...]:
-    """Return constraints to which no record keeps, none of which can be spared; nothing if there are such records.
+    """Returns constraints to which no record keeps, none of which can be spared; nothing if there are such records.
 
     Comparisons must leave some record in which all their columns have a value, too: a cycle such as a < b, b < a is a
     mistake even where a may be missing.
@@ -91,7 +91,7 @@ def contradiction(
 
 
 def rarely_kept(constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]) -> bool:
-    """Return whether fewer than 1 in 10,000 records keep to all constraints, of records drawn evenly within the bounds.
+    """Returns whether fewer than 1 in 10,000 records, drawn evenly within the bounds, keep to all constraints.
 
     A model may give such records more weight, or less; sampling refuses below the same share of what the model draws.
     """
@@ -104,12 +104,12 @@ def rarely_kept(constraints: Sequence[Constraint], layout: Layout, missing_value
 
 
 def kept_share(constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]) -> float:
-    """Return about which share of records drawn evenly within the bounds keeps to all constraints; 1 without any."""
+    """Returns about which share of records drawn evenly within the bounds keeps to all constraints; 1 without any."""
     return float(np.mean(list(islice(_kept_shares(constraints, layout, missing_values), 4)) or [1.0]))
 
 
 def _kept_shares(constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]) -> Iterator[float]:
-    """Yield the share of each of several batches of records, drawn evenly within the bounds, that keeps to all."""
+    """Yields the share of each of several batches of records, drawn evenly within the bounds, that keeps to all."""
     names = {name for constraint in constraints for name in constraint.names}
     numeric = tuple(column for column in layout.numeric if column.name in names)
     coded = tuple(column for column in layout.coded if column.name in names)
@@ -132,7 +132,7 @@ def _contradicts(
     *,
     present: bool,
 ) -> bool:
-    """Return whether it is certain that no record keeps to the constraints, if ``present`` with no value missing."""
+    """Returns whether it is certain that no record keeps to the constraints, if ``present`` with no value missing."""
     columns = {name: layout.column(name) for constraint in constraints for name in constraint.names}
     rules = [_rule(one) for one in constraints if isinstance(one, Comparison)]
     clauses = [_clause(one, layout, missing_values) for one in constraints if isinstance(one, Impossible)]
@@ -162,7 +162,7 @@ def _contradicts(
 
 
 def _ordered(state: _State, rules: Sequence[_Rule], columns: Mapping[str, Any]) -> bool:
-    """Return whether values of the domains keep to the rules; a column that may be missing keeps to all of its own."""
+    """Returns whether values of the domains keep to the rules; a column that may be missing keeps to all of its own."""
     rules = [rule for rule in rules if not any(_free(columns[name], state[name]) for name in rule[:2])]
     if _strict_cycle(rules):
         return False
@@ -181,7 +181,7 @@ def _ordered(state: _State, rules: Sequence[_Rule], columns: Mapping[str, Any]) 
 
 
 def _strict_cycle(rules: Sequence[_Rule]) -> bool:
-    """Return whether the rules lead from a column back to it by way of one that allows no equality."""
+    """Returns whether the rules lead from a column back to it by way of one that allows no equality."""
     if len(rules) < 2:
         return False
     from scipy.sparse import coo_array
@@ -222,6 +222,6 @@ def _below(column: Column, value: Any) -> Any:
 
 
 def _free(column: NumericColumn, domain: _Domain) -> bool:
-    """Return whether the column may say what no comparison speaks of: missing, or an atom outside the bounds."""
+    """Returns whether the column may say what no comparison speaks of: missing, or an atom outside the bounds."""
     lower, upper = bounds_of(column)
     return domain.missing or any(high < lower or low > upper for low, high in domain.spans)

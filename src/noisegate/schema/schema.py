@@ -22,7 +22,7 @@ from noisegate.schema.columns import TEXT_PADDING, Boolean, Column, check_keys, 
 from noisegate.schema.constraints import Comparison, Constraint, Impossible, constraint_from_form
 from noisegate.schema.files import parse_toml, path_of, read_text, show_as_they_read
 from noisegate.schema.layout import EncodedTable, Layout, listed
-from noisegate.schema.pixels import ImageColumns, ImageForm
+from noisegate.schema.pixels import ImageColumns, ImageForm, ImageShape, Resize
 from noisegate.schema.regions import Region, read_region
 from noisegate.schema.satisfiable import contradiction, rarely_kept
 from noisegate.schema.toml import write_toml
@@ -89,7 +89,7 @@ class Schema(Shown):
             constraint.check(self.layout, self.missing_values)
 
     def _of_form(self) -> Sequence[Column]:
-        """Return the columns of images, which are made when they are asked for."""
+        """Returns the columns of images, which are made when they are asked for."""
         form, given = self.images, self.columns
         if not isinstance(form, ImageForm):
             raise SchemaError(f"images={form!r}: expected a noisegate.schema.ImageForm, or None for a plain table")
@@ -103,12 +103,12 @@ class Schema(Shown):
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Schema:
-        """Read a schema file; a `SchemaError` says what is wrong with it."""
+        """Reads a schema file; a `SchemaError` says what is wrong with it."""
         return cls.loads(read_text(path, "schema file"), origin=f"schema file {path}")
 
     @classmethod
     def loads(cls, text: str, *, origin: str = "the schema text") -> Schema:
-        """Read a schema from TOML text; ``origin`` names it in messages.
+        """Reads a schema from TOML text; ``origin`` names it in messages.
 
         Raises:
             SchemaError: if it is not valid TOML or describes no valid schema, or none that is `usable`.
@@ -125,7 +125,7 @@ class Schema(Shown):
 
     @classmethod
     def from_form(cls, form: Mapping[str, Any], *, also: Sequence[str] = ()) -> Schema:
-        """Return the schema that :meth:`form` wrote; messages name the keys that may stand ``also`` beside these."""
+        """Returns the schema that :meth:`form` wrote; messages name the keys that may stand ``also`` beside these."""
         columns = {} if "images" in form else form.get("columns")
         if "images" not in form and (not isinstance(columns, Mapping) or not columns):
             check_keys(form, (*_KEYS, *also), "top of the schema")
@@ -133,7 +133,7 @@ class Schema(Shown):
         return cls._from_forms(form, list((columns or {}).items()), also)
 
     def usable(self) -> Schema:
-        """Return this schema, after what is asked of one for new records, and not of those in models and certificates.
+        """Returns this schema, after what is asked of one for new records, and not of those in models and certificates.
 
         Names and levels show as they read, and there are records that keep to all constraints; else a `SchemaError`.
         """
@@ -150,7 +150,7 @@ class Schema(Shown):
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> Schema:
-        """Return the schema that :meth:`to_json` wrote; a `SchemaError` says what is wrong with it."""
+        """Returns the schema that :meth:`to_json` wrote; a `SchemaError` says what is wrong with it."""
         if not isinstance(form, Mapping):
             raise SchemaError(f"expected a JSON object with columns, found {type(form).__name__}")
         columns = [] if "images" in form else form.get("columns")
@@ -175,7 +175,7 @@ class Schema(Shown):
         return cls(columns=images.columns, label=images.label, constraints=constraints, images=images, **settings)
 
     def card(self) -> ResultCard:
-        """Return what the schema says, as a card for a terminal or a notebook."""
+        """Returns what the schema says, as a card for a terminal or a notebook."""
         form = self.images
         if form is None:
             return columns_card(self.columns, self.label, self.constraints)
@@ -183,18 +183,18 @@ class Schema(Shown):
         return ResultCard(title=f"Schema: images of {form.shape} pixels{labels}")
 
     def dumps(self) -> str:
-        """Return the schema as TOML text; images are described as such, not by their columns."""
+        """Returns the schema as TOML text; images are described as such, not by their columns."""
         return write_toml(self.form())
 
     def to_toml(self, path: str | Path) -> None:
-        """Write the schema as a TOML file; a `SchemaError` if it cannot be written."""
+        """Writes the schema as a TOML file; a `SchemaError` if it cannot be written."""
         try:
             path_of(path, "the schema file").write_bytes(self.dumps().encode())
         except OSError as error:
             raise SchemaError(f"schema file {path} cannot be written: {error.strerror}; choose another path") from None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the schema as plain JSON values; images are described as such, not by their columns."""
+        """Returns the schema as plain JSON values; images are described as such, not by their columns."""
         form = self.form()
         if self.images is None:
             columns = ({"name": name, **column} for name, column in form["columns"].items())
@@ -202,7 +202,7 @@ class Schema(Shown):
         return form
 
     def form(self) -> dict[str, Any]:
-        """Return the schema as schema files hold it; what is at its default may be left out."""
+        """Returns the schema as schema files hold it; what is at its default may be left out."""
         form: dict[str, Any] = {} if self.label is None or self.images is not None else {"label": self.label}
         if self.images is None or self.missing_values != DEFAULT_MISSING_VALUES:
             form["missing_values"] = list(self.missing_values)
@@ -216,7 +216,7 @@ class Schema(Shown):
         return form | ({"constraints": [one.form() for one in self.constraints]} if self.constraints else {})
 
     def digest(self) -> str:
-        """Return the SHA-256 of the canonical JSON form, in hexadecimal."""
+        """Returns the SHA-256 of the canonical JSON form, in hexadecimal."""
         text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -227,7 +227,7 @@ class Schema(Shown):
         return tuple(column.name for column in self.columns) if form is None else form.columns.names()
 
     def column(self, name: str) -> Column:
-        """Return the column called ``name``; a `SchemaError` if there is none."""
+        """Returns the column called ``name``; a `SchemaError` if there is none."""
         return self.layout.column(name)
 
     @property
@@ -247,7 +247,7 @@ class Schema(Shown):
         return Layout(numeric=tuple(column for column in self.columns if column.numeric), coded=coded, label=label)
 
     def unlabelled(self) -> Schema:
-        """Return the schema of records whose label, if they have one, is not read; itself if it has no codes."""
+        """Returns the schema of records whose label, if they have one, is not read; itself if it has no codes."""
         if self.layout.label is None:
             return self
         columns = tuple(column for column in self.columns if column.name != self.label)
@@ -256,7 +256,7 @@ class Schema(Shown):
         return replace(self, columns=columns, label=None, ignore=ignored, constraints=(), images=images)
 
     def region(self, values: Mapping[str, Any]) -> Region:
-        """Return the records that have the given values, by column; `noisegate.schema.regions` says how to write them.
+        """Returns the records that have the given values, by column; `noisegate.schema.regions` says how to write them.
 
         Raises:
             SchemaError: for the first column that is unknown, or whose value it can never have.
@@ -275,11 +275,48 @@ class Schema(Shown):
         )
 
     def broken(self, records: EncodedTable) -> npt.NDArray[np.bool_]:
-        """Return which records break a constraint once they are decoded, (rows,)."""
+        """Returns which records break a constraint once they are decoded, (rows,)."""
         found = np.zeros(len(records), dtype=np.bool_)
         for constraint in self.constraints:
             found |= constraint.broken(records, self.layout, self.missing_values)
         return found
+
+
+def pixel_schema(
+    height: int,
+    width: int,
+    channels: int = 1,
+    *,
+    labels: Sequence[str | int] | None = None,
+    label: str = "label",
+    resize: Resize = "refuse",
+    convert: bool = False,
+) -> Schema:
+    """Returns the schema of images: rows of whole numbers from 0 to 255, and maybe a label; see `ImageForm`.
+
+    Args:
+        height: in pixels.
+        width: in pixels.
+        channels: 1 for grey, 3 for colour.
+        labels: every label that there may be, public knowledge; None for images without a label.
+        label: name of the label's column.
+        resize: what is done with pictures of another size: "refuse", "stretch", "crop" or "pad".
+        convert: whether pictures in other modes are turned into grey or colour.
+
+    Raises:
+        SchemaError: if a number is not positive, or the labels or their name are unusable.
+
+    Examples:
+        >>> from noisegate.schema import pixel_schema
+        >>> pixel_schema(28, 28, labels=range(10)).names[-2:]
+        ('pixel_27_27', 'label')
+    """
+    shape = ImageShape(height=height, width=width, channels=channels)
+    known: dict[str, Any] = {} if labels is None else {"label": label, "labels": labels}
+    if isinstance(labels, Iterable) and not isinstance(labels, str):  # else it is refused by the form, in its words
+        known["labels"] = tuple(labels)
+    form = ImageForm(shape=shape, resize=resize, convert=convert, **known)
+    return Schema(form.columns, label=form.label, images=form)
 
 
 def _checked_columns(columns: Any) -> tuple[Column, ...]:
@@ -298,7 +335,7 @@ def _checked_columns(columns: Any) -> tuple[Column, ...]:
 
 
 def _described(forms: Iterable[tuple[str, Any]]) -> tuple[Column, ...]:
-    """Return the columns; a `SchemaError` says what is wrong with all of them, not with the first alone."""
+    """Returns the columns; a `SchemaError` says what is wrong with all of them, not with the first alone."""
     described, problems = [], []
     for name, form in forms:
         try:
@@ -334,7 +371,7 @@ def _texts(key: str, values: Any) -> tuple[str, ...]:
 
 
 def _json(value: Any) -> Any:
-    """Return a value of a column as JSON can hold it: dates become ISO text."""
+    """Returns a value of a column as JSON can hold it: dates become ISO text."""
     if isinstance(value, list):
         return [_json(item) for item in value]
     return value.isoformat() if isinstance(value, date) else value

@@ -33,7 +33,7 @@ from noisegate.schema.encode import (
 
 
 def encode_tolerantly(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
-    """Return the positions or codes of one column, and where it is outside of all that it can say, (rows,).
+    """Returns the positions or codes of one column, and where it is outside of all that it can say, (rows,).
 
     Positions are float64 in [0, 1], NaN where missing or outside; codes are int32, there the number of levels.
     """
@@ -67,7 +67,7 @@ def _tolerant_parser(column: Column) -> Parser:
 
 
 def _any_moments(values: pa.Array, *, in_days: bool) -> Parsed:
-    """Return microseconds or days, in UTC, of moments with and without a time zone."""
+    """Returns microseconds or days, in UTC, of moments with and without a time zone."""
     if is_text(values.type):
         naive, aware = microseconds(values, aware=False), microseconds(values, aware=True)
         found = Parsed(np.where(naive.bad, aware.numbers, naive.numbers), naive.bad & aware.bad, naive.missing)
@@ -77,7 +77,7 @@ def _any_moments(values: pa.Array, *, in_days: bool) -> Parsed:
 
 
 def _guessed_codes(column: CodedColumn, values: pa.Array) -> Parsed:
-    """Return codes as `codes_of` does; of what is no text also by what its reader may have taken the level for."""
+    """Returns codes as `codes_of` does; of what is no text also by what its reader may have taken the level for."""
     if is_text(values.type) or not isinstance(column.levels[0], str):
         return codes_of(column, values.cast(pa.int8()) if pt.is_boolean(values.type) else values)
     places = {_guess(level): code for code, level in reversed(list(enumerate(column.levels)))}
@@ -92,12 +92,12 @@ def _guessed_codes(column: CodedColumn, values: pa.Array) -> Parsed:
 
 
 def _spelled(cell: Any) -> str:
-    """Return a value as a level would be written: 3.0 is written 3, as nullable integers often arrive as floats."""
+    """Returns a value as a level would be written: 3.0 is written 3, as nullable integers often arrive as floats."""
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
 
 
 def _guess(cell: Any) -> str:
-    """Return one text for everything that a type-guessing reader may take for the same number or truth value."""
+    """Returns one text for everything that a type-guessing reader may take for the same number or truth value."""
     text = _spelled(cell)
     try:
         return repr(float(text))

@@ -24,7 +24,7 @@ def write_toml(
     commented: Collection[str] = (),
     prefix: Sequence[str] = (),
 ) -> str:
-    """Return TOML text: plain keys, ``[images]``, a table ``[columns.NAME]`` for each column, ``[[constraints]]``.
+    """Returns TOML text: plain keys, ``[images]``, a table ``[columns.NAME]`` for each column, ``[[constraints]]``.
 
     All of it stands below the table whose names are ``prefix``.
 
@@ -47,7 +47,7 @@ def write_toml(
 
 
 def _comment(lines: Sequence[str]) -> str:
-    """Return lines of comment, in which no character ends the line."""
+    """Returns lines of comment, in which no character ends the line."""
     return "".join(f"# {_CONTROL.sub('?', line)}\n" for line in lines)
 
 

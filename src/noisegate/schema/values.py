@@ -19,7 +19,7 @@ _INT64 = 2**63
 
 
 def text(value: Any, what: str) -> str:
-    """Return text that a file can hold and that reading a file can meet: valid Unicode without blanks around it."""
+    """Returns text that a file can hold and that reading a file can meet: valid Unicode without blanks around it."""
     if not isinstance(value, str):
         raise SchemaError(f"{what}: expected text, found {value!r}; put it in quotes")
     if value != value.strip(TEXT_PADDING):
@@ -32,21 +32,21 @@ def text(value: Any, what: str) -> str:
 
 
 def column_name(name: Any) -> str:
-    """Return the name of a column, which is not empty."""
+    """Returns the name of a column, which is not empty."""
     if name == "":
         raise SchemaError("a column of the schema has an empty name; give it the name that it has in the data")
     return text(name, "name of a column")
 
 
 def flag(name: str, key: str, value: Any) -> bool:
-    """Return a truth value."""
+    """Returns a truth value."""
     if not isinstance(value, bool):
         raise SchemaError(f"column {name!r}: {key} must be true or false, found {value!r}")
     return value
 
 
 def real(name: str, key: str, value: Any) -> float:
-    """Return a finite number."""
+    """Returns a finite number."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise SchemaError(f"column {name!r}: {key} must be a number, found {value!r}")
     try:
@@ -59,7 +59,7 @@ def real(name: str, key: str, value: Any) -> float:
 
 
 def whole(name: str, key: str, value: Any) -> int:
-    """Return a whole number that fits int64."""
+    """Returns a whole number that fits int64."""
     try:
         bound = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
@@ -75,7 +75,7 @@ def whole(name: str, key: str, value: Any) -> int:
 
 
 def day(name: str, key: str, value: Any) -> date:
-    """Return a calendar day, given as such or as ISO text."""
+    """Returns a calendar day, given as such or as ISO text."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             return date.fromisoformat(value)
@@ -85,7 +85,7 @@ def day(name: str, key: str, value: Any) -> date:
 
 
 def moment(name: str, key: str, value: Any) -> datetime:
-    """Return a point in time, given as such or as ISO text; one with a time zone is turned to UTC."""
+    """Returns a point in time, given as such or as ISO text; one with a time zone is turned to UTC."""
     if isinstance(value, str) and len(value) > len("2020-12-31"):
         with contextlib.suppress(ValueError):
             value = datetime.fromisoformat(value)
@@ -98,7 +98,7 @@ def moment(name: str, key: str, value: Any) -> datetime:
 
 
 def levels(name: str, values: Any) -> tuple[str | int, ...]:
-    """Return levels that are all text or all whole numbers, at least one, and distinct."""
+    """Returns levels that are all text or all whole numbers, at least one, and distinct."""
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise SchemaError(f"column {name!r}: levels must be a list, found {values!r}")
     found = tuple(_level(name, value) for value in values)
@@ -121,6 +121,6 @@ def _level(name: str, value: Any) -> str | int:
 
 
 def store(column: object, **values: Any) -> None:
-    """Store checked values in a frozen dataclass; only for use while it is being born."""
+    """Stores checked values in a frozen dataclass; only for use while it is being born."""
     for key, value in values.items():
         object.__setattr__(column, key, value)

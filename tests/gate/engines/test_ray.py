@@ -13,7 +13,7 @@ import psutil
 import pytest
 import torch
 
-from noisegate import DPMERF, Gate, Pairwise, PrivBayes
+from noisegate import DPMERF, Gate, Pairwise
 from noisegate.errors import DataError, OptionError
 from noisegate.features.feature_map import Counts
 from noisegate.gate.engines.ray import RayEngine
@@ -165,11 +165,6 @@ def test_the_same_workers_answer_all_rounds_of_a_run(cluster, files, mixed_schem
 
 
 @pytest.mark.slow
-def test_a_run_of_three_rounds_over_row_groups(cluster, files, mixed_schema):
-    asked_in_rounds(cluster, files / "x.parquet", mixed_schema, PrivBayes(), 3)
-
-
-@pytest.mark.slow
 def test_an_error_in_a_worker_is_the_one_that_one_machine_tells(cluster, files, mixed_schema):
     frame = pd.read_csv(files / "x.csv")
     frame["grade"] = frame["grade"].astype(object)
@@ -181,12 +176,3 @@ def test_an_error_in_a_worker_is_the_one_that_one_machine_tells(cluster, files, 
             DPMERF(frequencies=5).query(Gate(files / "x.csv", schema=mixed_schema, epsilon=1.0, engine=engine))
         told.append(str(caught.value))
     assert told[0] == told[1] and "SECRET" not in told[1]
-
-
-@pytest.mark.slow
-def test_units_have_their_limit(cluster, files, mixed_schema):
-    frame = pd.read_csv(files / "x.csv")
-    frame["patient"] = [number % 2000 for number in range(ROWS)]
-    frame.to_csv(files / "x.csv", index=False)
-    options = {"unit_column": "patient", "contributions": 2, "engine": Both(cluster)}
-    DPMERF(frequencies=50).query(Gate(files / "x.csv", schema=mixed_schema, epsilon=1.0, **options))

@@ -2,7 +2,6 @@
 
 import pickle
 import threading
-from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -294,18 +293,12 @@ def test_units_count_once(kind, joined, tmp_path, exact):
 
 def test_the_number_of_records_is_checked_where_it_is_public(joined, data):
     options = {"adjacency": "replace-one", "records": ROWS - 1}
-    with (
-        opened(data, TWO, options=options) as session,
-        pytest.raises(DataError, match=f"records={ROWS - 1}"),
-    ):
+    with opened(data, TWO, options=options) as session, pytest.raises(DataError, match=f"records={ROWS - 1}"):
         session.step(AT)
     with opened(data, TWO, options={**options, "records": ROWS}) as session:
         session.step(AT)
     (data.parent / "empty.csv").write_text("a,b,c,ill\n")
-    with (
-        opened(data.parent / "empty.csv", TWO) as session,
-        pytest.raises(DataError, match="no records"),
-    ):
+    with opened(data.parent / "empty.csv", TWO) as session, pytest.raises(DataError, match="no records"):
         session.step(AT)
     assert not joined.alive
 
@@ -323,13 +316,3 @@ def test_what_workers_cannot_do_is_refused_before_anything_is_spent(joined, data
     with opened(data, TWO) as session, pytest.raises(OptionError, match=r"cannot be sent to workers \(TypeError\)"):
         session.step(AT)
     assert not joined.hired
-
-
-def test_torch_is_on_one_thread_where_what_workers_add_is_tried(joined, data, monkeypatch):
-    seen = []
-    monkeypatch.setattr("noisegate.gate.queries.gradients.one_core", lambda: seen.append(True) or nullcontext())
-    with opened(data, TWO) as session:
-        session.step(AT)
-    with opened(data, LocalEngine(threads=1)) as session:
-        session.step(AT)
-    assert seen == [True]

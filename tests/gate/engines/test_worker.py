@@ -170,12 +170,6 @@ def test_the_error_of_the_first_part_is_told(monkeypatch, tasks, layout, parts):
             played(monkeypatch, parts, tasks, layout, hands=hands)
 
 
-def test_a_worker_that_computes_in_another_way_is_refused(monkeypatch, tasks, layout, parts):
-    monkeypatch.setattr(Worker, "begin", lambda *_: "another")
-    with pytest.raises(OptionError, match="another processor"):
-        played(monkeypatch, parts, tasks, layout)
-
-
 def test_nothing_but_counts_and_totals_comes_back(joined, tmp_path, lookup_schema, tasks):
     frame = pd.DataFrame({"which": np.arange(200) % 4, "label": np.arange(200) % 3 == 0})
     frame.to_csv(tmp_path / "x.csv", index=False)
@@ -208,18 +202,6 @@ def test_what_cannot_be_read_in_parts_is_refused_before_anything_is_spent(joined
     monkeypatch.setattr("noisegate.errors.find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"noisegate\[ray\]"):
         ask(tmp_path / "x.csv")
-
-
-@pytest.mark.parametrize("wait", [0, -1.0, float("nan")])
-def test_a_wait_is_positive(wait):
-    with pytest.raises(OptionError, match="positive number of seconds"):
-        RayEngine(wait_seconds=wait)
-
-
-@pytest.mark.parametrize("options", [{"workers": 0}, {"workers": True}, {"part_bytes": 0.5}])
-def test_numbers_are_positive(options):
-    with pytest.raises(OptionError, match="positive whole number"):
-        RayEngine(**options)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere", "ray://", "127.0.0.1:99999", ":6379"])

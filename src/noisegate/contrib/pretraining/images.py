@@ -50,7 +50,7 @@ def read_public_images(path: Path, *, size: int, label: str | None = "label", on
     The labels are looked for in the data, which is allowed because it is public.
 
     Args:
-        path: A folder with a folder for each class or with labels.csv, Parquet, .npz, or a data set of torchvision;
+        path: A folder with a folder for each class or with labels.csv, Parquet, .npz, or MNIST's idx files;
             without labels, any folder of images too.
         size: Height and width, in pixels.
         label: Column of the labels in Parquet files and in labels.csv; None to leave labels alone.
@@ -92,7 +92,7 @@ def _found(path: Path, size: int, label: str | None) -> list[ImageOrigin]:
         what = "it is no set of images" if path.exists() else "there is no such file or folder of public images"
         raise OptionError(
             f"{path}: {what}; expected a folder with a folder for each class or with labels.csv, Parquet with an "
-            "image column, .npz, or a data set of torchvision."
+            "image column, .npz, or idx files."
         )
     return origins
 

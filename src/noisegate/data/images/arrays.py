@@ -1,21 +1,24 @@
-"""Images as arrays of bytes in one file: NumPy's ``.npz``, and what torchvision's data sets share with it."""
+"""Images as arrays of bytes in one file: NumPy's ``.npz``, and the idx files of MNIST and its kin."""
 
 from __future__ import annotations
 
-import warnings
+import gzip
+import re
 import zipfile
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import IO, Any, TypeAlias
+from pathlib import Path
+from typing import IO, Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from noisegate.data.images.decode import ImageOrigin, Pictures
+from noisegate.data.tables.origins import is_folder
 from noisegate.errors import DataError
 
 Labels: TypeAlias = npt.NDArray[Any] | None
@@ -23,6 +26,7 @@ Parts: TypeAlias = Iterator[tuple[npt.NDArray[np.uint8], Labels]]
 """Images, (images, height, width) and maybe channels, with their labels."""
 
 IMAGES, LABELS = "images", "labels"
+IDX = re.compile(r".*-images-idx3-ubyte(\.gz)?")
 
 _MAX_LABEL_BYTES = 1 << 16
 _BATCH_BYTES = 1 << 25  # of images as they are kept, in one batch
@@ -33,64 +37,30 @@ class OneFile(ImageOrigin):
     """What origins share whose images are all in one file, with labels that are whole numbers or text."""
 
     def check(self) -> None:
-        """Check headers and sizes; no image is read."""
-        if self.options.unit_column is not None:
-            raise DataError(
-                f"{self.name}: arrays do not say whose image each one is; keep the images in Parquet with a column "
-                f"{self.options.unit_column!r}"
-            )
+        """Checks headers and sizes; no image is read."""
+        self.check_no_units()
         self.check_labels(self._check())
 
     def batches(self, rows: int) -> Iterator[Pictures]:
-        """Yield the images, ``rows`` at a time, and fewer where they are large."""
+        """Yields the images, ``rows`` at a time, and fewer where they are large."""
         for images, labels in self._parts(lambda size: max(1, min(rows, _BATCH_BYTES // max(1, size)))):
             yield Pictures(pictures=images, labels=None if labels is None else _array(labels))
 
     def _check(self) -> pa.DataType:
-        """Check what is in the file beside the labels, and return the type of these."""
+        """Checks what is in the file beside the labels, and return the type of these."""
         return pa.int64()
 
     @abstractmethod
     def _parts(self, rows_of: Callable[[int], int]) -> Parts:
-        """Yield the images; ``rows_of`` says how many of a size at a time."""
+        """Yields the images; ``rows_of`` says how many of a size at a time."""
 
 
 def _array(labels: npt.NDArray[Any]) -> pa.Array:
     return pa.array(labels.tolist() if labels.dtype.kind == "U" else labels)
 
 
-class WholeFile(OneFile):
-    """A file that can only be read as a whole, and is in memory meanwhile."""
-
-    damaged: str
-
-    def _parts(self, rows_of: Callable[[int], int]) -> Parts:
-        images, labels = self._read()
-        rows = rows_of(prod(images.shape[1:]))
-        for start in range(0, len(images), rows):
-            part = slice(start, start + rows)
-            yield np.ascontiguousarray(images[part]), None if labels is None else labels[part]
-
-    def _read(self) -> tuple[npt.NDArray[np.uint8], Labels]:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                images, labels = self._arrays()
-            if labels is None or len(labels) == len(images):
-                return images, labels
-        except MemoryError:
-            raise
-        except Exception:  # such readers fail in many ways, and what they say may quote the file
-            pass
-        raise DataError(f"{self.name}: cannot be read as {self.damaged}: download it again")
-
-    @abstractmethod
-    def _arrays(self) -> tuple[npt.NDArray[np.uint8], Labels]:
-        """Return the images, (images, height, width, channels), and their labels; what it raises is not told."""
-
-
 def exactly(stream: IO[bytes], size: int) -> bytes | None:
-    """Return the next ``size`` bytes, or None if the file is cut off or damaged."""
+    """Returns the next ``size`` bytes, or None if the file is cut off or damaged."""
     try:
         content = stream.read(size)
     except _CUT_OFF:
@@ -133,7 +103,7 @@ class ImageArrays(OneFile):
                 yield images.astype(np.uint8, copy=False), None if labels is None else next(labels)
 
     def _read(self, file: zipfile.ZipFile, name: str, rows: int) -> Iterator[npt.NDArray[Any]]:
-        """Yield an array some rows at a time, ended by an error where it is cut off."""
+        """Yields an array some rows at a time, ended by an error where it is cut off."""
         header = self._header(file, name)
         with self._member(file, name) as stream:
             _read_header(stream)
@@ -186,3 +156,65 @@ def _read_header(stream: IO[bytes]) -> _Header | None:
     if dtype.hasobject or (fortran and len(shape) > 1) or not shape:
         return None
     return _Header(shape, dtype)
+
+
+class IdxImages(OneFile):
+    """A file ``…-images-idx3-ubyte``, maybe with ``.gz``, and its labels in ``…-labels-idx1-ubyte`` beside it."""
+
+    @property
+    def _labels(self) -> Path:
+        plain = self.path.with_name(self.name.replace("images-idx3", "labels-idx1").removesuffix(".gz"))
+        return plain if plain.exists() else plain.with_name(f"{plain.name}.gz")
+
+    def kept_in(self) -> Iterator[Path]:
+        """Yields the file, and that of the labels."""
+        yield from (self.path, self._labels) if self.labelled else (self.path,)
+
+    def _check(self) -> pa.DataType:
+        images = _shape(self.path, 3)
+        if self.labelled and _shape(self._labels, 1)[0] != images[0]:
+            raise DataError(f"{self.name}: {self._labels.name} has another number of labels than there are images")
+        return pa.int64()
+
+    def _parts(self, rows_of: Callable[[int], int]) -> Parts:
+        rows = rows_of(prod(_shape(self.path, 3)[1:]))
+        labels = _read_idx(self._labels, 1, rows) if self.labelled else None
+        for images in _read_idx(self.path, 3, rows):
+            yield images, None if labels is None else next(labels).astype(np.int64)
+
+
+def _read_idx(path: Path, dimensions: int, rows: int) -> Iterator[npt.NDArray[np.uint8]]:
+    with _opened(path) as stream:
+        number, *shape = _dimensions(stream, dimensions, path)
+        for start in range(0, number, rows):
+            count = min(rows, number - start)
+            yield np.frombuffer(_content(stream, count * prod(shape), path), np.uint8).reshape(count, *shape)
+
+
+def _shape(path: Path, dimensions: int) -> list[int]:
+    with _opened(path) as stream:
+        return _dimensions(stream, dimensions, path)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        packed = not is_folder(path) and path.suffix == ".gz"  # it refuses a pipe, whose end would be waited for
+        return cast(IO[bytes], gzip.open(path)) if packed else path.open("rb")
+    except OSError as error:
+        reason = error.strerror
+    raise DataError(f"{path.name}: cannot be read: {reason}; expected it beside the images, under this name")
+
+
+def _content(stream: IO[bytes], size: int, path: Path) -> bytes:
+    content = exactly(stream, size)
+    if content is None:
+        raise DataError(f"{path.name}: is cut off or damaged; download or copy it again")
+    return content
+
+
+def _dimensions(stream: IO[bytes], dimensions: int, path: Path) -> list[int]:
+    """Returns the lengths that the header of an idx file states."""
+    if _content(stream, 4, path) != bytes([0, 0, 8, dimensions]):
+        raise DataError(f"{path.name}: is no idx file of bytes with {dimensions} dimension(s); download it again")
+    lengths: list[int] = np.frombuffer(_content(stream, 4 * dimensions, path), ">u4").astype(int).tolist()
+    return lengths

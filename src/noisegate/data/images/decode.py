@@ -84,7 +84,7 @@ class PictureFile:
     root: str
 
     def read(self) -> bytes:
-        """Return the content of the file."""
+        """Returns the content of the file."""
         real = os.path.realpath(self.path)
         if os.path.commonpath([real, self.root]) != self.root:
             raise PictureProblem("is a link to a file outside of the folder, which is not followed; copy the file")
@@ -114,7 +114,7 @@ class Pictures:
 
 
 def decode_picture(picture: Picture, form: ImageForm) -> Pixels:
-    """Return the pixels of a picture, (height, width, channels), as ``form`` declares them.
+    """Returns the pixels of a picture, (height, width, channels), as ``form`` declares them.
 
     Raises:
         PictureProblem: if the picture is broken, too large, animated, or of a mode or size that is not declared.
@@ -132,7 +132,7 @@ def decode_picture(picture: Picture, form: ImageForm) -> Pixels:
 
 
 def _opened(content: bytes) -> Image:
-    """Return the picture in a file, its header read and its pixels not yet."""
+    """Returns the picture in a file, its header read and its pixels not yet."""
     from PIL import Image, UnidentifiedImageError
 
     if not content:
@@ -241,7 +241,7 @@ class ImageOrigin(ABC):
         return self.path.name
 
     def kept_in(self) -> Iterator[Path]:
-        """Yield the files and folders that are written to where images are added, removed or changed."""
+        """Yields the files and folders that are written to where images are added, removed or changed."""
         yield self.path
 
     @property
@@ -255,19 +255,27 @@ class ImageOrigin(ABC):
         return self.options.form.label is not None
 
     def place(self, row: int) -> str:
-        """Return the file name and the number of the image, counted from 1."""
+        """Returns the file name and the number of the image, counted from 1."""
         return f"{self.name}, image {row + 1}"
 
     @abstractmethod
     def check(self) -> None:
-        """Check all that can be checked without reading an image."""
+        """Checks all that can be checked without reading an image."""
 
     @abstractmethod
     def batches(self, rows: int) -> Iterator[Pictures]:
-        """Yield the images, at most ``rows`` at a time."""
+        """Yields the images, at most ``rows`` at a time."""
+
+    def check_no_units(self) -> None:
+        """Refuses to say whose image each one is, which arrays do not tell."""
+        if self.options.unit_column is not None:
+            raise DataError(
+                f"{self.name}: arrays do not say whose image each one is; give a table with a column of images and a "
+                f"column {self.options.unit_column!r}"
+            )
 
     def check_labels(self, kind: pa.DataType) -> None:
-        """Require that labels of an Arrow type, where they are asked for, can be found among the declared ones.
+        """Requires that labels of an Arrow type, where they are asked for, can be found among the declared ones.
 
         Whole numbers are the declared ones by value; where text is declared, they are positions among the names that
         the data gives its classes. Text is compared as text.
@@ -295,7 +303,7 @@ class ImageOrigin(ABC):
             )
 
     def codes(self, labels: pa.Array) -> npt.NDArray[np.int32]:
-        """Return the position of each label, of a type that `check_labels` let pass, among the declared, (images,)."""
+        """Returns the position of each label, of a type that `check_labels` let pass, among the declared, (images,)."""
         form, names = self.options.form, self.label_names or ()
         found = labels.dictionary_decode() if pt.is_dictionary(labels.type) else labels
         if pt.is_integer(found.type) and isinstance(form.labels[0], str):

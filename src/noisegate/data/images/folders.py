@@ -46,7 +46,7 @@ class Listing:
 
 
 def list_folder(path: Path) -> Listing:
-    """Return the files and folders directly in ``path``."""
+    """Returns the files and folders directly in ``path``."""
     files: list[str] = []
     folders: list[str] = []
     try:
@@ -77,7 +77,7 @@ class ImageFolder(_Folder):
         return self.path.name or self.path.resolve().name
 
     def check(self) -> None:
-        """Check the names of the folders; files are listed and not opened."""
+        """Checks the names of the folders; files are listed and not opened."""
         if self.options.unit_column not in (None, UNIT_FOLDER):
             raise DataError(
                 f"{self.name}: a folder has no column {self.options.unit_column!r} that says whose image each one is; "
@@ -124,7 +124,7 @@ class ImageFolder(_Folder):
             )
 
     def batches(self, rows: int) -> Iterator[Pictures]:
-        """Yield the files in the order of their folders and names, ``rows`` at a time."""
+        """Yields the files in the order of their folders and names, ``rows`` at a time."""
         every = (folder / name for folder, names in self._files() for name in names)
         while files := list(islice(every, rows)):
             classes = [file.parent.parent if self._by_unit else file.parent for file in files]
@@ -135,11 +135,11 @@ class ImageFolder(_Folder):
             )
 
     def kept_in(self) -> Iterator[Path]:
-        """Yield the folder and those in it."""
+        """Yields the folder and those in it."""
         yield from {self.path, *self._classes(), *(folder for folder, _ in self._files())}
 
     def place(self, row: int) -> str:
-        """Return the folder and the number of the image in the order of names; its name only where it may be shown."""
+        """Returns the folder and the number of the image in the order of names; its name only where it may be shown."""
         for folder, names in self._files():
             if row < len(names):
                 shown = f"/{names[row]}" if self.options.show_values else f", image {row + 1} in the order of names"
@@ -152,7 +152,7 @@ class ImageFolder(_Folder):
         return self.options.unit_column == UNIT_FOLDER
 
     def _where(self, folder: Path) -> str:
-        """Return a folder as it may be shown: other names than those of labels are as private as those of files."""
+        """Returns a folder as it may be shown: other names than those of labels are as private as those of files."""
         parts, at = [self.name], self.path
         for name in folder.relative_to(self.path).parts:
             public = self.options.show_values or (self.labelled and at == self.path)
@@ -161,11 +161,11 @@ class ImageFolder(_Folder):
         return "/".join(parts)
 
     def _classes(self) -> Iterator[Path]:
-        """Yield the folders right below which images lie, or the folders of whose they are."""
+        """Yields the folders right below which images lie, or the folders of whose they are."""
         yield from self._within(self.path) if self.labelled or not self._by_unit else (self.path,)
 
     def _files(self) -> Iterator[tuple[Path, tuple[str, ...]]]:
-        """Yield each folder with the names of its files; one folder at a time is in memory."""
+        """Yields each folder with the names of its files; one folder at a time is in memory."""
         top = list_folder(self.path)
         if top.files:
             yield self.path, top.files
@@ -186,7 +186,7 @@ class ImageFolder(_Folder):
 
 
 def find_list(path: Path, options: ImageReadOptions) -> str | None:
-    """Return the name of the table in a folder of images, or None if there is none.
+    """Returns the name of the table in a folder of images, or None if there is none.
 
     ``metadata.csv`` may hold anything, captions for instance, beside class folders: it is a table of images if it has
     the column ``file_name``, and the label where one is asked for.
@@ -216,11 +216,11 @@ class ImageList(_Folder):
         return CsvFile(self.path / self.name)
 
     def kept_in(self) -> Iterator[Path]:
-        """Yield the table."""
+        """Yields the table."""
         yield self._table.path
 
     def check(self) -> None:
-        """Check the columns of the table; its other columns are not read."""
+        """Checks the columns of the table; its other columns are not read."""
         columns, unit = self._table.columns(), self.options.unit_column
         names, wanted = [name for name, _ in columns], self._wanted()
         for name in wanted:
@@ -233,7 +233,7 @@ class ImageList(_Folder):
             check_unit_column(unit, columns, self.name)
 
     def batches(self, rows: int) -> Iterator[Pictures]:
-        """Yield the listed files in order, at most ``rows`` at a time."""
+        """Yields the listed files in order, at most ``rows`` at a time."""
         seen: set[str] = set()
         done = 0
         for arrays in self._table.batches(self._wanted(), rows):
@@ -243,7 +243,7 @@ class ImageList(_Folder):
                 done += min(rows, length - start)
 
     def place(self, row: int) -> str:
-        """Return the name of the table and the line."""
+        """Returns the name of the table and the line."""
         return self._table.place(row)
 
     def _wanted(self) -> list[str]:
@@ -269,7 +269,7 @@ class ImageList(_Folder):
         )
 
     def _problem(self, file: str, seen: set[str]) -> str | None:
-        """Return what is wrong with the path of a file, without quoting it."""
+        """Returns what is wrong with the path of a file, without quoting it."""
         if PurePosixPath(file).is_absolute() or file.startswith("..") or ":" in file[:2]:
             return _UNUSABLE
         if file in seen:

@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from noisegate.data.images.arrays import ImageArrays
+from noisegate.data.images.arrays import IDX, IdxImages, ImageArrays
 from noisegate.data.images.decode import ImageOrigin, ImageReadOptions, PictureProblem, Pictures, decode_picture
 from noisegate.data.images.folders import ImageFolder, ImageList, find_list, list_folder
 from noisegate.data.images.memory import memory_images
 from noisegate.data.images.parquet import ImageParquet, image_columns
-from noisegate.data.images.torchvision import CIFAR, IDX, STL, SVHN, CifarBatch, IdxImages, StlImages, SvhnImages
 from noisegate.data.stores import absolute, children, in_store, place_of, status, unreadable
 from noisegate.data.tables.origins import is_folder
 from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
@@ -33,7 +32,8 @@ from noisegate.schema.encode import Mask
 from noisegate.schema.pixels import require_memory
 
 _SINGLE = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
-_FOLDERS = ("cifar-10-batches-py", "cifar-100-python", "stl10_binary")
+_UNREAD = {"cifar-10-batches-py": "CIFAR10", "batches.meta": "CIFAR10", "cifar-100-python": "CIFAR100"}
+_UNREAD |= {"stl10_binary": "STL10", "train_X.bin": "STL10", "train_32x32.mat": "SVHN"}
 OnError: TypeAlias = Literal["refuse", "skip"]
 
 _BATCH_BYTES = 1 << 26  # of one batch, once it is read as numbers
@@ -43,18 +43,18 @@ _MOST_ROWS = 4096
 
 
 def batch_rows_of(shape: ImageShape) -> int:
-    """Return how many images are read at a time: some 64 MB as numbers, and 256 unless they are very large."""
+    """Returns how many images are read at a time: some 64 MB as numbers, and 256 unless they are very large."""
     blocks = max(1, _BATCH_BYTES // (8 * shape.size * _BLOCK))
     return min(_MOST_ROWS, blocks * _BLOCK) if _BLOCK * shape.size <= _WIDE else max(1, _WIDE // shape.size)
 
 
 def reading_bytes(shape: ImageShape) -> int:
-    """Return about how much memory a thread takes to read images: a batch as bytes and as float64, each twice."""
+    """Returns about how much memory a thread takes to read images: a batch as bytes and as float64, each twice."""
     return 18 * batch_rows_of(shape) * shape.size
 
 
 class ImageSource(Source[ImageOrigin]):
-    """Private images: a folder, Parquet with an image column, arrays in ``.npz``, or a torchvision data set on disk.
+    """Private images: a folder, Parquet with an image column, arrays in ``.npz``, or MNIST's idx files.
 
     Or in memory: arrays, a data set of torch, or a table with an image column (`images.memory`). A record is one image
     with its label. Which files are read is told in `images.folders`, by which public rules they become pixels in
@@ -114,7 +114,7 @@ class ImageSource(Source[ImageOrigin]):
         self._form, self._skip, self._origins, self._counting = form, on_error == "skip", origins, threading.Lock()
 
     def check(self) -> None:
-        """Check names, types and shapes, as far as they are told without reading an image."""
+        """Checks names, types and shapes, as far as they are told without reading an image."""
         for origin in self._origins:
             origin.check()
 
@@ -126,7 +126,7 @@ class ImageSource(Source[ImageOrigin]):
         vars(self).update(state, _counting=threading.Lock())
 
     def check_parts(self) -> None:
-        """Refuse images in memory, and to skip some, which is counted here for the operator."""
+        """Refuses images in memory, and to skip some, which is counted here for the operator."""
         if self._path is None:
             raise OptionError(
                 f"{self.name}: only images in files are read in parts, and these are in memory; write them to Parquet "
@@ -139,7 +139,7 @@ class ImageSource(Source[ImageOrigin]):
             )
 
     def parts(self, size: int, shares: int = 1) -> Iterator[Part]:
-        """Yield row groups of Parquet, and shares of all else; a folder's files are opened by one part each."""
+        """Yields row groups of Parquet, and shares of all else; a folder's files are opened by one part each."""
         origins = self._found()
         if self._units is None and all(isinstance(origin, ImageParquet) for origin in origins):
             for path in (origin.path for origin in origins):
@@ -162,12 +162,12 @@ class ImageSource(Source[ImageOrigin]):
         return whole, {path: stamp(path) for origin in origins for path in origin.kept_in()}
 
     def unread(self) -> Iterator[Callable[[], Rows]]:
-        """Yield functions that decode at most ``batch_rows`` images each, to be called in any thread."""
+        """Yields functions that decode at most ``batch_rows`` images each, to be called in any thread."""
         self.skipped = 0
         yield from super().unread()
 
     def batches(self) -> Iterator[Rows]:
-        """Yield the records as every source does; a `DataError` where every image was skipped."""
+        """Yields the records as every source does; a `DataError` where every image was skipped."""
         batches = super().batches()
         first = next(batches, None)
         if first is None:
@@ -196,7 +196,7 @@ class ImageSource(Source[ImageOrigin]):
         return Images(pixels[kept], None if codes is None else codes[rows[kept]])
 
     def _pixels(self, pictures: Pictures, row: int, origin: ImageOrigin, done: int) -> npt.NDArray[np.uint8] | None:
-        """Return the pixels of one picture, or None if it is to be skipped."""
+        """Returns the pixels of one picture, or None if it is to be skipped."""
         failed = False
         try:
             return decode_picture(pictures.pictures[row], self._form)
@@ -210,7 +210,7 @@ class ImageSource(Source[ImageOrigin]):
 
 
 def check_on_error(on_error: str) -> None:
-    """Check what is to be done with images that cannot be used."""
+    """Checks what is to be done with images that cannot be used."""
     if on_error not in get_args(OnError):
         raise OptionError(f"on_error={on_error!r}: choose one of {', '.join(get_args(OnError))}")
 
@@ -229,9 +229,9 @@ def open_images(
 
 
 def find_images(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
-    """Return the images at ``path``, or None if it may be a table, such as one with a column for each pixel.
+    """Returns the images at ``path``, or None if it may be a table, such as one with a column for each pixel.
 
-    A folder of torchvision stands for its training set, as in torchvision; another part is chosen by giving its file.
+    A folder of idx files stands for its training set, as in torchvision; another part is chosen by giving its file.
     """
     try:
         if in_store(path):
@@ -244,7 +244,7 @@ def find_images(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | No
 
 
 def _stored(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
-    """Return images in Parquet, the one form that is read from a store: it hands on whole columns at a time."""
+    """Returns images in Parquet, the one form that is read from a store: it hands on whole columns at a time."""
     within = children(path) if status(path).folder else [path]
     files = [file for file in within if not file.name.startswith((".", "_"))]
     tables = [file for file in files if file.suffix.lower() in PARQUET]
@@ -266,18 +266,15 @@ def _file(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
         return [ImageParquet(path, options)] if image_columns(ParquetFile(path).columns()) else None
     if path.suffix.lower() == ".npz":
         return [ImageArrays(path, options)]
-    if CIFAR.fullmatch(path.name) and start.startswith(b"\x80"):
-        return [CifarBatch(path, options)]
-    for name, kind in ((IDX, IdxImages), (STL, StlImages), (SVHN, SvhnImages)):
-        if name.fullmatch(path.name):
-            return [kind(path, options)]
+    if IDX.fullmatch(path.name):
+        return [IdxImages(path, options)]
     if path.suffix.lower() in _SINGLE:
         raise DataError(f"{path.name}: is one image; give the folder of all images, with a folder for each class")
     return None
 
 
 def _folder(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
-    known = _torchvision(path, options)
+    known = _training_set(path, options)
     if known:
         return known
     entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith((".", "_")))
@@ -296,34 +293,31 @@ def _folder(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
     return None if csv and not listing.files and not listing.folders else [ImageFolder(path, options)]
 
 
-def _torchvision(path: Path, options: ImageReadOptions) -> list[ImageOrigin]:
-    """Return the training set that torchvision keeps in ``path``, the root or the folder of the data set."""
-    places = [path, path / "raw", *sorted(path.glob("*/raw")), *(path / name for name in _FOLDERS)]
-    found = [origins for place in places if (origins := _training_set(place, options))]
-    if len(found) > 1:
-        raise DataError(f"{path}: holds several data sets of torchvision; give the folder of one of them")
-    return found[0] if found else []
-
-
 def _training_set(path: Path, options: ImageReadOptions) -> list[ImageOrigin]:
-    names = sorted(_names(path)) if path.is_dir() else []
-    idx = sorted({name.removesuffix(".gz") for name in names if IDX.fullmatch(name)})
-    parts = [name for name in idx if "train-" in name] or idx
-    if len(parts) > 1:
-        raise DataError(f"{path}: holds several sets of images, such as {parts[0]}; give the file of one of them")
-    if parts:  # torchvision leaves the packed file beside the unpacked one
-        return [IdxImages(path / (parts[0] if parts[0] in names else f"{parts[0]}.gz"), options)]
-    if "train_X.bin" in names:
-        return [StlImages(path / "train_X.bin", options)]
-    if "train_32x32.mat" in names:
-        return [SvhnImages(path / "train_32x32.mat", options)]
-    if "batches.meta" in names:
-        return [CifarBatch(path / name, options) for name in names if name.startswith("data_batch_")]
-    return [CifarBatch(path / "train", options)] if "meta" in names and (path / "train").is_file() else []
+    """Returns the training set in idx files that torchvision keeps in ``path``, the root or the folder of the data."""
+    found: list[ImageOrigin] = []
+    for place in (path, path / "raw", *sorted(path.glob("*/raw"))):
+        names = set(_names(place)) if place.is_dir() else set()
+        unread = next((name for name in _UNREAD if name in names), None)
+        if unread is not None:
+            raise DataError(
+                f"{path}: holds {unread}, as torchvision keeps {_UNREAD[unread]}, which is not read; give the data set "
+                f"torchvision.datasets.{_UNREAD[unread]}(...) to noisegate.fit, or write it as .npz (see the page on "
+                "images)"
+            )
+        idx = sorted({name.removesuffix(".gz") for name in names if IDX.fullmatch(name)})
+        parts = [name for name in idx if "train-" in name] or idx
+        if len(parts) > 1:
+            raise DataError(f"{place}: holds several sets of images, such as {parts[0]}; give the file of one of them")
+        for part in parts:  # torchvision leaves the packed file beside the unpacked one
+            found.append(IdxImages(place / (part if part in names else f"{part}.gz"), options))
+    if len(found) > 1:
+        raise DataError(f"{path}: holds several data sets; give the folder of one of them")
+    return found
 
 
 def _names(folder: Path) -> Iterator[str]:
-    """Yield the names in a folder, none of which may be opened in vain."""
+    """Yields the names in a folder, none of which may be opened in vain."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if not (entry.is_file() or entry.is_dir()) and os.path.exists(entry.path):

@@ -15,15 +15,15 @@ import pyarrow as pa
 from noisegate.data.images.arrays import IMAGES, LABELS
 from noisegate.data.images.decode import ImageOrigin, ImageReadOptions, Picture, Pictures
 from noisegate.data.images.parquet import ImageTable, image_columns
-from noisegate.data.tables.arrays import plain_array, to_arrow
 from noisegate.data.tables.memory import of_package, table_in_memory
+from noisegate.data.tables.objects import plain_array, to_arrow
 from noisegate.errors import DataError
 
 _SCALED = "numpy.rint(255 * images).astype('uint8') makes that of intensities between 0 and 1"
 
 
 def memory_images(data: Any, options: ImageReadOptions) -> list[ImageOrigin] | None:
-    """Return images in memory, or None if it may be a table, such as one with a column for each pixel.
+    """Returns images in memory, or None if it may be a table, such as one with a column for each pixel.
 
     Images are ``(images, labels)``, a dict of both, or images alone; a data set of torch whose items are these; or a
     table or a Hugging Face data set with a column of images.
@@ -44,7 +44,7 @@ def memory_images(data: Any, options: ImageReadOptions) -> list[ImageOrigin] | N
 
 
 def _channels_last(images: Any) -> Any:
-    """Return images of torch, which has channels first, with the channels last; anything else as it is."""
+    """Returns images of torch, which has channels first, with the channels last; anything else as it is."""
     plain = plain_array(images)
     return np.moveaxis(plain, 1, -1) if plain is not images and plain.ndim == 4 else plain
 
@@ -57,8 +57,8 @@ class ArrayImages(ImageOrigin):
     labels: pa.Array | None
 
     def check(self) -> None:
-        """Check shapes and types; no image is looked at."""
-        _check_no_units(self)
+        """Checks shapes and types; no image is looked at."""
+        self.check_no_units()
         shape = self.images.shape
         if self.images.dtype != np.uint8 or len(shape) not in (3, 4):
             raise DataError(
@@ -76,7 +76,7 @@ class ArrayImages(ImageOrigin):
         self.check_labels(self.labels.type)
 
     def batches(self, rows: int) -> Iterator[Pictures]:
-        """Yield the images, ``rows`` at a time."""
+        """Yields the images, ``rows`` at a time."""
         for start in range(0, len(self.images), rows):
             part = np.ascontiguousarray(self.images[start : start + rows])
             labels = self.labels.slice(start, rows) if self.labelled and self.labels is not None else None
@@ -96,13 +96,13 @@ class TorchImages(ImageOrigin):
         return tuple(names) if isinstance(names, list | tuple) and all(isinstance(one, str) for one in names) else None
 
     def check(self) -> None:
-        """Check that items can be taken by their position; none is looked at."""
-        _check_no_units(self)
+        """Checks that items can be taken by their position; none is looked at."""
+        self.check_no_units()
         if not hasattr(self.data, "__len__"):
             raise DataError(f"{self.name}: its items have no positions; convert it, with data = list(data)")
 
     def batches(self, rows: int) -> Iterator[Pictures]:
-        """Yield the images, ``rows`` at a time."""
+        """Yields the images, ``rows`` at a time."""
         for start in range(0, len(self.data), rows):
             items = [self.data[place] for place in range(start, min(start + rows, len(self.data)))]
             if not self.labelled:
@@ -116,7 +116,7 @@ class TorchImages(ImageOrigin):
             yield Pictures(pictures=[self._picture(image) for image, _ in items], labels=labels)
 
     def _picture(self, image: Any) -> Picture:
-        """Return an image of Pillow as it is, and bytes of torch with the channels last."""
+        """Returns an image of Pillow as it is, and bytes of torch with the channels last."""
         if hasattr(image, "convert") and hasattr(image, "mode"):
             found: Picture = image
             return found
@@ -128,11 +128,3 @@ class TorchImages(ImageOrigin):
                 "transform, or take torchvision.transforms.PILToTensor() in its place"
             )
         return np.moveaxis(pixels, 0, -1) if pixels is not image and pixels.ndim == 3 else pixels
-
-
-def _check_no_units(origin: ImageOrigin) -> None:
-    if origin.options.unit_column is not None:
-        raise DataError(
-            f"{origin.name}: arrays do not say whose image each one is; give a table with a column of images and a "
-            f"column {origin.options.unit_column!r}"
-        )

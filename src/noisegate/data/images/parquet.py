@@ -14,7 +14,7 @@ import pyarrow.types as pt
 
 from noisegate.data.images.decode import ImageOrigin, ImageReadOptions, Pictures
 from noisegate.data.stores import for_arrow
-from noisegate.data.tables.memory import TableInMemory
+from noisegate.data.tables.origins import Origin
 from noisegate.data.tables.parquet_file import ParquetFile
 from noisegate.data.units import check_unit_column
 from noisegate.errors import DataError, said
@@ -25,7 +25,7 @@ _USUAL = "image"
 
 
 def image_columns(columns: Sequence[tuple[str, pa.DataType]]) -> list[str]:
-    """Return the names of the columns that hold images, by their types; if one is called ``image``, only that one."""
+    """Returns the names of the columns that hold images, by their types; if one is called ``image``, only that one."""
     found = [name for name, kind in columns if _holds_images(kind)]
     return [_USUAL] if found.count(_USUAL) == 1 else found
 
@@ -41,7 +41,7 @@ def _holds_images(kind: pa.DataType) -> bool:
 class ImageTable(ImageOrigin):
     """A table with a column of images; columns other than the image, its label and its unit are not read."""
 
-    table: TableInMemory
+    table: Origin
 
     @cached_property
     def _image(self) -> str:
@@ -67,7 +67,7 @@ class ImageTable(ImageOrigin):
         return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
 
     def check(self) -> None:
-        """Check names and types of the columns; no record is read."""
+        """Checks names and types of the columns; no record is read."""
         columns = self.table.columns()
         assert self._image
         if self.options.unit_column is not None:
@@ -85,7 +85,7 @@ class ImageTable(ImageOrigin):
         self.check_labels(kinds[0])
 
     def batches(self, rows: int) -> Iterator[Pictures]:
-        """Yield the images, at most ``rows`` at a time, and fewer where files of images are large."""
+        """Yields the images, at most ``rows`` at a time, and fewer where files of images are large."""
         label, unit = self.options.form.label, self.options.unit_column
         names = [self._image, *(name for name in (label, unit) if name is not None)]
         for arrays in self.table.batches(names, self._rows(rows)):
@@ -99,7 +99,7 @@ class ImageTable(ImageOrigin):
             )
 
     def place(self, row: int) -> str:
-        """Return the file name and the number of the record, counted from 1."""
+        """Returns the file name and the number of the record, counted from 1."""
         return self.table.place(row)
 
     @property
@@ -108,14 +108,14 @@ class ImageTable(ImageOrigin):
         return getattr(self.table, "schema", None)
 
     def _rows(self, rows: int) -> int:
-        """Return how many images are read at a time."""
+        """Returns how many images are read at a time."""
         return min(rows, _ROWS)
 
 
 class ImageParquet(ImageTable):
     """A Parquet file of images, or some row groups of it."""
 
-    def __init__(self, path: Path, options: ImageReadOptions, table: TableInMemory | None = None) -> None:
+    def __init__(self, path: Path, options: ImageReadOptions, table: Origin | None = None) -> None:
         super().__init__(path, options, table or ParquetFile(path))
 
     @property
@@ -124,7 +124,7 @@ class ImageParquet(ImageTable):
         return pq.read_schema(for_arrow(self.path))
 
     def _rows(self, rows: int) -> int:
-        """Return how many images are read at a time, by the sizes that the file's footer states."""
+        """Returns how many images are read at a time, by the sizes that the file's footer states."""
         footer = pq.read_metadata(for_arrow(self.path))
         groups = (footer.row_group(group) for group in range(footer.num_row_groups))
         chunks = [group.column(place) for group in groups for place in range(footer.num_columns)]

@@ -1,23 +1,13 @@
 """Records in a CSV file, read as text in constant memory, so that what a cell says depends on its own record alone.
 
-Guarantee G-06. A piece ends where a record ends for Arrow's parser, whatever the size of the pieces. The parser is
-*inside quotes* from a quote at the start of a cell to the next one that is not doubled; elsewhere a quote is a letter,
-and a line end ends the record. Number the quotes of a file from 0. A file is refused unless
+Guarantee G-06. A piece, or a part of a file, ends where a record ends for Arrow's parser, whatever its size: behind a
+line end with an even number of quotes before it. Number the quotes of a file from 0. A file is refused unless
 
 (a) before each even quote stands a comma, a line end, a quote, or nothing, and
 (b) behind each odd quote stands a comma, a line end, a quote, or nothing.
 
-Then the parser is inside quotes at byte i exactly if an odd number of quotes stand before i. It is outside at the first
-byte. Outside, the next quote is even, and by (a) it starts a cell (one that follows a quote belongs to a doubled one,
-see below): the parser goes inside. Inside, the next quote is odd. By (b) a quote follows, and the parser takes both for
-a doubled one and stays inside, as parity says behind the second; or the cell is over, and the parser is outside.
-
-So a line end with an even number of quotes before it ends a record, and there the parser is as at the first byte. It
-makes of each record a function of that record's bytes, and no piece ends elsewhere. Where a piece ends between CR and
-LF, the next one begins with an empty line, which is no record.
-
-A part of a file begins behind such a line end, too: by what was said, an odd number of quotes stand before a byte of
-it exactly if an odd number of them stand between the part's start and that byte. So its pieces end where records end.
+Why the parser is inside quotes exactly behind an odd number of them then, docs/guarantees.md proves. Where a piece ends
+between CR and LF, the next one begins with an empty line, which is no record.
 """
 
 from __future__ import annotations
@@ -76,17 +66,17 @@ class CsvFile:
         return self.path.name
 
     def columns(self) -> list[tuple[str, pa.DataType]]:
-        """Return the names in the header, all of type string; nothing beyond the header is looked at."""
+        """Returns the names in the header, all of type string; nothing beyond the header is looked at."""
         return [(name.strip(TEXT_PADDING), pa.string()) for name in self._header()]
 
     def about(self) -> int:
-        """Return about how many records there are, by the length of the first ones."""
+        """Returns about how many records there are, by the length of the first ones."""
         with opened(self.path) as stream:
             start = stream.read(_PIECE_BYTES)
         return status(self.path).size * start.count(b"\n") // max(1, len(start))
 
     def parts(self, size: int) -> Iterator[CsvFile]:
-        """Yield parts of about ``size`` bytes, all records in order; reads the whole file, in constant memory."""
+        """Yields parts of about ``size`` bytes, all records in order; reads the whole file, in constant memory."""
         start = 0
         for number, (here, piece) in enumerate(self._pieces(min(_PIECE_BYTES, size))):
             # The first part has the header. What begins with LF may stand behind the CR of one line end, and lines
@@ -97,7 +87,7 @@ class CsvFile:
         yield replace(self, start=start)
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[Mapping[str, pa.Array]]:
-        """Yield the columns called ``names`` as text, about a megabyte of the file at a time."""
+        """Yields the columns called ``names`` as text, about a megabyte of the file at a time."""
         found = self.columns()
         wanted = {str(place): name for place, (name, _) in enumerate(found) if name in names}
         header, done = self.start == 0, 0
@@ -114,7 +104,7 @@ class CsvFile:
             yield arrays
 
     def place(self, row: int) -> str:
-        """Return the file name and the line on which record ``row`` begins."""
+        """Returns the file name and the line on which record ``row`` begins."""
         with contextlib.suppress(csv.Error, OSError, UnicodeDecodeError):
             for number, (line, _, _) in enumerate(self._records()):
                 if number == row + (self.start == 0):  # behind the header
@@ -122,7 +112,7 @@ class CsvFile:
         return f"{self.name}, record {row + 1}" + (f" behind byte {self.start:,}" if self.start else "")
 
     def _records(self, *, strict: bool = False) -> Iterator[tuple[int, int, list[str]]]:
-        """Yield the line on which each record begins, the one behind it, and its fields, as Python reads them."""
+        """Yields the line on which each record begins, the one behind it, and its fields, as Python reads them."""
         first = line = self._line(self.start)
         with opened(self.path) as stream:
             stream.seek(self.start)
@@ -134,7 +124,7 @@ class CsvFile:
                 line = first + reader.line_num
 
     def _pieces(self, size: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Yield the part in pieces of whole records, and where each stands; a file's first one has the header."""
+        """Yields the part in pieces of whole records, and where each stands; a file's first one has the header."""
         try:
             with opened(self.path) as stream:
                 stream.seek(self.start)
@@ -172,7 +162,7 @@ class CsvFile:
             )
 
     def _line(self, offset: int) -> int:
-        """Return the number of the line of the byte at ``offset``."""
+        """Returns the number of the line of the byte at ``offset``."""
         number, last = 1, b""
         with opened(self.path) as stream:
             while offset > 0 and (piece := stream.read(min(_PIECE_BYTES, offset))):
@@ -182,7 +172,7 @@ class CsvFile:
         return number
 
     def _broken(self, width: int) -> DataError:
-        """Look for what Arrow stumbled over, without quoting it."""
+        """Looks for what Arrow stumbled over, without quoting it."""
         following = 1
         try:
             for line, following, fields in self._records(strict=True):  # noqa: B007 - told below
@@ -206,7 +196,7 @@ class CsvFile:
 
 
 def _parsed(piece: bytes, width: int, wanted: list[str]) -> pa.Table | None:
-    """Return the columns ``wanted`` (positions) of whole records of ``width`` cells, or None if Arrow refuses them."""
+    """Returns the columns ``wanted`` (positions) of whole records of ``width`` cells, or None if Arrow refuses them."""
     try:
         return pa_csv.read_csv(
             # Arrow drops what looks like a byte order mark at the start of what it reads; an empty line it passes over.

@@ -1,4 +1,4 @@
-"""Python objects of a pandas column to Arrow, under one type: what a cell becomes depends on that cell alone.
+"""Columns of Python objects, arrays of NumPy and torch, and lists to Arrow: a cell depends on that cell alone.
 
 Arrow would infer one type from all cells together: a date among moments makes midnights of them all, so one record
 would change the others (docs/guarantees.md, G-06). Here cells of different Python types are refused instead.
@@ -6,7 +6,8 @@ would change the others (docs/guarantees.md, G-06). Here cells of different Pyth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -14,6 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from noisegate.errors import DataError
+
+_KINDS = "biufM"
 _INT64 = np.iinfo(np.int64)
 _AWARE = "datetime with a time zone"
 
@@ -23,7 +27,7 @@ class MixedObjects(Exception):  # noqa: N818 - not an error for users; the calle
 
 
 def objects_to_arrow(cells: Sequence[Any]) -> pa.Array:
-    """Return an array of the cells; None, NaN, pandas.NA and NaT are missing.
+    """Returns an array of the cells; None, NaN, pandas.NA and NaT are missing.
 
     Raises:
         MixedObjects: if they are not all of one known Python type. The message quotes nothing.
@@ -39,7 +43,7 @@ def objects_to_arrow(cells: Sequence[Any]) -> pa.Array:
 
 
 def _plain(cell: Any) -> Any:
-    """Return the cell as a plain Python object, or None when it is missing."""
+    """Returns the cell as a plain Python object, or None when it is missing."""
     if isinstance(cell, np.generic):
         cell = cell.item()
     if isinstance(cell, float) and cell != cell:
@@ -70,3 +74,69 @@ _FORMS: dict[Any, tuple[pa.DataType, Callable[[Any], Any]]] = {
     datetime: (pa.timestamp("us"), _same),
     _AWARE: (pa.timestamp("us", tz="UTC"), lambda cell: cell.astimezone(UTC)),
 }
+
+
+def columns_of(data: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
+    """Returns the columns of a dict, of a structured array, or of an array of two axes whose columns are ``names``.
+
+    None where it is nothing of this.
+    """
+    if isinstance(data, Mapping):
+        return {str(name): cells for name, cells in data.items()}
+    data = plain_array(data)
+    if not isinstance(data, np.ndarray):
+        return None
+    if data.dtype.names:
+        return {name: data[name].reshape(-1) for name in data.dtype.names}
+    if names is None:
+        raise DataError(
+            f"array of shape {data.shape}: its columns have no names here; convert it, with data = "
+            "pandas.DataFrame(data, columns=[...])"
+        )
+    if data.ndim != 2 or data.shape[1] != len(names):
+        raise DataError(
+            f"array of shape {data.shape}: expected (records, {len(names)}), one column for each of the schema in its "
+            "order, the label included; numpy.column_stack((X, y)) puts a label behind the others"
+        )
+    return {name: data[:, place] for place, name in enumerate(names)}
+
+
+def plain_array(data: Any) -> Any:
+    """Returns a tensor of torch as an array of NumPy, and anything else as it is."""
+    torch = sys.modules.get("torch")
+    return data.detach().cpu().numpy() if torch is not None and isinstance(data, torch.Tensor) else data
+
+
+def table_of_arrays(columns: Mapping[str, Any]) -> pa.Table:
+    """Returns columns that may be arrays, lists or Series as an Arrow table; a `DataError` names one that is none."""
+    made = {name: to_arrow(name, cells) for name, cells in columns.items()}
+    lengths = {name: len(cells) for name, cells in made.items()}
+    short = min(lengths, key=lambda name: lengths[name], default="")
+    if len(set(lengths.values())) > 1:
+        raise DataError(f"column {short!r}: is shorter than another; give each column a cell for every record")
+    return pa.table(made)
+
+
+def to_arrow(name: str, cells: Any) -> pa.Array | pa.ChunkedArray:
+    """Returns an array, a list or a Series as Arrow; a `DataError` calls it the column ``name``."""
+    cells = plain_array(cells)
+    try:
+        if isinstance(cells, pa.Array | pa.ChunkedArray):
+            return cells
+        if isinstance(cells, list | tuple) or getattr(getattr(cells, "dtype", None), "kind", "") == "O":
+            return objects_to_arrow(list(cells))
+        if isinstance(cells, np.ndarray) and cells.ndim == 1:
+            if cells.dtype.kind == "U":
+                return objects_to_arrow(cells.tolist())
+            if cells.dtype.kind in _KINDS:
+                return pa.array(cells if cells.dtype.isnative else cells.astype(cells.dtype.newbyteorder("=")))
+        elif hasattr(cells, "to_frame"):
+            import narwhals as nw
+
+            return nw.from_native(cells, series_only=True).to_arrow()
+    except (MixedObjects, pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass
+    raise DataError(  # outside the handler: Arrow's message quotes the value
+        f"column {name!r}: is a {type(cells).__name__} of mixed or unknown types, or of several axes; give a list or "
+        "an array of one axis and one type, numbers, text, truth values or dates"
+    )

@@ -28,7 +28,7 @@ class Placed(Protocol):
         ...
 
     def place(self, row: int) -> str:
-        """Return where the record at position ``row`` stands, such as ``adult.csv, line 7``."""
+        """Returns where the record at position ``row`` stands, such as ``adult.csv, line 7``."""
         ...
 
 
@@ -41,16 +41,16 @@ class Origin(Placed, Protocol):
         ...
 
     def columns(self) -> list[tuple[str, pa.DataType]]:
-        """Return name and type of each column, without reading records."""
+        """Returns name and type of each column, without reading records."""
         ...
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[Mapping[str, pa.Array]]:
-        """Yield the columns called ``names``, some records at a time."""
+        """Yields the columns called ``names``, some records at a time."""
         ...
 
 
 def files_of(origins: Sequence[Placed]) -> Sequence[FilePart]:
-    """Return files, of which parts can be read apart; `OptionError` if one is a table in memory."""
+    """Returns files, of which parts can be read apart; `OptionError` if one is a table in memory."""
     files = [origin for origin in origins if isinstance(origin, CsvFile | ParquetFile)]
     if len(files) < len(origins):
         other = next(origin for origin in origins if origin not in files)
@@ -62,7 +62,7 @@ def files_of(origins: Sequence[Placed]) -> Sequence[FilePart]:
 
 
 def open_origins(source: str | Path | Any, names: Sequence[str] | None = None) -> tuple[str, list[Origin]]:
-    """Return what messages call a path or a table in memory, and its origins; see `find_files`, `table_in_memory`."""
+    """Returns what messages call a path or a table in memory, and its origins; see `find_files`, `table_in_memory`."""
     if isinstance(source, str | Path):
         return Path(source).name or str(source), find_files(Path(source))
     table = table_in_memory(source, names)
@@ -70,7 +70,7 @@ def open_origins(source: str | Path | Any, names: Sequence[str] | None = None) -
 
 
 def find_files(path: Path) -> list[Origin]:
-    """Return the file at ``path``, or the CSV or Parquet files directly in the folder there, sorted by name."""
+    """Returns the file at ``path``, or the CSV or Parquet files directly in the folder there, sorted by name."""
     try:
         return _folder(path) if is_folder(path) else [_file(path)]
     except OSError as error:
@@ -78,7 +78,7 @@ def find_files(path: Path) -> list[Origin]:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether data at ``path`` is a folder, and not a plain file."""
+    """Returns whether data at ``path`` is a folder, and not a plain file."""
     if not str(path).strip() or path == Path():  # Path("") is Path(".")
         raise DataError(
             f"{str(path)!r}: an empty path, or the current folder, whose tables may be of many kinds; give the name of "

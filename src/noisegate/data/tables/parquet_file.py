@@ -38,7 +38,7 @@ class ParquetFile:
         return self.path.name
 
     def columns(self) -> list[tuple[str, pa.DataType]]:
-        """Return name and type of each column from the file's metadata."""
+        """Returns name and type of each column from the file's metadata."""
         try:
             return [(field.name.strip(TEXT_PADDING), field.type) for field in pq.read_schema(for_arrow(self.path))]
         except (pa.ArrowException, OSError):
@@ -46,11 +46,11 @@ class ParquetFile:
         raise self._broken()
 
     def about(self) -> int:
-        """Return how many records there are."""
+        """Returns how many records there are."""
         return int(pq.read_metadata(for_arrow(self.path)).num_rows)
 
     def parts(self, size: int) -> Iterator[ParquetFile]:
-        """Yield parts of whole row groups, of about ``size`` bytes in memory; reads the file's metadata alone."""
+        """Yields parts of whole row groups, of about ``size`` bytes in memory; reads the file's metadata alone."""
         try:
             found = pq.read_metadata(for_arrow(self.path))
             groups = [found.row_group(place) for place in range(found.num_row_groups)]
@@ -67,7 +67,7 @@ class ParquetFile:
         yield replace(self, groups=(first, len(groups)), before=before)
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[Mapping[str, pa.Array]]:
-        """Yield the columns called ``names``, ``rows`` records at a time."""
+        """Yields the columns called ``names``, ``rows`` records at a time."""
         try:
             # Arrow keeps what it buffered ahead until the file is closed, so memory would grow with the file.
             with pq.ParquetFile(for_arrow(self.path), pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
@@ -83,7 +83,7 @@ class ParquetFile:
         raise self._broken()  # outside the handler: Arrow's message may quote data
 
     def place(self, row: int) -> str:
-        """Return the file name and the number of the record, counted from 1."""
+        """Returns the file name and the number of the record, counted from 1."""
         return f"{self.name}, record {self.before + row + 1}"
 
     def _broken(self) -> DataError:

@@ -29,7 +29,7 @@ class Unread(Protocol):
     """Records that can be read: a source, or a part of one."""
 
     def unread(self) -> Iterator[Callable[[], Rows]]:
-        """Yield functions that encode some records each, to be called in any thread."""
+        """Yields functions that encode some records each, to be called in any thread."""
         ...
 
 
@@ -43,7 +43,7 @@ class Part:
         self._records, self._stamps = records, stamps
 
     def unread(self) -> Iterator[Callable[[], Rows]]:
-        """Yield functions that encode some records each; `DataError` if a file is not the one that was cut."""
+        """Yields functions that encode some records each; `DataError` if a file is not the one that was cut."""
         self._check()
         yield from self._records.unread()
         self._check()
@@ -58,7 +58,7 @@ class Part:
 
 
 def stamp(path: Path) -> Stamp:
-    """Return what a file or folder looks like from outside; `DataError` if it cannot be read."""
+    """Returns what a file or folder looks like from outside; `DataError` if it cannot be read."""
     try:
         found = status(path)
     except OSError as error:
@@ -67,7 +67,7 @@ def stamp(path: Path) -> Stamp:
 
 
 def file_parts(origin: FilePart, size: int) -> Iterator[tuple[FilePart, Stamp]]:
-    """Yield the parts of a file, of about ``size`` bytes, in the order of their records, and the file's stamp."""
+    """Yields the parts of a file, of about ``size`` bytes, in the order of their records, and the file's stamp."""
     whole = replace(origin, path=absolute(origin.path))
     found = stamp(whole.path)
     for part in _cut(whole, size, found):
@@ -76,5 +76,5 @@ def file_parts(origin: FilePart, size: int) -> Iterator[tuple[FilePart, Stamp]]:
 
 @lru_cache(maxsize=4096)
 def _cut(origin: FilePart, size: int, _stamp: Stamp) -> Sequence[FilePart]:
-    """Return the parts of a file as it was stamped; kept for the later rounds of a run."""
+    """Returns the parts of a file as it was stamped; kept for the later rounds of a run."""
     return tuple(origin.parts(size))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,10 +22,21 @@ from noisegate.data.tables.tables import told
 from noisegate.errors import DataError, OptionError, SchemaError, said
 from noisegate.schema import Column
 from noisegate.schema.encode import is_text, plain_cells, read_cells, type_in_words
-from noisegate.schema.partial import EVERY_OTHER, KINDS, MOMENT_IN_UTC, Gap, PartialSchema, column_of_kind, read_partial
+from noisegate.schema.partial import (
+    EVERY_OTHER,
+    KINDS,
+    MOMENT_IN_UTC,
+    OPEN_KIND,
+    Gap,
+    PartialSchema,
+    column_of_kind,
+    read_partial,
+)
 from noisegate.schema.problems import Problem, unfit_type
+from noisegate.schema.toml import write_toml
 
 _BATCH_ROWS = 32768
+_NO_NAME = re.compile(r"[+-]?[0-9.,:/ -]+")
 _KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (is_text, "categorical"),
     (pt.is_boolean, "boolean"),
@@ -63,14 +75,14 @@ class RawTable:
         return tuple(self._types)
 
     def quotable(self, known: Mapping[str, Any]) -> bool:
-        """Return whether a message may quote the names of the columns, given those that the caller ``known``-ly named.
+        """Returns whether a message may quote the names of the columns, given those that the caller ``known``-ly named.
 
         The first line of a text file that has no header is a private record.
         """
         return self._show_values or self._origins[0].typed or any(name in known for name in self.names)
 
     def suggested_kinds(self) -> dict[str, str]:
-        """Return the kinds that the types of a Parquet file say; of anything else, nothing.
+        """Returns the kinds that the types of a Parquet file say; of anything else, nothing.
 
         The types of a table in memory often follow from its values (pandas makes decimals of whole numbers when one
         is missing), and those of text could only be guessed from them.
@@ -81,7 +93,7 @@ class RawTable:
         return {name: kind for name, kind in found.items() if kind is not None}
 
     def described(self, kinds: Mapping[str, str], path: Path | None, label: str | None) -> PartialSchema:
-        """Return what is public about every column, in the order of the table; a column without a kind is asked for."""
+        """Returns what is public about every column, in their order; a column without a kind is asked for."""
         columns, label, missing_values = read_partial(path, kinds, label=label)
         # What a file ignores the data may have; what is named on the command line it must.
         stated = [name for name, column in columns.items() if column is not None or name in kinds]
@@ -119,7 +131,7 @@ class RawTable:
         )
 
     def batches(self, gaps: tuple[Gap, ...], missing_values: tuple[str, ...]) -> Iterator[Mapping[str, RawCells]]:
-        """Yield the cells of the columns ``gaps`` by name, some thousand records at a time, in constant memory."""
+        """Yields the cells of the columns ``gaps`` by name, some thousand records at a time, in constant memory."""
         tokens = pa.array(missing_values, pa.string())
         seen = 0
         for origin in self._origins:
@@ -134,6 +146,33 @@ class RawTable:
     def _cells(self, gap: Gap, array: pa.Array, tokens: pa.Array, origin: Origin, done: int) -> RawCells:
         values, present = told(partial(_read, gap, array, tokens), origin, done, show_values=self._show_values)
         return RawCells(values=values, missing=int(np.count_nonzero(~present)))
+
+
+def columns_file(path: str | Path, *, label: str | None = None) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Returns a file of public facts to fill in, all names, and those whose kind is open; only headers are read.
+
+    The types of a Parquet file say kinds, as in a discovery. The first line of a text file must hold names: one that
+    looks like a record is refused, and nothing of it is shown.
+    """
+    table = RawTable(path)
+    names, known = table.names, table.suggested_kinds()
+    if not known and any(_NO_NAME.fullmatch(name) for name in names):
+        raise DataError(
+            f"{table.name}: a field of the first line is a number, as in a record, and not a name; write the names of "
+            "the columns into the first line"
+        )
+    if label is not None and label not in names:
+        raise SchemaError(f"label {label!r} is not a column of {table.name}: {', '.join(names)}")
+    unknown = tuple(name for name in names if name not in known)
+    head = (
+        f"# The columns of {table.name}. Their names are taken as public; no record was read.\n"
+        f"# Fill in each kind, one of: {', '.join(KINDS)}.\n"
+        "# What is publicly known of bounds (lower, upper) and levels saves budget, as in\n"
+        '# age = { kind = "integer", lower = 0, upper = 120 }.\n\n'
+    )
+    top = write_toml({"label": label}) + "\n" if label is not None else ""
+    lines = write_toml({name: {"kind": known.get(name, OPEN_KIND)} for name in names})
+    return f"{head}{top}[columns]\n{lines}", names, unknown
 
 
 def _read(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any] | pa.Array, npt.NDArray[np.bool_]]:

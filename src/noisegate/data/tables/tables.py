@@ -31,7 +31,7 @@ from noisegate.schema.problems import Problem
 
 
 def not_shown() -> str:
-    """Return why a private value is not in a message, and how to see it."""
+    """Returns why a private value is not in a message, and how to see it."""
     return f"not shown; {said('show_values')} shows it"
 
 
@@ -40,7 +40,7 @@ _T = TypeVar("_T")
 
 
 def told(read: Callable[[], _T], origin: Placed, done: int = 0, *, show_values: bool) -> _T:
-    """Return what ``read`` does; ``done`` records of the origin stand before its batch."""
+    """Returns what ``read`` does; ``done`` records of the origin stand before its batch."""
     try:
         return read()
     except Problem as problem:
@@ -87,30 +87,30 @@ class Source(ABC, Generic[_Origin]):
 
     @abstractmethod
     def check(self) -> None:
-        """Check all that can be checked without reading a record; what does not fit the schema is a `DataError`."""
+        """Checks all that can be checked without reading a record; what does not fit the schema is a `DataError`."""
 
     @abstractmethod
     def _pieces(self, origin: _Origin) -> Iterator[tuple[Any, int, pa.Array | None]]:
-        """Yield records as they are kept, how many they are, and their units where these are asked for."""
+        """Yields records as they are kept, how many they are, and their units where these are asked for."""
 
     @abstractmethod
     def _encoded(self, piece: Any, used: Mask | None, origin: _Origin, done: int) -> Rows:
-        """Return the records of a piece that are used; ``done`` records of the origin stand before it."""
+        """Returns the records of a piece that are used; ``done`` records of the origin stand before it."""
 
     @abstractmethod
     def parts(self, size: int, shares: int) -> Iterator[Part]:
-        """Yield parts that hold all records, each once: files cut at about ``size`` bytes, or ``shares`` of batches."""
+        """Yields parts that hold all records once: files cut at about ``size`` bytes, or ``shares`` of batches."""
 
     @abstractmethod
     def check_parts(self) -> None:
-        """Refuse records of which no parts can be read apart, by an `OptionError`."""
+        """Refuses records of which no parts can be read apart, by an `OptionError`."""
 
     @abstractmethod
     def _anywhere(self) -> tuple[Self, Mapping[Path, Stamp]]:
-        """Return all records as another process can open them, and what their files look like."""
+        """Returns all records as another process can open them, and what their files look like."""
 
     def shares(self, shares: int, *, thinned: bool = False) -> Iterator[Part]:
-        """Yield parts that walk through all files: each has every n-th batch, or, ``thinned``, record of each batch."""
+        """Yields parts that walk through all files: each every n-th batch, or, ``thinned``, record of each batch."""
         whole, stamps = self._anywhere()
         for number in range(shares):
             records = copy(whole)
@@ -122,7 +122,7 @@ class Source(ABC, Generic[_Origin]):
             yield Part(records, stamps)
 
     def about(self) -> int | None:
-        """Return about how many records files hold, to two digits and from the first files; None if they do not say.
+        """Returns about how many records files hold, to two digits and from the first files; None if they do not say.
 
         It is private, as the number itself is, and for whoever waits.
         """
@@ -135,7 +135,7 @@ class Source(ABC, Generic[_Origin]):
         return None
 
     def batches(self) -> Iterator[Rows]:
-        """Yield the records in order, ``batch_rows`` at a time, in constant memory."""
+        """Yields the records in order, ``batch_rows`` at a time, in constant memory."""
         waiting: list[Rows] = []
         for read in self.unread():
             waiting.append(read().row_by_row())
@@ -149,7 +149,7 @@ class Source(ABC, Generic[_Origin]):
             yield Rows.concatenate(waiting)
 
     def unread(self) -> Iterator[Callable[[], Rows]]:
-        """Yield functions that encode at most ``batch_rows`` records each, to be called in any thread."""
+        """Yields functions that encode at most ``batch_rows`` records each, to be called in any thread."""
         self.check()
         counter = None if self._units is None else UnitCounter(self._units, self.schema.missing_values)
         seen, batches = 0, itertools.count()
@@ -168,7 +168,7 @@ class Source(ABC, Generic[_Origin]):
             raise self.no_records()
 
     def _kept(self, used: Mask | None, rows: int) -> Mask | None:
-        """Return which records of a batch are used here, of those that are used anywhere; None for all."""
+        """Returns which records of a batch are used here, of those that are used anywhere; None for all."""
         first, step = self._thinned
         if step == 1:
             return used
@@ -176,7 +176,7 @@ class Source(ABC, Generic[_Origin]):
         return own if used is None else own & used
 
     def no_records(self) -> DataError:
-        """Return the error of a source that holds no record."""
+        """Returns the error of a source that holds no record."""
         return DataError(f"{self.name}: {self._empty}")
 
     def _witnessed(self, read: Callable[[], Rows]) -> Rows:
@@ -210,7 +210,7 @@ class TableSource(Source[Origin]):
         self.name, self._origins = open_origins(source, schema.names)
 
     def check(self) -> None:
-        """Check names and types of the columns; no record is read."""
+        """Checks names and types of the columns; no record is read."""
         headers = []
         for origin in self._origins:
             columns = origin.columns()
@@ -227,14 +227,14 @@ class TableSource(Source[Origin]):
             check_alike(headers, show_names=True)  # each is in the schema by now: described, ignored, or the unit
 
     def check_parts(self) -> None:
-        """Refuse a table in memory."""
+        """Refuses a table in memory."""
         self._files()
 
     def _files(self) -> Sequence[FilePart]:
         return files_of(self._origins)
 
     def parts(self, size: int, shares: int = 1) -> Iterator[Part]:
-        """Yield parts of the files, in order, for which all bytes of CSV files are read; of units, shares."""
+        """Yields parts of the files, in order, for which all bytes of CSV files are read; of units, shares."""
         files = self._files()
         self.check()
         if self._units is not None:

@@ -11,7 +11,6 @@ Guarantee G-21 (steps). A run costs at most what its plan's events cost, resumed
 from __future__ import annotations
 
 import hashlib
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -83,12 +82,6 @@ class StepSession(SumSession):
         """How many steps were paid for and not begun."""
         steps: int = self.plan.plan.steps
         return max(steps - self._begun, 0)
-
-    @property
-    def steps_left(self) -> int:
-        """Old name of `remaining_steps`."""
-        warnings.warn("steps_left is now called remaining_steps.", DeprecationWarning, stacklevel=2)
-        return self.remaining_steps
 
     def prepare(self, parameters: Mapping[str, Any]) -> None:
         """Refuses now what the first step would refuse at such parameters; nothing is read or spent for it.

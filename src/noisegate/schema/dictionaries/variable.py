@@ -25,6 +25,7 @@ from noisegate.schema.drafted import OPEN, DraftedColumn
 
 IDENTIFIER = "an identifier, which must not be learnt"
 FREE_TEXT = "free text, which must not be learnt"
+COMMA = "numbers with a comma are not read; write them with a point"
 
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,15})")
 _ABOUT = 110
@@ -61,7 +62,7 @@ class Variable:
     ignored: str | None = None
 
     def entry(self) -> DraftedColumn:
-        """Return the entry of a schema file, in which is open what the dictionary does not say."""
+        """Returns the entry of a schema file, in which is open what the dictionary does not say."""
         about = (_short(self.about),) if self.about else ()
         if self.ignored is not None:
             left = DraftedColumn.left_out(self.name, self.ignored)
@@ -106,7 +107,7 @@ class Variable:
         return form | self._stepped(kind, form, why), why
 
     def _stepped(self, kind: str, form: Mapping[str, Any], why: list[str]) -> dict[str, Any]:
-        """Return the step and the codes of a missing value, where the bounds are known; else they are told."""
+        """Returns the step and the codes of a missing value, where the bounds are known; else they are told."""
         known, more = OPEN not in form.values(), dict[str, Any]()
         if self.step is not None and kind in (Continuous.kind, Decimal.kind):
             more = (
@@ -136,7 +137,7 @@ class Variable:
 
 
 def _bound(kind: str, said: Any) -> Any:
-    """Return a bound as a number, a day or a moment; None where it is none, such as "today"."""
+    """Returns a bound as a number, a day or a moment; None where it is none, such as "today"."""
     text = str(said).strip() if said is not None else ""
     with contextlib.suppress(ValueError):
         if kind == Date.kind:
@@ -149,7 +150,7 @@ def _bound(kind: str, said: Any) -> Any:
 
 
 def _as_written(codes: Sequence[str]) -> list[str | int]:
-    """Return levels as whole numbers where all are, written without leading zeros; else as text."""
+    """Returns levels as whole numbers where all are, written without leading zeros; else as text."""
     return [int(code) for code in codes] if all(_WHOLE.fullmatch(code) for code in codes) else list(codes)
 
 
