@@ -6,13 +6,12 @@ import pyarrow as pa
 import pytest
 
 from noisegate import Budget, Gate
-from noisegate.errors import ModelError, OptionError, UserError
+from noisegate.errors import ModelError
 from noisegate.features.perceptual import Perceptual
 from noisegate.gate.execution import Execution
 from noisegate.gate.queries import sums
 from noisegate.methods.embedding import COUNTS
 from noisegate.methods.joint import ORIENTATIONS, PERCEPTUAL, PIXELS, STROKES, WAVELETS, JointEmbedding
-from noisegate.methods.registry import make_method
 from noisegate.models.image import NeuralImage
 from noisegate.models.synthesizer import Synthesizer
 from noisegate.networks.drawing import load_drawing
@@ -89,14 +88,6 @@ def test_activations_of_a_public_network_stand_beside_them(others):
     assert made.certificate.public["settings"]["sha256"] == SHIPPED_SHA256
     again = JointEmbedding.from_json(made.certificate.public["settings"])
     assert again.maps(SCHEMA)[PERCEPTUAL].dim == made.release.values[PERCEPTUAL].shape[0]
-
-
-def test_a_network_whose_weights_are_not_here_is_refused_before_anything_is_spent(tmp_path):
-    gate = Gate(strokes(30), schema=SCHEMA, epsilon=1.0)
-    method = JointEmbedding(**QUICK, perceptual_share=1.0, network="torchvision:vgg19", weights=str(tmp_path / "no"))
-    with pytest.raises(UserError):
-        method.fit(gate, device="cpu")
-    JointEmbedding(**QUICK).query(gate)  # the gate has its one answer still
 
 
 @pytest.mark.parametrize(("adjacency", "asked"), [("add-remove", 4), ("replace-one", 3)])
@@ -215,55 +206,6 @@ def test_settings_of_an_earlier_version_ask_what_they_asked():
     read = JointEmbedding.from_json(stored)
     assert (read.unit_orientations, read.strokes, read.wavelets) == (False, 0, 0)
     assert read.maps(SCHEMA)[ORIENTATIONS].orientations.damping is None
-
-
-def test_saving_and_settings_come_back(tmp_path):
-    method = make_method("joint", QUICK)
-    assert JointEmbedding.from_json(method.to_json()) == method
-    made = method.fit(Gate(strokes(30), schema=SCHEMA, epsilon=1.0), device="cpu")
-    made.save(tmp_path / "model")
-    assert Synthesizer.load(tmp_path / "model").sample(7, seed=3) == made.sample(7, seed=3)
-    with pytest.raises(ModelError, match="settings of joint"):
-        JointEmbedding.from_json({"nonsense": 1})
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"image": None}, "image=None"),
-        ({"cell": -1}, "cell=-1"),
-        ({"pixels": 0, "orientations": 0, "wavelets": 0}, "nothing to ask"),
-        ({"pixels": -1}, "pixels=-1"),
-        ({"perceptual_share": -1}, "perceptual_share=-1"),
-        ({"perceptual_share": True}, "perceptual_share=True"),
-        ({"perceptual_share": 1, "layers": "early"}, "layers='early'"),
-        ({"pool": 1}, "pool=1"),
-        ({"network": None}, "network=None"),
-        ({"generator": "table"}, "generator='table'"),
-        ({"channels": (8, 0)}, r"channels=\(8, 0\)"),
-        ({"channels": 8}, "channels=8"),
-        ({"pixel_scale": 0}, "pixel_scale=0"),
-        ({"orientation_scale": "wide"}, "orientation_scale='wide'"),
-        ({"counts_share": 0}, "counts_share=0"),
-        ({"latent": True}, "latent=True"),
-        ({"seed": -1}, "seed=-1"),
-        ({"fit_options": 3}, "fit_options=3"),
-        ({"generator": "convolutional", "channels": (8,)}, "two numbers"),
-        ({"generator": "drawing"}, "generator='drawing' makes grey images of sides of 12 to 32"),
-        ({"strokes": -1}, "strokes=-1"),
-        ({"strokes_share": 0}, "strokes_share=0"),
-        ({"wavelets": -1}, "wavelets=-1"),
-        ({"wavelets_scale": 0}, "wavelets_scale=0"),
-    ],
-)
-def test_bad_settings_are_refused_by_name(options, named):
-    with pytest.raises(OptionError, match=named):
-        JointEmbedding(**{**QUICK, **options})
-
-
-def test_another_table_than_images_is_refused_before_anything_is_read():
-    with pytest.raises(OptionError, match="8 x 8 x 1"):
-        JointEmbedding(**QUICK).plan(pixel_schema(4, 4, labels=["a", "b"]), Budget(epsilon=1.0))
 
 
 DRAWINGS = pixel_schema(28, 28, labels=["left", "down"])

@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 from datetime import date
 
@@ -153,28 +152,6 @@ def test_maps_are_the_same_for_the_same_seed_only():
     one, same, other = (replace(TINY, seed=seed).maps(schema)["fourier"].frequencies for seed in (1, 1, 2))
     assert np.array_equal(one, same)
     assert not np.array_equal(one, other)
-
-
-def test_settings_go_through_json():
-    method = DPMERF(length_scale=(0.1, 0.4), length_scales={"x": (0.2, 0.3)}, hidden=(8,), fit_options={"steps": 5})
-    assert DPMERF.from_json(json.loads(json.dumps(method.to_json()))) == method
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"frequencies": 0}, "frequencies=0"),
-        ({"frequencies": 2.5}, r"frequencies=2\.5"),
-        ({"latent": True}, "latent=True"),
-        ({"kernel": "gauss"}, "kernel='gauss'"),
-        ({"seed": -1}, "seed=-1"),
-        ({"fit_options": 3}, "fit_options=3"),
-        ({"length_scale": "wide"}, "length_scale"),
-    ],
-)
-def test_unusable_settings_are_refused(settings, message):
-    with pytest.raises(OptionError, match=message):
-        DPMERF(**settings)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ import pytest
 
 from noisegate import Budget, Gate, Synthesizer, TabPE
 from noisegate.data.tables.tables import TableSource
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import ModelError
 from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.sums import SumTask, sum_records
-from noisegate.methods.registry import METHODS, method_named
 from noisegate.models.folder import verify_model
 from noisegate.privacy.events import Adjacency
 from noisegate.records import Rows
@@ -63,19 +62,6 @@ def asked(monkeypatch):
 
 def votes_of(asked):
     return [one for name, one in asked if name.startswith("votes-")]
-
-
-def test_it_is_found_by_its_name():
-    assert "tab-pe" in METHODS
-    assert method_named("tab-pe") is TabPE
-
-
-@pytest.mark.parametrize(
-    "settings", [{"candidates": 1}, {"candidates": 10**6}, {"rounds": 0}, {"smoothing": 1.5}, {"label_weight": 0.0}]
-)
-def test_an_unusable_setting_is_named(settings):
-    with pytest.raises(OptionError, match=next(iter(settings))):
-        TabPE(**settings)
 
 
 # Privacy: what is asked, and what it follows from.
@@ -180,13 +166,6 @@ def test_a_model_is_saved_verified_and_loaded(schema, rounds, tmp_path):
     drawn = again.sample(50, seed=2, where={"a": "p", "x": (0.1, 0.6)}).to_pydict()
     assert set(drawn["a"]) == {"p"}
     assert all(0.1 <= value <= 0.6 for value in drawn["x"])
-
-
-def test_a_release_says_the_same_model_again():
-    method, gate = TabPE(rounds=3, candidates=300), gate_of(SCHEMA)
-    release = method.query(gate)
-    first, second = (method.fit_release(release, device="cpu").sample(300, seed=3) for _ in range(2))
-    assert first.equals(second)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0])
