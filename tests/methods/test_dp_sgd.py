@@ -13,7 +13,7 @@ from noisegate.models.classifiers import load_classifier
 from noisegate.models.locally_linear import LocallyLinear
 from noisegate.models.network_classifier import NetworkClassifier
 from noisegate.schema import Categorical, Continuous, Schema, pixel_schema
-from noisegate.training.momentum import NoisyMomentum
+from noisegate.training.adam import NoisyMomentum
 
 SCHEMA = Schema(
     (

@@ -9,8 +9,7 @@ import torch
 from noisegate import Budget, Gate, Ledger, Release, Synthesizer
 from noisegate.errors import DataError, ModelError, OptionError
 from noisegate.gate.queries.gradients import GradientSession
-from noisegate.methods.dre import DPDRE
-from noisegate.methods.dre_settings import MAX_CLIP_NORM, MAX_NOISE_STD
+from noisegate.methods.dre import DPDRE, MAX_CLIP_NORM, MAX_NOISE_STD
 from noisegate.methods.registry import method_of
 from noisegate.models.folder import verify_model
 from noisegate.models.record_sets import density_ratios

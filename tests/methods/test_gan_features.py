@@ -10,8 +10,7 @@ import torch
 from noisegate import Budget, Gate, Synthesizer
 from noisegate.errors import DataError, ModelError, OptionError
 from noisegate.methods.adversarial import GENERATOR
-from noisegate.methods.feature_gan import DPGANInversion
-from noisegate.methods.gan_ft import DPGANFineTuned
+from noisegate.methods.gan_ft import DPGANFineTuned, DPGANInversion
 from noisegate.methods.registry import method_of
 from noisegate.models.decoded import DecodedGenerator
 from noisegate.models.inputs import encode_features

@@ -13,7 +13,7 @@ from noisegate.auditing.examples import SMALL
 from noisegate.cli.digits import drawn_digits
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Continuous, Schema, pixel_schema
-from noisegate.training.student import StudentTraining
+from noisegate.training.transport import StudentTraining
 
 SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0), Boolean(name="ill")), label="ill")
 METHODS = {"datalens": DataLens, "pate-gan": PATEGAN, "g-pate": GPATE, "gs-wgan": GSWGAN}

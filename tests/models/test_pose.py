@@ -6,7 +6,7 @@ from torch.special import ndtri
 
 from noisegate.models.image import build_image_generator
 from noisegate.models.image_network import ImageNetwork
-from noisegate.models.pose import NUMBERS, posed
+from noisegate.models.pose import POSE_NUMBERS, posed
 from noisegate.schema.pixels import ImageShape
 
 SIDE = 21
@@ -21,7 +21,7 @@ def spot(row, column):
 def noise(**at):
     """The noise of a pose whose numbers are 0 but for those given, as parts of the farthest."""
     place = {"turn": 0, "slant": 1, "across": 2, "down": 3, "right": 4, "low": 5}
-    uniform = torch.zeros(1, NUMBERS, dtype=torch.float64)
+    uniform = torch.zeros(1, POSE_NUMBERS, dtype=torch.float64)
     for name, value in at.items():
         uniform[0, place[name]] = value
     return ndtri((uniform + 1) / 2).float()
@@ -53,9 +53,9 @@ def test_a_pose_stretches_and_slants():
 def test_every_image_has_its_own_pose_and_the_border_continues():
     images = torch.ones(50, 3, 12, 16)
     random = torch.Generator().manual_seed(1)
-    torch.testing.assert_close(posed(images, torch.randn(50, NUMBERS, generator=random), 2.0), images)
+    torch.testing.assert_close(posed(images, torch.randn(50, POSE_NUMBERS, generator=random), 2.0), images)
     spots = spot(10, 14).expand(50, -1, -1, -1)
-    made = posed(spots, torch.randn(50, NUMBERS, generator=random), 1.0)
+    made = posed(spots, torch.randn(50, POSE_NUMBERS, generator=random), 1.0)
     assert len({centre(one[None]) for one in made}) == 50
 
 

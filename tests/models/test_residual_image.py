@@ -5,9 +5,8 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from noisegate.models.image import build_image_generator
+from noisegate.models.image import Doubled, UpBlock, build_image_generator
 from noisegate.models.image_network import ImageNetwork
-from noisegate.networks.up_block import Doubled, UpBlock
 from noisegate.schema.pixels import ImageShape
 
 SMALL = ImageNetwork(

@@ -10,8 +10,7 @@ from noisegate.features.feature_map import RowForm
 from noisegate.models.generator import Generator
 from noisegate.schema import Boolean, Categorical, Continuous
 from noisegate.training.fit import FitSettings
-from noisegate.training.moment_matching import Target
-from noisegate.training.sum_product import SumProductMatching
+from noisegate.training.moment_matching import SumProductMatching, Target
 
 SUM, FIRST, SECOND = np.array([[1.0]]), np.array([[4.0]]), np.array([[-2.0]])
 

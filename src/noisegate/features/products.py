@@ -34,7 +34,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -44,7 +44,6 @@ import numpy.typing as npt
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import Constants, ExactSum, Made, TorchForm
 from noisegate.features.hermite import ColumnTable
-from noisegate.features.nearest_rows import nearest_rows
 from noisegate.privacy.grid import Grid
 from noisegate.schema import EncodedTable, Layout
 from noisegate.schema.layout import numeric_cells
@@ -52,6 +51,40 @@ from noisegate.schema.layout import numeric_cells
 if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
+
+
+@cache
+def nearest_rows() -> Callable[[Tensor, Tensor, int], Tensor]:
+    """Returns a function of points, (rows, columns), a table, (steps + 1, width), and its steps.
+
+    It gives the nearest rows, which is what a rounded pixel gives at the gate, (columns · width, rows), with the slope
+    between the rows around.
+    """
+    import torch
+
+    class NearestRows(torch.autograd.Function):
+        @staticmethod
+        def forward(
+            context: Any, points: Float[Tensor, "rows columns"], rows: Float[Tensor, "steps width"], steps: int
+        ) -> Float[Tensor, "columns*width rows"]:
+            scaled = points.detach().T.clamp(0, 1) * steps
+            context.save_for_backward(scaled, rows)
+            context.steps = steps
+            nearest = rows[scaled.round().long()]  # (columns, rows, width)
+            return nearest.transpose(1, 2).reshape(-1, points.shape[0])
+
+        @staticmethod
+        def backward(context: Any, gradient: Float[Tensor, "..."]) -> tuple[Float[Tensor, "..."], None, None]:
+            scaled, rows = context.saved_tensors
+            slopes = rows[1:] - rows[:-1]
+            below = scaled.floor().long().clamp_(max=len(slopes) - 1)
+            columns, count = scaled.shape
+            upstream = gradient.reshape(columns, -1, count).transpose(1, 2)
+            return (slopes[below] * upstream).sum(dim=2).T * context.steps, None, None
+
+    apply: Callable[[Tensor, Tensor, int], Tensor] = NearestRows.apply
+    return apply
+
 
 # Counts below 2³¹ times coordinates of at most 2²² stay below 2⁵³.
 MOST_ROWS = 2**31

@@ -23,8 +23,8 @@ from noisegate.settings import Count, Positive, derived, settings
 
 if TYPE_CHECKING:
     from noisegate.methods.generative import Shapes
-    from noisegate.training.student import StudentTraining
     from noisegate.training.teachers import VotingTeacher
+    from noisegate.training.transport import StudentTraining
 
 
 @register("pate-gan")
@@ -59,7 +59,7 @@ class PATEGAN(ShardedMethod):
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> StudentTraining:
         """Returns generator and student at their start."""
-        from noisegate.training.student import StudentTraining
+        from noisegate.training.transport import StudentTraining
 
         student = self.teaching(schema)["discriminator"].to(device)
         given = self.generator_training(schema, device)
