@@ -349,13 +349,6 @@ def test_weights_that_rest_on_few_references_are_said_to():
     assert "warning" not in dre(steps=5).fit(gate()).summary.notes
 
 
-def test_a_label_that_no_public_record_has_is_named():
-    healthy = PUBLIC.filter(pa.compute.invert(PUBLIC["ill"]))
-    notes = tiny(public=healthy).fit(gate()).summary.notes
-    assert "No public record has the label True" in notes["warning"]
-    assert notes["effective_by_label"]["True"] == 0
-
-
 # Settings.
 
 

@@ -11,7 +11,7 @@ from noisegate import Adjacency, Budget, Gate, Synthesizer
 from noisegate.errors import ModelError, OptionError
 from noisegate.gate.sums import Engine, LocalEngine
 from noisegate.methods.mepf import DPMEPF, FIRST, SECOND, STOPPING
-from noisegate.methods.registry import make_method, method_named, method_of
+from noisegate.methods.registry import make_method, method_named
 from noisegate.models.image_network import residual_channels
 from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.privacy.grid import UNITS
@@ -139,16 +139,6 @@ def test_every_variant_runs(schema, adjacency, stopping, tmp_path):
     assert Synthesizer.load(tmp_path / "model").sample(12, seed=0).equals(made)
 
 
-def test_the_certificate_names_the_network_and_gives_back_the_method():
-    release = TINY.query(Gate(stripes(10), schema=SCHEMA, epsilon=1.0))
-    again = method_of(release.certificate)
-    assert again == replace(TINY, sha256=SHIPPED_SHA256)
-    assert again.plan(SCHEMA, Budget(epsilon=1.0)) == TINY.plan(SCHEMA, Budget(epsilon=1.0))
-    other = dict(release.certificate.public["settings"]) | {"sha256": "00"}
-    with pytest.raises(ModelError, match="the encoder of this version is another one"):
-        DPMEPF.from_json(other).maps(SCHEMA)
-
-
 def test_the_paper_has_its_settings():
     paper = DPMEPF(preset="paper", image=(32, 32, 3))
     assert (paper.network, paper.moments, paper.stopping, paper.generator) == (
@@ -169,24 +159,6 @@ def test_the_paper_has_its_settings():
 def test_it_is_known_by_both_names():
     assert method_named("dp-mepf") is method_named("mepf") is DPMEPF
     assert make_method("mepf", {"image": [8, 8, 1]}).name == "dp-mepf"
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"network": "vgg"}, "network='vgg' is not known"),
-        ({"layers": ("first",)}, r"layers=\['first'\]"),
-        ({"fit_options": {"stepps": 3}}, "stepps"),
-        ({"fit_options": {"average_rate": 0}}, "average_rate=0"),
-        ({"image": (12, 8, 1)}, "12 x 8 x 1"),
-    ],
-)
-def test_what_would_stop_a_fit_is_found_before_records_are_read(settings, message):
-    gate = Gate(stripes(5), schema=SCHEMA, epsilon=1.0)
-    with pytest.raises(OptionError, match=message):
-        replace(TINY, **settings).fit(gate, device="cpu")
-    # The gate answers once only; had it been used, this would be refused.
-    assert TINY.fit(gate, device="cpu").sample(1).num_rows == 1
 
 
 @pytest.mark.slow

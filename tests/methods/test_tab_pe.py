@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisegate import Budget, Gate, Synthesizer, TabPE
+from noisegate import Gate, Synthesizer, TabPE
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import ModelError
 from noisegate.gate.queries.sums import SumSession
@@ -180,9 +180,3 @@ def test_a_table_of_one_column_is_made_too(column):
     schema = Schema((column,), label="ill" if column.name == "ill" else None)
     gate = Gate(people().select([column.name]), schema=schema, epsilon=5.0, records=3000)
     assert TabPE(rounds=2).fit(gate, device="cpu").sample(20, seed=0).column_names == [column.name]
-
-
-def test_the_plan_is_known_before_any_record():
-    plan = TabPE(rounds=30, candidates=1000).plan(SCHEMA, Budget(epsilon=1.0))
-    assert plan.epsilon <= 1.0
-    assert sum(event.coordinates for event in plan.events if event.name.startswith("votes-")) == 30_000
