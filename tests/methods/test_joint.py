@@ -55,10 +55,11 @@ def share_lying(images: np.ndarray) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("generator", ["sub-pixel", "convolutional"])
-def test_a_fit_recovers_what_the_labels_look_like(generator):
-    # Half of these images is ink: they lie further apart than drawings, for which the default scales are.
-    scales = {"pixel_scale": 3.0, "orientation_scale": 1.0}
-    options = {**TINY, **scales, "generator": generator, "fit_options": {"steps": 200, "batch": 64}}
+def test_a_fit_recovers_what_the_labels_look_like(generator, monkeypatch):
+    # Half of these images is ink: they lie further apart than drawings, for which the scales are.
+    monkeypatch.setattr("noisegate.methods.joint.PIXEL_SCALE", 3.0 * 28 / SIDE)
+    monkeypatch.setattr("noisegate.methods.joint.UNIT_SCALE", 1.0)
+    options = {**TINY, "generator": generator, "fit_options": {"steps": 200, "batch": 64}}
     method = JointEmbedding(**options)
     made = method.fit(Gate(strokes(3000), schema=SCHEMA, epsilon=100.0), device="cpu").sample(600, seed=1)
     labels = np.array(made["label"].to_pylist())
@@ -103,10 +104,10 @@ def test_a_record_costs_what_the_plan_says_whatever_the_split():
     """Shares move noise between the parts; the whole stays at ε, and so does what is expected."""
     said = []
     for share in (0.1, 1.0, 10.0):
-        method = JointEmbedding(**QUICK, orientations_share=share)
+        method = JointEmbedding(**QUICK, wavelets_share=share)
         plan = method.plan(SCHEMA, Budget(epsilon=1.0))
-        noise = {name: plan.release(name).noise_std_natural for name in (PIXELS, ORIENTATIONS)}
-        assert noise[PIXELS] / noise[ORIENTATIONS] == pytest.approx(share**0.5, rel=1e-3)
+        noise = {name: plan.release(name).noise_std_natural for name in (PIXELS, WAVELETS)}
+        assert noise[PIXELS] / noise[WAVELETS] == pytest.approx(share**0.5, rel=1e-3)
         said.append(method.verdict(SCHEMA, Budget(epsilon=1.0), 1000).figures["noise"])
     assert said == pytest.approx([said[0]] * 3, rel=0.02)  # but for the counts' share
     made = JointEmbedding(**QUICK).fit(Gate(strokes(30), schema=SCHEMA, epsilon=1.0), device="cpu")
@@ -198,6 +199,14 @@ def test_means_that_hardly_any_image_agrees_with_have_no_say():
     assert made.model.nearest is None
     assert "all are taken" in str(made.verdict)
     assert made.verdict.word == "noise"
+
+
+def test_settings_that_there_were_once_are_read_where_they_mean_the_same_and_refused_otherwise():
+    stored = JointEmbedding(**QUICK).to_json()
+    once = {"pixel_scale": None, "wavelets_scale": 0.3, "pixels_share": 1.0, "directions": 8, "pool": True}
+    assert JointEmbedding.from_json(stored | once) == JointEmbedding(**QUICK)
+    with pytest.raises(ModelError, match="pixel_scale=3"):
+        JointEmbedding.from_json(stored | {"pixel_scale": 3.0})
 
 
 def test_settings_of_an_earlier_version_ask_what_they_asked():

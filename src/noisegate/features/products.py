@@ -11,17 +11,10 @@ groups side by side:
 * one group of several columns: the product kernel on these (equation 8);
 * groups of pairs: a sum of product kernels.
 
-Guarantee G-22 (the truncated supremum). The squared norm of a group's vector is the product of the squared norms of the
-rows that were looked up, so Σ weight²·Π sup ‖row‖² bounds the squared norm of every record. Since a column has finitely
-many rows, each supremum is a maximum over them, found by looking at all; it is below 1 for a truncated series, where
-the papers use 1. `norm` is that bound, and 10⁻⁵ for the rounding of float32. The gate clips to it all the same.
-
-Guarantee G-23 (occurrences). When every group of a `Products` map is one column, a record's vector is a row of each
-column's table, side by side. The grid rounds each coordinate on its own, so it may round the rows of the tables once;
-that no record leaves the ball is checked in integers, Σ over columns of the largest squared norm of a rounded row ≤
-units², and then `Grid.quantise` gives these very integers (G-02). Their sum over records is, for each column, the count
-of each value times its row: products of whole numbers below 2⁵³, exact in float64 in whatever order they are added.
-784 pixels with 100 coordinates each are thus 784 counts a record instead of 79,184 coordinates.
+The squared norm of a group's vector is the product of those of its rows, so Σ weight²·Π sup ‖row‖², maxima over
+finitely many rows, bounds every record (G-22); `norm` is that, and 10⁻⁵ for the rounding of float32. Where every group is one
+column, rows of the tables are rounded once, that no record leaves the ball is checked in integers, and occurrences are
+counted (G-23): 784 pixels with 100 coordinates each are 784 counts a record instead of 79,184 coordinates.
 
 The torch form brings whatever a generator gives to the rows of all columns: expected rows over cells, as the columns of
 a record from a table generator are independent given its noise, or the rows at points. The mean over noise vectors of a

@@ -62,5 +62,5 @@ class PATEGAN(ShardedMethod):
         from noisegate.training.transport import StudentTraining
 
         student = self.teaching(schema)["discriminator"].to(device)
-        given = self.generator_training(schema, device)
+        given = self.generator_training(schema, self.batch, device)
         return StudentTraining(student, student_learning_rate=self.student_learning_rate, **given)

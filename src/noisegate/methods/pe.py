@@ -9,9 +9,8 @@ The published program counts the classes of the private images and makes as many
 and callbacks may look at private images in every round. Here shares of the labels are bought, and nothing but the gate
 sees an image.
 
-Sensitivity, proved. In each round a record adds 1 to one candidate, and which one is a function of the record and of
-what is public, bit for bit (G-25): 1 under add/remove-one and √2 under replace-one, whatever the candidates. That these
-follow from earlier answers costs nothing, since norm, share and noise of each round are those of the plan (G-13).
+In each round a record adds 1 to one candidate, bit for bit (G-25): 1 under add/remove-one, √2 under replace-one,
+however candidates follow from earlier answers, since norm, share and noise of each round are those of the plan (G-13).
 """
 
 from __future__ import annotations
