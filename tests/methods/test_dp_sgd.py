@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from tests.methods.test_llm import SCHEMA, accuracy, gate, table
 
 from noisegate import Budget, Gate, Release
 from noisegate.data.tables.tables import TableSource
@@ -12,42 +13,16 @@ from noisegate.methods.dp_sgd import DPSGD
 from noisegate.models.classifiers import load_classifier
 from noisegate.models.locally_linear import LocallyLinear
 from noisegate.models.network_classifier import NetworkClassifier
-from noisegate.schema import Categorical, Continuous, Schema, pixel_schema
+from noisegate.schema import pixel_schema
 from noisegate.training.adam import NoisyMomentum
 
-SCHEMA = Schema(
-    (
-        Continuous(name="u", lower=0.0, upper=1.0),
-        Continuous(name="v", lower=0.0, upper=1.0, missing=True),
-        Categorical(name="c", levels=("r", "g")),
-        Categorical(name="y", levels=("no", "yes", "other")),
-    ),
-    label="y",
-)
 TINY = DPSGD(hidden=(6,), steps=5, sampling_probability=0.25)
 IMAGES = DPSGD(image=(8, 8, 1), width=4, depth=1, steps=2, sampling_probability=0.1)
 BUDGET = Budget(epsilon=20.0)
 
 
-def table(rows=600, seed=0):
-    """y is "yes" where exactly one of u and v is large: no linear map tells it."""
-    random = np.random.default_rng(seed)
-    u, v = random.random(rows), random.random(rows)
-    columns = {"u": u, "v": pa.array(v, mask=random.random(rows) < 0.02), "c": ["r", "g"] * (rows // 2)}
-    return pa.table(columns | {"y": np.where((u > 0.5) != (v > 0.5), "yes", "no")})
-
-
-def gate(rows=600, **options):
-    return Gate(table(rows), schema=SCHEMA, **{"epsilon": 20.0, "records": 600, **options})
-
-
 def encoded(rows=600, seed=1):
     return next(iter(TableSource(table(rows, seed).drop_columns("y"), SCHEMA.unlabelled()).batches()))
-
-
-def accuracy(model):
-    found = np.array(model.classes)[model.predictions(encoded())]
-    return (found == np.array(table(seed=1)["y"].to_pylist())).mean()
 
 
 @pytest.mark.slow
@@ -57,6 +32,18 @@ def test_a_network_learns_what_no_linear_map_can(hidden):
     method = replace(TINY, hidden=hidden, steps=120, sampling_probability=0.1, learning_rate=0.5)
     score = accuracy(method.fit(gate(rows=2400, epsilon=100.0, records=2400)))
     assert score > 0.85 if hidden else score < 0.7
+
+
+def test_the_public_number_divides_the_sums_and_not_the_true_one(monkeypatch):
+    seen, training = [], DPSGD.training
+
+    def spy(self, schema, plan, batch, device):
+        seen.append(batch)
+        return training(self, schema, plan, batch, device)
+
+    monkeypatch.setattr(DPSGD, "training", spy)
+    TINY.query(gate(rows=400, records=1000))
+    assert seen == [250.0]
 
 
 def test_the_loss_is_the_cross_entropy_of_the_networks_answer():

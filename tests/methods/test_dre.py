@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from tests.methods.feature_space import PIXELS, drawings, write_decoder
 
 from noisegate import Budget, Gate, Ledger, Release, Synthesizer
 from noisegate.errors import DataError, ModelError, OptionError
@@ -17,8 +18,6 @@ from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema, 
 from noisegate.training.adam import Adam
 from noisegate.training.adversarial import stream
 
-from .feature_space import write_decoder
-
 COLUMNS = (
     Continuous(name="x", lower=0.0, upper=10.0, missing=True),
     Integer(name="y", lower=0, upper=10),
@@ -26,7 +25,6 @@ COLUMNS = (
     Boolean(name="ill"),
 )
 SCHEMA = Schema(COLUMNS, label="ill")
-PIXELS = pixel_schema(8, 8, labels=("left", "right"))
 BUDGET = Budget(epsilon=20.0)
 CENTRES = np.array([[1, 8], [8, 1], [5, 5], [1, 1], [9, 9]])
 FAST = {"steps": 80, "references": 2000, "learning_rate": 0.02, "dimensions": 8, "batch": 512}
@@ -70,17 +68,6 @@ def dre(**options):
 
 def tiny(**options):
     return replace(TINY, **{"public": PUBLIC, **options})
-
-
-def drawings(rows, seed, right=None):
-    """Images of which the half that the label names is bright."""
-    random = np.random.default_rng(seed)
-    right = random.random(rows) < 0.5 if right is None else np.full(rows, right)
-    images = random.integers(0, 30, (rows, 8, 8))
-    images[~right, :, :4] += 200
-    images[right, :, 4:] += 200
-    pixels = dict(zip(PIXELS.names, images.reshape(rows, -1).T, strict=False))
-    return pa.table({**pixels, "label": np.where(right, "right", "left")})
 
 
 # What comes of it.

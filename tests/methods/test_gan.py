@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from tests.methods.feature_space import PIXELS, drawings
 
 from noisegate import DPCGAN, DPGAN, Budget, Gate, Synthesizer
 from noisegate.errors import CalibrationError
@@ -12,7 +13,7 @@ from noisegate.methods.adversarial import LABELS
 from noisegate.methods.registry import method_of
 from noisegate.privacy import accounting
 from noisegate.privacy.grid import UNITS
-from noisegate.schema import Categorical, Continuous, Integer, Schema, pixel_schema
+from noisegate.schema import Categorical, Continuous, Integer, Schema
 from noisegate.training.adam import Adam
 from noisegate.training.adversarial import stream
 
@@ -23,7 +24,6 @@ COLUMNS = (
     Categorical(name="y", levels=("a", "b")),
 )
 SCHEMA = Schema(COLUMNS, label="y")
-PIXELS = pixel_schema(8, 8, labels=("left", "right"))
 BUDGET = Budget(epsilon=100.0)
 SMALL = {"hidden": (16,), "latent": 4, "batch": 64, "sampling_probability": 0.05, "discriminator_hidden": (16,)}
 FAST = {
@@ -52,17 +52,6 @@ def table(rows=600, share=0.75, seed=0):
     v = pa.array(np.where(a, near, far), mask=random.random(rows) < 0.1)
     columns = {"u": np.where(a, far, near), "v": v, "c": np.where(a, "r", "g"), "y": np.where(a, "a", "b")}
     return pa.table(columns)
-
-
-def drawings(rows=600, seed=0):
-    """Images of which the half that the label names is bright."""
-    random = np.random.default_rng(seed)
-    right = random.random(rows) < 0.5
-    images = random.integers(0, 30, (rows, 8, 8))
-    images[~right, :, :4] += 200
-    images[right, :, 4:] += 200
-    pixels = dict(zip(PIXELS.names, images.reshape(rows, -1).T, strict=False))
-    return pa.table({**pixels, "label": np.where(right, "right", "left")})
 
 
 def gate(data=None, schema=SCHEMA, **options):

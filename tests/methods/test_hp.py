@@ -1,6 +1,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.methods.test_merf import correlated
 
 from noisegate import DPHP, Budget, Gate, Ledger, Synthesizer
 from noisegate.privacy import accounting
@@ -13,14 +14,6 @@ COLUMNS = (
     Categorical(name="w", levels=("low", "middle", "high")),
 )
 SCHEMA = Schema(COLUMNS, label="w")
-
-
-def correlated(rows, shuffled=False):
-    """u and v are the same number, w is the level that u falls in; or, shuffled, nothing to do with each other."""
-    random = np.random.default_rng(0)
-    u = random.uniform(size=rows)
-    v, w = (random.permutation(u), random.permutation(u)) if shuffled else (u, u)
-    return pa.table({"u": u, "v": v, "w": np.array(["low", "middle", "high"])[(w * 3).astype(int)]})
 
 
 def gate(table=None, schema=SCHEMA, **options):

@@ -1,50 +1,24 @@
 """DP-MEPF: what is asked and with what noise, what is kept, and that images of each label are learnt."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pytest
+from tests.methods.feature_space import SCHEMA, UNLABELLED, ShowingEngine, stripes
 
 from noisegate import Adjacency, Budget, Gate, Synthesizer
 from noisegate.errors import ModelError, OptionError
-from noisegate.gate.sums import Engine, LocalEngine
 from noisegate.methods.mepf import DPMEPF, FIRST, SECOND, STOPPING
 from noisegate.methods.registry import make_method, method_named
 from noisegate.models.image_network import residual_channels
 from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.privacy.grid import UNITS
-from noisegate.schema import pixel_schema
 from noisegate.schema.pixels import ImageShape
 
-SCHEMA = pixel_schema(8, 8, labels=("across", "down"))
-UNLABELLED = pixel_schema(8, 8, labels=None)
 QUICK = {"steps": 6, "batch": 8, "check_every": 3, "check_batches": 2, "check_images": 20}
 TINY = DPMEPF(image=(8, 8, 1), latent=4, hidden=(8,), channels=(4, 2), fit_options=QUICK)
 EVERYTHING = replace(TINY, moments=2, stopping="private")
-
-
-@dataclass
-class ShowingEngine(Engine):
-    """The local engine, which leaves the exact sums where a test can see them."""
-
-    totals: list = field(default_factory=list)
-
-    def sum(self, source, tasks, progress):
-        self.totals.append((LocalEngine(threads=2).sum(source, tasks, progress), tasks))
-        return self.totals[-1][0]
-
-
-def stripes(rows, seed=0, labelled=True):
-    """Stripes across or down in noise, intensities from 0 to 255, one column for each pixel."""
-    random = np.random.default_rng(seed)
-    down, images = random.integers(0, 2, rows), random.integers(0, 60, (rows, 8, 8))
-    across = (np.arange(8) % 4 < 2)[:, None] * np.ones(8)
-    images = (images + np.where(down[:, None, None], across.T, across) * 190).astype(np.int64).reshape(rows, 64)
-    names = [name for name in SCHEMA.names if name != "label"]
-    columns = dict(zip(names, images.T, strict=True))
-    return pa.table(columns | ({"label": np.array(["across", "down"])[down]} if labelled else {}))
 
 
 def asked(method, schema=SCHEMA, adjacency=Adjacency.ADD_REMOVE):

@@ -12,9 +12,9 @@ groups side by side:
 * groups of pairs: a sum of product kernels.
 
 The squared norm of a group's vector is the product of those of its rows, so Σ weight²·Π sup ‖row‖², maxima over
-finitely many rows, bounds every record (G-22); `norm` is that, and 10⁻⁵ for the rounding of float32. Where every group is one
-column, rows of the tables are rounded once, that no record leaves the ball is checked in integers, and occurrences are
-counted (G-23): 784 pixels with 100 coordinates each are 784 counts a record instead of 79,184 coordinates.
+finitely many rows, bounds every record (G-22); `norm` is that, and 10⁻⁵ for the rounding of float32. Where every group
+is one column, rows of the tables are rounded once, that no record leaves the ball is checked in integers, and
+occurrences are counted (G-23): 784 pixels with 100 coordinates each are 784 counts a record instead of 79,184.
 
 The torch form brings whatever a generator gives to the rows of all columns: expected rows over cells, as the columns of
 a record from a table generator are independent given its noise, or the rows at points. The mean over noise vectors of a

@@ -15,20 +15,30 @@ by what public ones are like, which costs nothing; the mean of the last weights 
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from dataclasses import field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+import numpy as np
+from pydantic import Field
 
 from noisegate.errors import OptionError, said
+from noisegate.features.feature_map import FeatureMap
+from noisegate.features.transforms import whitened
 from noisegate.gate.per_example.losses import RecordLoss, real_loss
+from noisegate.methods.encoders import EncodedImages
 from noisegate.methods.generative import GenerativeMethod, released_arrays, weight_shapes
-from noisegate.methods.public_features import ReferenceSettings
+from noisegate.methods.public_reference import Source, features_of, read_reference
 from noisegate.methods.registry import register
+from noisegate.models.image_network import check_image_schema
+from noisegate.models.inputs import input_features
+from noisegate.models.public_features import PublicFeatures
 from noisegate.models.record_sets import density_ratios, weight_notes
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import Count, Fraction, Positive, Unit, Widths, by_preset, settings
+from noisegate.settings import Count, Fraction, Positive, Seed, Unit, Widths, by_preset, derived, settings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +49,10 @@ if TYPE_CHECKING:
     from noisegate.models.record_model import RecordModel
     from noisegate.networks.discriminator import Discriminator
     from noisegate.training.density_ratio import DensityRatioTraining
+
+PUBLIC = "public"
+"""The decoder that gives for a feature the public record that it came from."""
+
 
 Preset: TypeAlias = Literal["default", "paper"]
 """This library's settings, or table 4, the first row of CIFAR-10. Which clipping norm, learning rate and number of
@@ -60,10 +74,41 @@ def clip_norm_for(noise_multiplier: float) -> float:
     return MAX_CLIP_NORM if noise_multiplier * MAX_CLIP_NORM <= MAX_NOISE_STD else MAX_NOISE_STD / noise_multiplier
 
 
-@settings
-class DensityRatioSettings(ReferenceSettings, GenerativeMethod):
-    """Settings of DP-DRE; none of them depends on private data."""
+DISCRIMINATOR = "discriminator"
+"""The event, and what is released."""
 
+
+@register("dp-dre")
+@settings
+class DPDRE(EncodedImages, GenerativeMethod):
+    """Settings of DP-DRE; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import Budget, DPDRE
+        >>> from noisegate.schema import pixel_schema
+        >>> plan = DPDRE(steps=100, sampling_probability=0.125).plan(pixel_schema(8, 8), Budget(epsilon=1.0))
+        >>> [(event.name, event.steps, event.rate) for event in plan.events]
+        [('discriminator', 100, 0.125)]
+    """
+
+    public: Source = field(default=None, compare=False)
+    """Path of the public records, of the same schema and in any form that private ones may have, or a table in memory.
+    They are handed out as they are, so they must hold no private record."""
+    references: Annotated[int, Field(ge=2), "a whole number, 2 or more"] = 10_000
+    """How many of them are used at most, drawn at random; they travel with the model."""
+    public_labels: bool = derived(lambda given: given["image"] is None)
+    """Whether they have the label of the schema. By default true for tables and false for images."""
+    decoder: str = PUBLIC
+    """What images are handed out: "public", those that the features came from, or what a decoder makes of the features:
+    its name or file, see `noisegate.models.decoder.load_decoder`."""
+    dimensions: Count = 64
+    """Directions of the features that are kept, those first in which public ones vary most."""
+    whitening: Unit = by_preset(0.5, paper=0.0)
+    """How far directions are brought to the same spread, from 0 to 1."""
+    length: Positive = 2.0
+    """Of the features, on average over the public ones."""
+    seed: Seed = 0
+    """Of the public randomness: which references are drawn, and more."""
     preset: Preset = "default"
     """"paper": the settings below are as in the paper's table 4."""
     hidden: Widths = (16,)
@@ -72,8 +117,6 @@ class DensityRatioSettings(ReferenceSettings, GenerativeMethod):
     """How many noisy gradients are taken, which is what costs privacy."""
     sampling_probability: Fraction = by_preset(0.05, paper=64 / 50_000)
     """Poisson sampling probability per step."""
-    whitening: Unit = by_preset(0.5, paper=0.0)
-    """How far directions are brought to the same spread, from 0 to 1."""
     batch: Count = 1024
     """References in a step."""
     clip_norm: Positive | None = by_preset(None, paper=1.0)  # type: ignore[assignment]
@@ -85,23 +128,52 @@ class DensityRatioSettings(ReferenceSettings, GenerativeMethod):
     most_weight: Positive = 1e4
     """Weights D/(1 − D) are at most this, so that they are finite whatever the discriminator says."""
 
+    def __post_init__(self) -> None:
+        if self.image is not None:
+            _ = self.shape
+        elif self.decoder != PUBLIC:
+            raise OptionError(f"decoder={self.decoder!r} makes images; of a table, public rows are handed out.")
 
-DISCRIMINATOR = "discriminator"
-"""The event, and what is released."""
+    def plain_features(self, schema: Schema) -> FeatureMap:
+        """Returns the features of records before they are centred and stretched."""
+        if self.image is None:
+            return input_features(schema, otherwise="there is nothing to weigh records by")
+        check_image_schema(schema, self.shape, labelled=False)
+        return self.encoding()
 
+    def public_features(self, schema: Schema) -> PublicFeatures:
+        """Returns public records and their features; reads the former once.
 
-@register("dp-dre")
-@settings
-class DPDRE(DensityRatioSettings):
-    """Settings of DP-DRE; none of them depends on private data.
+        Raises:
+            UserError: if the public records are not there, do not fit the schema, or are all alike; or the encoder or
+                decoder is not there or does not fit.
+        """
+        known: dict[str, PublicFeatures] = self._public_features
+        if schema.digest() not in known:
+            label, encode = schema.layout.label, self.plain_features(schema)
+            decoder = None if self.decoder == PUBLIC else self.checked_decoder()
+            most, labelled = self.references, self.public_labels
+            reference = read_reference(self.public, schema, most=most, labelled=labelled, seed=self.seed)
+            plain, dim = features_of(reference.records, encode), min(self.dimensions, encode.dim)
+            labels = reference.records.codes[:, label].astype(np.int64) if reference.labelled else None
+            known[schema.digest()] = PublicFeatures(
+                reference=reference,
+                features=whitened(encode, plain, dim=dim, exponent=self.whitening, length=self.length),
+                plain=plain,
+                labels=labels,
+                encoder=None if self.image is None else self.encoder().sha256,
+                decoder=decoder,
+            )
+        return known[schema.digest()]
 
-    Examples:
-        >>> from noisegate import Budget, DPDRE
-        >>> from noisegate.schema import pixel_schema
-        >>> plan = DPDRE(steps=100, sampling_probability=0.125).plan(pixel_schema(8, 8), Budget(epsilon=1.0))
-        >>> [(event.name, event.steps, event.rate) for event in plan.events]
-        [('discriminator', 100, 0.125)]
-    """
+    def to_json(self) -> dict[str, Any]:
+        """Returns the settings as a JSON object; a public table in memory is not in it."""
+        public = self.public if isinstance(self.public, str) else None
+        return super(DPDRE, replace(self, public=public)).to_json()
+
+    @cached_property
+    def _public_features(self) -> dict[str, PublicFeatures]:
+        return {}
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
         """Returns the steps of the discriminator."""

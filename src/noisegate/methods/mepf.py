@@ -34,45 +34,6 @@ if TYPE_CHECKING:
     from noisegate.training.perceptual_matching import PerceptualMatching
 
 
-@settings
-class StoppingNetwork(NetworkMethod):
-    """Base of methods that compare candidates by a second public network, in the paper Inception-v3 (section 3.2)."""
-
-    stopping_network: str | None = None
-    """What candidates are compared by for private stopping, "inception:v3" as in the paper; None for the means of the
-    channels of `network`."""
-    stopping_weights: str | None = None
-    """File of its weights; those of pytorch-fid in torch's cache by default, and never downloaded."""
-    stopping_sha256: str | None = None
-    """What that file hashes to."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the settings as JSON; those of the second network, which earlier versions had not, where given."""
-        given = super().to_json()
-        return {name: value for name, value in given.items() if value is not None or not name.startswith("stopping_")}
-
-    def compared(self) -> Activations:
-        """Returns the map whose mean embedding says when to stop; a UserError if its network is not here."""
-        network = self._stopping_encoder()
-        if network is None:
-            return self.activations(pool=True)
-        return chosen_activations(network, network.layers, self.shape, pool=True)
-
-    def public_facts(self, schema: Schema) -> dict[str, Any]:
-        """Returns the settings, with the digests of the networks that were used."""
-        facts, network = super().public_facts(schema), self._stopping_encoder()
-        if network is not None:
-            facts["settings"]["stopping_sha256"] = network.sha256
-        return facts
-
-    def _stopping_encoder(self) -> FrozenNetwork | None:
-        from noisegate.networks.named import load_network
-
-        if self.stopping_network is None:
-            return None
-        return load_network(self.stopping_network, self.stopping_weights, self.stopping_sha256)
-
-
 Preset: TypeAlias = Literal["default", "paper", "paper-grey"]
 """This library's settings, and the paper's for CIFAR-10 and CelebA, and for MNIST and FashionMNIST: section 6, Tables 7
 and 8, and the authors' program, at one learning rate; benchmarks/dp_mepf/mepf_rates.py has those of Table 7."""
@@ -105,7 +66,7 @@ STOPPING = {FIRST: "stopping-first", SECOND: "stopping-second"}
 
 @register("dp-mepf", "mepf")
 @settings
-class DPMEPF(StoppingNetwork, MatchedMethod):
+class DPMEPF(NetworkMethod, MatchedMethod):
     """Settings of DP-MEPF; none of them depends on private data.
 
     Examples:
@@ -119,6 +80,13 @@ class DPMEPF(StoppingNetwork, MatchedMethod):
         1.0
     """
 
+    stopping_network: str | None = None
+    """What candidates are compared by for private stopping, "inception:v3" as in the paper; None for the means of the
+    channels of `network`."""
+    stopping_weights: str | None = None
+    """File of its weights; those of pytorch-fid in torch's cache by default, and never downloaded."""
+    stopping_sha256: str | None = None
+    """What that file hashes to."""
     fit_class = PerceptualFitSettings
 
     preset: Preset = "default"
@@ -148,6 +116,32 @@ class DPMEPF(StoppingNetwork, MatchedMethod):
     channels: Widths = ()
     """Of its convolutions; empty for the papers'."""
     components: int = field(default=1, init=False, repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the settings as JSON; those of the second network, which earlier versions had not, where given."""
+        given = super().to_json()
+        return {name: value for name, value in given.items() if value is not None or not name.startswith("stopping_")}
+
+    def compared(self) -> Activations:
+        """Returns the map whose mean embedding says when to stop; a UserError if its network is not here."""
+        network = self._stopping_encoder()
+        if network is None:
+            return self.activations(pool=True)
+        return chosen_activations(network, network.layers, self.shape, pool=True)
+
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns the settings, with the digests of the networks that were used."""
+        facts, network = super().public_facts(schema), self._stopping_encoder()
+        if network is not None:
+            facts["settings"]["stopping_sha256"] = network.sha256
+        return facts
+
+    def _stopping_encoder(self) -> FrozenNetwork | None:
+        from noisegate.networks.named import load_network
+
+        if self.stopping_network is None:
+            return None
+        return load_network(self.stopping_network, self.stopping_weights, self.stopping_sha256)
 
     def __post_init__(self) -> None:
         if self.preset == "paper-grey" and self.network == RESNET18 and not self.layers:

@@ -26,8 +26,7 @@ from noisegate.errors import ModelError, OptionError
 from noisegate.features.feature_map import Counts, FeatureMap
 from noisegate.features.pixels import BlurredPixels
 from noisegate.methods.encoders import EncodedImages
-from noisegate.methods.public_features import Source
-from noisegate.methods.public_reference import read_reference
+from noisegate.methods.public_reference import Source, read_reference
 from noisegate.methods.registry import register
 from noisegate.methods.tab_pe import Candidates, Rounds
 from noisegate.models.image_network import check_image_schema
@@ -43,9 +42,21 @@ if TYPE_CHECKING:
     from noisegate.training.image_evolution import ImageEvolution
 
 
+COUNTS = "counts"
+
+
+@register("pe")
 @settings
-class PublicImageSettings(EncodedImages):
-    """Settings that say which images are public."""
+class PrivateEvolution(EncodedImages):
+    """Settings of Private Evolution; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import Budget, PrivateEvolution
+        >>> from noisegate.schema import pixel_schema
+        >>> plan = PrivateEvolution(image=(8, 8, 1), rounds=2).plan(pixel_schema(8, 8), Budget(epsilon=1.0))
+        >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
+        {'counts': (1, 26.38), 'votes-1': (4000, 5.33), 'votes-2': (4000, 5.33)}
+    """
 
     public: Source = field(default=None, compare=False)
     """Public images of the same size, a path in any form that private ones may have, or a table in memory; None where
@@ -56,6 +67,23 @@ class PublicImageSettings(EncodedImages):
     """Whether they have labels of the schema."""
     seed: Seed = 0
     """Of the public randomness. Never of the private noise."""
+    features: Literal["pixels", "encoder"] = derived(lambda given: "encoder" if _coloured(given) else "pixels")
+    """What images are compared by: "pixels", blurred a little, by default for grey ones; or "encoder", what the
+    frozen network sees in them, by default for colour."""
+    variations: Literal["operations", "decoder"] = "operations"
+    """"operations" on pixels (turns, shifts, bends, blends, contrast, noise), or "decoder": what it draws near them."""
+    variation: Unit = 1.0
+    """How far the first variations go; it falls to none."""
+    candidates: Candidates = 4000
+    """Most candidates, of all labels; there are no more than records for each standard deviation of the noise."""
+    rounds: Rounds = 4
+    """Rounds of votes."""
+    images: Count = 10_000
+    """Images that the model draws from, about: candidates by their votes, and variations of these."""
+    counts_share: Relative = 0.02
+    """Budget share of the numbers of images of each label."""
+    votes_share: Relative = 0.98
+    """Budget share of all votes."""
 
     def reference(self, schema: Schema) -> PublicReference | None:
         """Returns the public images, read once, or None; a DataError if they cannot be read or do not fit."""
@@ -92,46 +120,11 @@ class PublicImageSettings(EncodedImages):
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as a JSON object; a public table in memory is not in it."""
         public = self.public if isinstance(self.public, str) else None
-        return super(PublicImageSettings, replace(self, public=public)).to_json()
+        return super(PrivateEvolution, replace(self, public=public)).to_json()
 
     @cached_property
     def _references(self) -> dict[str, PublicReference]:
         return {}
-
-
-COUNTS = "counts"
-
-
-@register("pe")
-@settings
-class PrivateEvolution(PublicImageSettings):
-    """Settings of Private Evolution; none of them depends on private data.
-
-    Examples:
-        >>> from noisegate import Budget, PrivateEvolution
-        >>> from noisegate.schema import pixel_schema
-        >>> plan = PrivateEvolution(image=(8, 8, 1), rounds=2).plan(pixel_schema(8, 8), Budget(epsilon=1.0))
-        >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
-        {'counts': (1, 26.38), 'votes-1': (4000, 5.33), 'votes-2': (4000, 5.33)}
-    """
-
-    features: Literal["pixels", "encoder"] = derived(lambda given: "encoder" if _coloured(given) else "pixels")
-    """What images are compared by: "pixels", blurred a little, by default for grey ones; or "encoder", what the
-    frozen network sees in them, by default for colour."""
-    variations: Literal["operations", "decoder"] = "operations"
-    """"operations" on pixels (turns, shifts, bends, blends, contrast, noise), or "decoder": what it draws near them."""
-    variation: Unit = 1.0
-    """How far the first variations go; it falls to none."""
-    candidates: Candidates = 4000
-    """Most candidates, of all labels; there are no more than records for each standard deviation of the noise."""
-    rounds: Rounds = 4
-    """Rounds of votes."""
-    images: Count = 10_000
-    """Images that the model draws from, about: candidates by their votes, and variations of these."""
-    counts_share: Relative = 0.02
-    """Budget share of the numbers of images of each label."""
-    votes_share: Relative = 0.98
-    """Budget share of all votes."""
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
         """Returns the calibrated plan. Reads no data."""

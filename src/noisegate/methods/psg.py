@@ -55,12 +55,34 @@ MOST_PIXELS = 256
 _DRAWS, _FEATURES = 4, 5
 
 
-@settings
-class SetStart(SetSchedule, GenerativeMethod):
-    """Base of PSG: settings of the set's start, in noise, as in the paper, or by a query before the steps.
+def small_images(shape: ImageShape) -> Thumbnails:
+    """Returns the map to the largest small images of at most `MOST_PIXELS` numbers, led by a quarter of white's length.
 
-    That one is not in the paper: for each class the sum of outer products of small images, for a small part of the
-    budget. Steps then begin where a classifier is already right for most images.
+    Images themselves where no square of a whole number of pixels makes them as small.
+    """
+    sides = range(1, min(shape.height, shape.width) // 4 + 1)
+    whole = [side for side in sides if not (shape.height % side or shape.width % side)]
+    fitting = [side for side in whole if shape.size // side**2 <= MOST_PIXELS]
+    size = shape.size // (side := min(fitting, default=1)) ** 2
+    return Thumbnails(image=shape, side=side, lead=math.sqrt(size) / 4)
+
+
+SET = "set"  # the event, and the released set
+MOST_NUMBERS = 2**26  # in a set, records times inputs: about 1 GiB beside the network
+_START, _PRIOR = 2, 3
+
+
+@register("psg")
+@settings
+class PrivateSetGeneration(SetSchedule, GenerativeMethod):
+    """Settings of PSG; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import Budget, PrivateSetGeneration, Schema
+        >>> from noisegate.schema import Boolean, Integer
+        >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
+        >>> PrivateSetGeneration(samples_per_class=5).plan(schema, Budget(epsilon=1.0)).plan.released
+        {'set': (10, 1)}
     """
 
     init_std: Positive = 0.6
@@ -75,6 +97,29 @@ class SetStart(SetSchedule, GenerativeMethod):
     """Steps that move the draws to what networks see in more of them (distribution matching); they cost no budget."""
     start_bound: Fraction = 0.25
     """What outer products of small images are clipped to, as a part of that of a white one; public knowledge."""
+    renamed: ClassVar[Mapping[str, str]] = {"network_rate": "network_learning_rate", "spread": "init_std"}
+
+    samples_per_class: Count = 10
+    """Records of each label in the set."""
+    image: ImageSize | None = None
+    """Height, width and channels of the images; None for a table."""
+    width: Count = 32
+    """Channels of each block of the ConvNet; for images."""
+    depth: Count = 3
+    """Its blocks."""
+    hidden: Widths = (128, 128)
+    """Widths of the perceptron's hidden layers; for tables."""
+    prior: bool = False
+    """Whether a network makes the images from fixed noise (equation 8): they look more like images, and serve less."""
+    prior_network: PriorNetwork = "convolutional"
+    """The network of `prior`: "convolutional", that of DP-MERF, or the paper's "dcgan", for sides that are even."""
+    steps: Count = 700
+    sampling_probability: Fraction = 256 / 60_000
+    clip_norm: Positive = 0.1
+    learning_rate: Positive = derived(lambda given: 0.01 if given["prior"] else 1.0)
+    """Of the set; with `prior` of Adam on the weights of the network that makes it."""
+    momentum: Unit = 0.5
+    """Of the set."""
 
     def check_start(self, possible: bool) -> None:
         """Refuses a start other than noise for what is no set of images that are moved by themselves."""
@@ -122,61 +167,6 @@ class SetStart(SetSchedule, GenerativeMethod):
         draw = partial(gaussians.draw, random=np.random.default_rng(self.stream(_DRAWS, 0)))
         images = draw(training.records // len(sums))
         return matched_images(images, draw, features_of, steps=self.start_steps).flatten(0, 1)
-
-
-def small_images(shape: ImageShape) -> Thumbnails:
-    """Returns the map to the largest small images of at most `MOST_PIXELS` numbers, led by a quarter of white's length.
-
-    Images themselves where no square of a whole number of pixels makes them as small.
-    """
-    sides = range(1, min(shape.height, shape.width) // 4 + 1)
-    whole = [side for side in sides if not (shape.height % side or shape.width % side)]
-    fitting = [side for side in whole if shape.size // side**2 <= MOST_PIXELS]
-    size = shape.size // (side := min(fitting, default=1)) ** 2
-    return Thumbnails(image=shape, side=side, lead=math.sqrt(size) / 4)
-
-
-SET = "set"  # the event, and the released set
-MOST_NUMBERS = 2**26  # in a set, records times inputs: about 1 GiB beside the network
-_START, _PRIOR = 2, 3
-
-
-@register("psg")
-@settings
-class PrivateSetGeneration(SetStart):
-    """Settings of PSG; none of them depends on private data.
-
-    Examples:
-        >>> from noisegate import Budget, PrivateSetGeneration, Schema
-        >>> from noisegate.schema import Boolean, Integer
-        >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
-        >>> PrivateSetGeneration(samples_per_class=5).plan(schema, Budget(epsilon=1.0)).plan.released
-        {'set': (10, 1)}
-    """
-
-    renamed: ClassVar[Mapping[str, str]] = {"network_rate": "network_learning_rate", "spread": "init_std"}
-
-    samples_per_class: Count = 10
-    """Records of each label in the set."""
-    image: ImageSize | None = None
-    """Height, width and channels of the images; None for a table."""
-    width: Count = 32
-    """Channels of each block of the ConvNet; for images."""
-    depth: Count = 3
-    """Its blocks."""
-    hidden: Widths = (128, 128)
-    """Widths of the perceptron's hidden layers; for tables."""
-    prior: bool = False
-    """Whether a network makes the images from fixed noise (equation 8): they look more like images, and serve less."""
-    prior_network: PriorNetwork = "convolutional"
-    """The network of `prior`: "convolutional", that of DP-MERF, or the paper's "dcgan", for sides that are even."""
-    steps: Count = 700
-    sampling_probability: Fraction = 256 / 60_000
-    clip_norm: Positive = 0.1
-    learning_rate: Positive = derived(lambda given: 0.01 if given["prior"] else 1.0)
-    """Of the set; with `prior` of Adam on the weights of the network that makes it."""
-    momentum: Unit = 0.5
-    """Of the set."""
 
     def __post_init__(self) -> None:
         self.check_start(self.image is not None and not self.prior)

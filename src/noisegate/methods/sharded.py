@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from noisegate.gate.gate import Gate
     from noisegate.methods.generative import Shapes
-    from noisegate.training.teachers import DiscriminatorTeacher
+    from noisegate.training.teachers import Teacher
     from noisegate.training.transport import TransportTraining
 
 
@@ -59,7 +59,7 @@ class ShardedMethod(GuidedMethod):
         """Returns the shape of each array of an answer."""
 
     @abstractmethod
-    def teacher(self, schema: Schema) -> DiscriminatorTeacher:
+    def teacher(self, schema: Schema) -> Teacher:
         """Returns what a teacher learns and answers."""
 
     @staticmethod
