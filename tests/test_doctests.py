@@ -39,7 +39,6 @@ WITH_TORCH = {
     "models/synthesizer.py",
 }
 """Modules with an example that computes with torch."""
-WITH_CAPTUM = {"contrib/attributions.py"}
 EXTENSION_POINTS = {
     "noisegate.features.feature_map": "FeatureMap Counts",
     "noisegate.gate.per_example.losses": "module_loss",
@@ -79,8 +78,6 @@ def examples(module):
 def test_every_example_gives_what_it_says(path, tmp_path, monkeypatch):
     if path in WITH_TORCH and not installed("torch"):
         pytest.skip("its examples compute with torch, which is not installed")
-    if path in WITH_CAPTUM and not installed("captum"):
-        pytest.skip("its examples take the extra attributions, which is not installed")
     monkeypatch.chdir(tmp_path)
     for name, test in examples(module_of(path)).items():
         said = []

@@ -25,7 +25,6 @@ from rich.console import Console
 from rich.progress import Progress
 
 from noisegate import UserError
-from noisegate.errors import require
 from noisegate.reporting.filters import MapRow, maps_picture
 
 MAPS = ((2.0, 300), (2.0, None), (5.2, None))
@@ -40,7 +39,6 @@ def main() -> int:
     options = _options()
     console = Console(width=120)
     try:
-        require("captum", "figure 2")
         with Progress(console=console, transient=True) as progress:
             whole, part = progress.add_task("classifiers", total=len(MAPS) + len(NETWORKS)), progress.add_task("steps")
 

@@ -4,7 +4,7 @@
         [--projection 0] [--temperature 1] [--json FILE]
 
 One test image of each class; Integrated Gradients, not multiplied with the image as in the paper, and SmoothGrad, both
-by Captum (extra `attributions`). The paper has FashionMNIST, with both classifiers at 87 %; `--dataset mnist` stands in
+by Captum. The paper has FashionMNIST, with both classifiers at 87 %; `--dataset mnist` stands in
 where only that is at hand. The picture goes to OUT/figure_4-….png. What is trained is kept in OUT.
 """
 
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from attributions import integrated_gradients, smooth_gradients
 from cnn import prepared_cnn
 from maps import NAMES, SHAPE, Pixels, Setup, prepared, test_images
 from rich.console import Console
@@ -25,8 +26,6 @@ from rich.progress import Progress
 from torch import nn
 
 from noisegate import UserError
-from noisegate.contrib.attributions import integrated_gradients, smooth_gradients
-from noisegate.errors import require
 from noisegate.reporting.filters import MapRow, maps_picture
 
 # What the paper trains both to.
@@ -41,7 +40,6 @@ def main() -> int:
     setup = Setup(epsilon=math.inf, epochs=options.epochs, dataset=options.dataset, **chosen)
     place = options.out / f"figure_4-{setup.name}.png"
     try:
-        require("captum", "figure 4")
         with Progress(console=console, transient=True) as progress:
             task = progress.add_task("training")
 
@@ -79,7 +77,7 @@ def main() -> int:
 def attributions(network: nn.Module, image: Pixels, kind: int) -> Pixels:
     """Returns Integrated Gradients and SmoothGrad of an image, (pixels,), for one class, (2, pixels)."""
     one, of = torch.from_numpy(image[None]), torch.tensor([kind])
-    both = integrated_gradients(network, one, of, times_inputs=False), smooth_gradients(network, one, of)
+    both = integrated_gradients(network, one, of), smooth_gradients(network, one, of)
     return torch.cat(both).numpy()
 
 

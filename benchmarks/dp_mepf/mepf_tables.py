@@ -195,7 +195,7 @@ def _title(number: int, options: argparse.Namespace) -> str:
 
 def settings_page(number: int) -> int:
     """Prints Table 7 (learning rates) or 8 (what is fixed) as the presets have it."""
-    from noisegate.methods.mepf_presets import FIT
+    from noisegate.methods.mepf import FIT
 
     page = Table(title=f"DP-MEPF, Table {number}")
     if number == 7:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 from noisegate.atomic import check_named, new_file, unwritable
-from noisegate.errors import OptionError
+from noisegate.errors import OptionError, UserError
 from noisegate.linked_pages import LinkedFound
 from noisegate.methods.registry import method_of
 from noisegate.models.folder import MODEL_FILE, PUBLIC_PAGE
@@ -156,7 +156,7 @@ class _Found:
         known = float(certificate.public["records"]) if exact else None
         try:
             method = method_of(certificate)
-        except OptionError:  # of a package that is not installed
+        except UserError:  # of a package that is not installed, or with settings of an earlier version
             method = None
         none: Tables = (), []
         bins, tables = none if method is None else method.released_tables(model.release)

@@ -156,13 +156,18 @@ def settings(cls: _C) -> _C:
 
     def __init__(self: Any, **given: Any) -> None:  # noqa: N807
         given = _by_today(built, given)
+        asked = frozenset(given)
         for name, default in rules.items():
             if given.get(name) is None:
-                given[name] = default({**plain, **given})
+                try:
+                    given[name] = default({**plain, **given})
+                except (TypeError, ValueError, LookupError):  # of a wrong value, which the check names
+                    given[name] = None
         try:
             checked(self, **given)
         except ValidationError as error:
-            raise _problem(built, error.errors(include_url=False)[0], given) from None
+            problems = error.errors(include_url=False)
+            raise _problem(built, min(problems, key=lambda one: one["loc"][0] not in asked), given) from None
 
     built.__init__ = __init__
     bases = (vars(base).get("renamed", {}) for base in reversed(built.__mro__))

@@ -13,51 +13,26 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 from tests.contracts.blind_noise import (
-    FAMILIES,
-    FEW,
+    MANY,
+    PICTURES,
+    STEPS,
     TABLE,
+    TINY,
     Blind,
     StoppedError,
     assert_alike,
-    families,
     left,
+    of_method,
     pictures,
     table,
 )
 
 import noisegate
-from noisegate.auditing.examples import IMAGES, OF_IMAGES, SMALL, example
+from noisegate.auditing.examples import IMAGES, SMALL
 from noisegate.cli.main import run as command_line
 from noisegate.methods.registry import METHODS
 from noisegate.silos.keys import write_key
 from noisegate.training import checkpoint
-
-FIT = {"steps": 2, "batch": 8}
-MIXTURE = {"cells": 3, "fit_options": {"steps": 2, "components": 3}}
-MATCHED = {"hidden": (4,), "fit_options": FIT}
-DRAWN = {"candidates": 10, "rounds": 2}
-PICTURES = {"channels": (2, 2), "latent": 2, **MATCHED}
-STEPS = {"steps": 3}
-TINY = {
-    **{
-        "pairwise": MIXTURE,
-        "linked": MIXTURE,
-        "privbayes": {"cells": 3},
-        "tab-pe": DRAWN,
-        "pe": DRAWN | {"images": 10},
-    },
-    **{"dp-merf": {"frequencies": 10, **MATCHED}, "dp-hp": {"order": 3, "product_order": 2, **MATCHED}},
-    **{"dp-ntk": MATCHED, "mst": {"iterations": 2}, "aim": {"iterations": 2}},
-    **{"joint": PICTURES, "mepf": PICTURES, "dp-mepf": PICTURES},
-    **{"dp-mepf-trained": PICTURES | {"encoder_steps": 3}, "dp-mge": {}},
-    **dict.fromkeys(("dp-llm", "dp-sgd", "psg", "dp-dre", "dp-gan", "dp-cgan", "dp-sinkhorn"), STEPS),
-    **dict.fromkeys(("datalens", "pate-gan", "g-pate", "gs-wgan", "dp-gan-mi", "dpdm", "dp-feta"), STEPS),
-    "dp-gan-ft": STEPS | {"discriminator_steps": 2},
-}
-"""Settings beside those of `SMALL`; every method has an entry."""
-MANY = 10_001
-"""Records of the second data set of some methods, for numbers that are told in tens of thousands."""
-OF_MANY = ("pairwise", "dp-llm", "pate-gan")
 
 
 def fitted(name, data, schema, settings, **options):
@@ -83,28 +58,6 @@ def fitted(name, data, schema, settings, **options):
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):
     return [pictures(second, tmp_path_factory.mktemp("images") / "x") for second in (0, 1)]
-
-
-def of_method(name, folder, images):
-    """Returns both data sets, the schema, the settings and further options of a method."""
-    settings = TINY.get(name)
-    assert settings is not None, f"{name!r} has no entry in TINY: give it settings with which it fits in no time"
-    if name == "linked":
-        return [families(0), families(1)], FAMILIES, settings, {}
-    schema = IMAGES if name in OF_IMAGES else TABLE
-    made, *_ = example(name, schema=None, settings={}, folder=folder)
-    paths = {key: getattr(made, key) for key in ("public", "decoder") if isinstance(getattr(made, key, None), str)}
-    if name == "dp-dre":
-        pa.csv.write_csv(table(0, 30), folder / "public.csv")
-        paths["public"] = str(folder / "public.csv")
-    settings = {**SMALL.get(name, {}), **paths, **settings}
-    options = {"records": 1000} if {"steps", "encoder_steps"} & set(settings) else {}
-    if name in OF_IMAGES:
-        return images, schema, settings, {"on_error": "skip", **options}
-    if name in ("aim", "mst"):  # of few columns: each is compiled
-        schema = FEW
-    data = [table(0, 30), table(1, MANY if name in OF_MANY else 70)]
-    return [one.select(schema.names) for one in data], schema, settings, options
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -5,7 +5,7 @@ A new map is added to `MAPS`; a strange one is shown to be found out below.
 
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 
 import numpy as np
@@ -133,6 +133,39 @@ MAPS = {
     "OuterProducts": Case(lambda: OuterProducts(of=compressed()), IMAGES, exact=False),
     "Whitened": Case(white, IMAGES, exact=False),
 }
+
+
+COLUMNS = column_tables(TABLE, [Series(length_scale=0.2, order=3)] * 2)
+CUT = contingency()
+REFUSED = {
+    "no table": lambda: replace(CUT, tables=(), weights=()),
+    "a weight too many": lambda: replace(CUT, weights=(1.0,) * 5),
+    "a column twice in a table": lambda: replace(CUT, tables=((0, 0),), weights=(1.0,)),
+    "a column that is none": lambda: replace(CUT, tables=((4,),), weights=(1.0,)),
+    "a column below 0": lambda: replace(CUT, tables=((-1,),), weights=(1.0,)),
+    "five columns": lambda: replace(CUT, coded=(2,) * 5, tables=((0, 1, 2, 3, 4),), weights=(1.0,)),
+    "no code": lambda: replace(CUT, coded=(3, 0)),
+    **{
+        f"a weight of {weight}": lambda weight=weight: replace(CUT, tables=((),), weights=(weight,))
+        for weight in (0.0, -1.0, float("nan"), float("inf"), 1e-60, 1e60)
+    },
+    "no group": lambda: Products(tables=COLUMNS, groups=(), weights=()),
+    "an empty group": lambda: Products(tables=COLUMNS, groups=((),), weights=(1.0,)),
+    "a column twice in a group": lambda: Products(tables=COLUMNS, groups=((0, 0),), weights=(1.0,)),
+    "a group without weight": lambda: Products(tables=COLUMNS, groups=((0,),), weights=(0.0,)),
+    "a group of no column": lambda: Products(tables=COLUMNS, groups=((9,),), weights=(1.0,)),
+    "an order that overflows": lambda: Series(length_scale=0.1, order=2001),
+    "an order that is no number": lambda: Series(length_scale=0.1, order=2.5),
+    "a length scale of nothing": lambda: draw_points(4, count=3, length_scale=0.0, seed=0),
+    "a length scale without bound": lambda: draw_points(4, count=3, length_scale=float("inf"), seed=0),
+    "a third moment": lambda: perceptual(3),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_map_can_be_is_refused(name):
+    with pytest.raises(OptionError):
+        REFUSED[name]()
 
 
 @pytest.mark.parametrize("name", MAPS)

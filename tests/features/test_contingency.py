@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import Contingency
 from noisegate.schema import EncodedTable
@@ -58,24 +57,3 @@ def test_counts_are_shaped_by_the_columns_of_each_table(records):
         for row in codes:
             expected[tuple(row[list(table)])] += 1
         assert count == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"tables": (), "weights": ()}, "at least one table"),
-        ({"weights": (1.0,)}, "one weight for each"),
-        ({"tables": ((0, 0),), "weights": (1.0,)}, "different columns"),
-        ({"tables": ((4,),), "weights": (1.0,)}, "from 0 to 3"),
-        ({"tables": ((-1,),), "weights": (1.0,)}, "from 0 to 3"),
-        ({"coded": (2,) * 5, "tables": ((0, 1, 2, 3, 4),), "weights": (1.0,)}, "at most 4"),
-        ({"coded": (3, 0)}, "at least one code"),
-        *(
-            ({"tables": ((),), "weights": (weight,)}, "positive finite")
-            for weight in (0.0, -1.0, float("nan"), float("inf"), 1e-60, 1e60)
-        ),
-    ],
-)
-def test_unusable_tables_are_refused(changes, message):
-    with pytest.raises(OptionError, match=message):
-        tables(**changes)

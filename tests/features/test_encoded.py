@@ -1,14 +1,12 @@
 import numpy as np
 import pytest
-import torch
 
 from noisegate.features.encoded import EncodedFourier
 from noisegate.features.fourier import draw_points
 from noisegate.features.perceptual import Perceptual
-from noisegate.gate.execution import map_execution
 from noisegate.models.activations import chosen_activations
 from noisegate.networks.named import load_network
-from noisegate.schema import EncodedTable, pixel_schema
+from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
 
 SHAPE = ImageShape(height=16, width=12)
@@ -28,20 +26,6 @@ def pictures(rows):
 
 def table(images):
     return EncodedTable(images, np.zeros((len(images), 0), dtype=np.int32))
-
-
-def test_the_vector_of_an_image_is_a_function_of_that_image_bit_for_bit(features):
-    map_execution("strokes", features, pixel_schema(16, 12, labels=None).layout, 256)
-    norms = np.linalg.norm(features(table(pictures(9))), axis=1)
-    assert np.allclose(norms, features.norm, atol=1e-6)
-    assert (features.dim, features.nonnegative) == (2 * PAIRS, False)
-
-
-def test_a_generated_image_has_the_features_that_a_record_has(features):
-    images = pictures(5)
-    found = features.of_points()(torch.from_numpy(images.astype(np.float32))).numpy().T
-    # Angles are rounded to 1/4096 of a turn on the private side.
-    assert np.abs(found - features(table(images))).max() < 2 * np.pi / 4096 / np.sqrt(PAIRS) * 1.5
 
 
 def test_the_kernel_is_gaussian_in_the_encoders_vectors(features):

@@ -1,10 +1,8 @@
 """The expected features that a generator is matched through are those that the gate computes of records."""
 
 import numpy as np
-import pytest
 import torch
 
-from noisegate.features.feature_map import Levels
 from noisegate.features.fourier import draw
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema
 from noisegate.schema.layout import numeric_cells
@@ -21,45 +19,6 @@ def features(schema, kernel, exclude_label=False):
     layout = schema.layout
     scales = [(0.05, 0.5)] * len(layout.numeric)
     return draw(layout, count=80, kernel=kernel, length_scales=scales, exclude_label=exclude_label, seed=3)
-
-
-def point_masses(layout, records):
-    """One-hot probabilities of the cell that each value of `records` stands in; numeric values are atoms or missing."""
-    parts = []
-    for place, column in enumerate(layout.numeric):
-        cells = numeric_cells(column)
-        values = records.numeric[:, place]
-        atom = (cells.low == cells.high)[:, None] & (np.abs(cells.low[:, None] - values) < 1e-12)
-        hot = np.vstack([atom, np.isnan(values)[None]]) if cells.missing else atom
-        assert (hot.sum(axis=0) == 1).all()
-        parts.append(hot)
-    parts += [np.arange(column.size)[:, None] == records.codes[:, j] for j, column in enumerate(layout.coded)]
-    return [torch.from_numpy(part.astype(np.float32)) for part in parts]
-
-
-def atoms(rows=64):
-    random = np.random.default_rng(0)
-    numeric = np.stack([random.integers(0, 6, rows) / 5, random.integers(0, 2, rows).astype(float)], axis=1)
-    numeric[random.uniform(size=numeric.shape) < 0.2] = np.nan
-    codes = np.stack([random.integers(0, 4, rows), random.integers(0, 2, rows)], axis=1).astype(np.int32)
-    return EncodedTable(numeric, codes)
-
-
-@pytest.mark.parametrize(("kernel", "label"), [("pairs", None), ("pairs", "flag"), ("numeric", None)])
-def test_fourier_on_point_masses_is_the_private_map(kernel, label):
-    schema = Schema(COLUMNS, label=label)
-    private = features(schema, kernel, exclude_label=label is not None)
-    records = atoms()
-    expected = private.of_cells(schema.layout)(point_masses(schema.layout, records))
-    np.testing.assert_allclose(expected.numpy().T, private(records), atol=2e-3 * 80**-0.5)
-
-
-def test_levels_on_point_masses_are_the_private_map():
-    schema = Schema(COLUMNS, label="flag")
-    private = Levels(columns=(0,), sizes=(4,))
-    records = atoms()
-    expected = private.of_cells(schema.layout)(point_masses(schema.layout, records))
-    np.testing.assert_allclose(expected.numpy().T, private(records), atol=1e-7)
 
 
 def test_fourier_over_intervals_is_the_mean_over_records():

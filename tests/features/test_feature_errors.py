@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from noisegate.errors import OptionError
 from noisegate.features.error_bounds import random_feature_error, truncation_error
 from noisegate.features.fourier import draw
 from noisegate.schema import Boolean, Continuous, EncodedTable, Schema
@@ -59,15 +58,3 @@ def test_what_a_truncation_loses_can_be_lost():
     one, two = np.concatenate([kept, left]), np.concatenate([kept, -left])
     lost = ((one - two) ** 2).sum() - ((one[:1] - two[:1]) ** 2).sum()
     assert lost == pytest.approx(truncation_error(1 - kept @ kept), rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: random_feature_error(0), "frequencies=0"),
-        (lambda: truncation_error(-0.1), r"tail=-0\.1"),
-    ],
-)
-def test_unusable_arguments_are_refused(call, message):
-    with pytest.raises(OptionError, match=message):
-        call()

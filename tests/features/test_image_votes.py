@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from noisegate.errors import OptionError
 from noisegate.features.image_votes import LARGEST, SCALE, ImageVotes, whole_numbers
 from noisegate.features.pixels import BlurredPixels
 from noisegate.gate.sums import SumTask, sum_records
@@ -120,12 +119,3 @@ def test_the_vote_of_an_image_does_not_depend_on_other_images():
 def test_images_without_labels_vote_among_all():
     votes = image_votes(labels=np.zeros(60, dtype=np.int32), label=None)
     assert len(set(votes.nearest(made_up(pixel_schema(8, 8, labels=None).layout)).tolist())) > 5
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"candidates": np.zeros((60, 3), dtype=np.float32)}, {"labels": np.zeros(59, dtype=np.int32)}],
-)
-def test_candidates_that_do_not_fit_their_features_are_refused(changes):
-    with pytest.raises(OptionError, match="candidates of shape"):
-        image_votes(**changes)

@@ -3,11 +3,9 @@ import pytest
 import torch
 
 from noisegate.features.hermite import Series, column_tables, numeric_table
-from noisegate.features.hermite_products import PooledProducts
 from noisegate.features.products import Products
 from noisegate.schema import Categorical, Continuous, EncodedTable, Integer, Schema
 from noisegate.schema.layout import numeric_cells
-from noisegate.schema.pixels import ImageShape
 
 SERIES = Series(length_scale=0.2, order=3, stretch=2.0)
 SCHEMA = Schema(
@@ -57,31 +55,6 @@ def test_means_over_cells_are_those_of_records_drawn_from_the_cells():
 def _normal(column):
     values = column.numpy().astype(np.float64)
     return values / values.sum()
-
-
-@pytest.mark.parametrize("pool", [1, 2])
-@pytest.mark.parametrize("dense", [False, True])
-def test_means_over_points_are_those_of_the_map(pool, dense):
-    """With all pairs one Gram matrix stands for them; with few, each is multiplied by itself."""
-    shape = ImageShape(height=4, width=4)
-    size = 16 // pool**2
-    table = numeric_table(SERIES, 255 * pool**2, missing=False, reference=0.0)
-    pairs = [(a, b) for a in range(size) for b in range(a)] if dense else [(0, 1), (2, 3)]
-    groups = tuple(tuple(sorted(pair)) for pair in pairs)
-    features = Products(tables=(table,) * size, groups=groups, weights=tuple(np.linspace(0.5, 1, len(groups)).tolist()))
-    random = np.random.default_rng(1)
-    pixels = random.integers(0, 256, (12, 16)) / 255
-    records = EncodedTable(pixels, np.zeros((12, 0), dtype=np.int32))
-    points = torch.from_numpy(pixels.astype(np.float32))
-    if pool == 1:
-        vectors = features(records)
-        form = features.of_points()
-    else:
-        pooled = PooledProducts(products=features, image=shape, pool=pool)
-        vectors, form = pooled(records), pooled.of_points()
-    assert any(name.startswith("cells") for name in form.constants) == (len(groups) > 4 * size)
-    expected = vectors.reshape(3, 4, -1).mean(axis=1).T
-    assert form.means(points, 3).numpy() == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_point_moves_the_means_as_the_features_change():

@@ -9,7 +9,7 @@ from torch import nn
 
 from noisegate.errors import OptionError
 from noisegate.features.perceptual import Activations, Perceptual
-from noisegate.gate.execution import Execution, block_rows, made_up_records, map_execution
+from noisegate.gate.execution import made_up_records, map_execution
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.networks.encoder import LAYERS, build_encoder, folded
 from noisegate.networks.layers import ChosenLayers
@@ -65,13 +65,6 @@ def test_pixels_stand_as_in_the_schema_and_channels_are_normalised():
         :, None, None
     ]
     np.testing.assert_allclose(image, expected, rtol=1e-5)
-
-
-@pytest.mark.parametrize("moment", [1, 2])
-@pytest.mark.parametrize("shape", [GREY, COLOUR])
-def test_a_vector_is_a_function_of_its_record_bit_for_bit(shape, moment):
-    features = encoder_features(shape, moment)
-    assert map_execution("f", features, layout(shape), block_rows(features)) == Execution(rows=block_rows(features))
 
 
 def test_a_network_in_training_mode_is_put_into_evaluation_mode():
@@ -170,19 +163,6 @@ def test_odd_activations_cost_accuracy_and_no_more():
 def test_unusable_layers_and_images_are_refused(layers, shape, message):
     with pytest.raises(OptionError, match=message):
         ChosenLayers(tiny(), layers, shape)
-
-
-def test_a_layer_that_is_not_used_is_refused():
-    network = tiny()
-    network.spare = nn.Linear(2, 2)
-    network.forward = lambda images: network[0](images)
-    with pytest.raises(OptionError, match=r"layers=\['spare'\] of the network are not used"):
-        ChosenLayers(network, ("spare",), GREY)
-
-
-def test_another_moment_is_refused():
-    with pytest.raises(OptionError, match="moment=3"):
-        encoder_features(moment=3)
 
 
 def test_the_last_thread_out_puts_the_number_of_threads_back(monkeypatch):

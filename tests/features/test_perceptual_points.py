@@ -2,14 +2,12 @@
 
 from typing import ClassVar
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from noisegate.features.perceptual import Activations, Perceptual
 from noisegate.networks.layers import ChosenLayers
-from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
 
 SHAPE = ImageShape(height=6, width=5)
@@ -36,12 +34,6 @@ def maps():
 
 def points(rows=6):
     return torch.rand(rows, SHAPE.size, generator=torch.Generator().manual_seed(1))
-
-
-def test_points_have_the_features_of_records(maps):
-    records = EncodedTable(numeric=points().double().numpy(), codes=np.zeros((6, 0), np.int32))
-    for name, embedding in ((name, each.of_points()) for name, each in maps.items()):
-        np.testing.assert_allclose(embedding(points()).numpy().T, maps[name](records), atol=1e-5)
 
 
 def test_means_are_those_of_each_set(maps):

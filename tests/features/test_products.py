@@ -3,7 +3,6 @@ import math
 import numpy as np
 import pytest
 
-from noisegate.errors import OptionError
 from noisegate.features.hermite import Series, column_tables, level_table, numeric_table
 from noisegate.features.products import Products
 from noisegate.gate.sums import SumTask, sum_records
@@ -86,13 +85,6 @@ def test_the_norm_is_the_truncated_supremum_and_no_record_exceeds_it(groups):
         assert found.norm < untruncated * 0.999
 
 
-def test_the_vector_of_a_record_does_not_depend_on_its_neighbours():
-    found, records = features([(0,), (0, 1), (1, 2)]), made(256)
-    order = np.random.default_rng(3).permutation(256)
-    assert found(records)[order].tobytes() == found(records.rows(order)).tobytes()
-    assert found(records.rows([7]))[0].tobytes() == found(records)[7].tobytes()
-
-
 class Slow(Products):
     """The same map, which the gate does not know, so that it quantises every vector."""
 
@@ -124,16 +116,6 @@ def test_one_record_stays_in_the_ball_and_a_map_that_might_leave_it_is_not_count
     for row in range(50):
         one = sum_records(made(50).rows([row]), {"q": short}).sums["q"]
         assert int(np.square(one).sum()) <= UNITS**2
-
-
-@pytest.mark.parametrize(
-    ("groups", "weights"),
-    [([], []), ([(0,)], [0.0]), ([(0,)], [math.inf]), ([(0, 0)], [1.0]), ([(9,)], [1.0]), ([()], [1.0])],
-)
-def test_unusable_groups_are_refused(groups, weights):
-    tables = column_tables(SCHEMA.layout, [SERIES, SERIES])
-    with pytest.raises(OptionError):
-        Products(tables=tables, groups=tuple(groups), weights=tuple(weights))
 
 
 def test_groups_of_coded_columns_count_records_with_the_least_noise_that_they_can():

@@ -7,7 +7,7 @@ import pytest
 
 from noisegate.features.perceptual import Perceptual
 from noisegate.features.transforms import Squares
-from noisegate.gate.execution import Execution, block_rows, made_up_records, map_execution
+from noisegate.gate.execution import made_up_records
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.methods.mge import DPMGE
 from noisegate.privacy.events import Adjacency
@@ -72,11 +72,6 @@ def test_they_are_a_second_moment_and_not_the_squares_scaled_once_more():
     np.testing.assert_allclose(squares, encoding(records).astype(np.float64) ** 2, rtol=1e-6)
     assert squares.sum(axis=1) == pytest.approx(np.ones(20), abs=1e-5)
     assert Perceptual(activations=encoding.activations, moment=2)(records).sum(axis=1).min() > 1.5
-
-
-def test_a_vector_is_a_function_of_its_record_bit_for_bit():
-    squares = Squares(of=DPMGE(image=SHAPE.axes).encoding())
-    assert map_execution("squares", squares, LAYOUT, block_rows(squares)) == Execution(rows=block_rows(squares))
 
 
 def test_the_network_is_run_once_for_the_mean_and_the_squares(monkeypatch):

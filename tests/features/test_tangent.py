@@ -12,7 +12,7 @@ from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema, pixel_schema
-from noisegate.testing import check_feature_map, made_up
+from noisegate.testing import made_up
 
 TABLE = Schema(
     (
@@ -108,30 +108,11 @@ def test_a_record_that_no_unit_sees_adds_nothing():
     assert not silent(Rows(np.array([[0.5]]), np.zeros((1, 0), dtype=np.int32))).any()
 
 
-def test_what_is_no_number_or_out_of_range_is_finite():
-    odd = Rows(np.array([[np.nan] * 36, [1e9] * 36, [-5.0] * 36]), np.zeros((3, 0), dtype=np.int32))
-    vectors = NETWORK(odd)
-    assert np.isfinite(vectors).all() and vectors.min() >= 0
-    assert np.linalg.norm(vectors, axis=1).max() <= 1 + 2.0**-20
-
-
-def test_too_many_inputs_are_refused():
-    with pytest.raises(OptionError, match="too many"):
-        NeuralTangent(weights=np.full((2**21, 1), 8 * WEIGHT_STEPS, dtype=np.int64))
-
-
 def test_networks_of_a_table_see_all_pairs_but_the_label():
     assert PAIRS.groups == ((0, 1), (0, 2), (1, 2))
     records = made_up(TABLE, 50)
     flipped = Rows(records.numeric, records.codes ^ np.array([0, 1], dtype=np.int32))
     assert np.array_equal(PAIRS(records), PAIRS(flipped))
-
-
-def test_one_column_is_enough_and_none_is_refused():
-    alone = Schema((Boolean(name="ill"), Integer(name="n", lower=0, upper=5)), label="ill").layout
-    check_feature_map(draw_pairs(alone, width=4, cells=3, memory=1, seed=0), alone)
-    with pytest.raises(OptionError, match="no column besides the label"):
-        draw_pairs(Schema((Boolean(name="ill"),), label="ill").layout, width=4, cells=3, memory=1, seed=0)
 
 
 def test_more_memory_than_is_given_is_refused_with_the_cure():

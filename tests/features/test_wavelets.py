@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.errors import OptionError
 from noisegate.features.fourier import draw_points
 from noisegate.features.wavelets import STRIDE, WAVELENGTHS, WaveletFourier, Wavelets
-from noisegate.gate.execution import map_execution
-from noisegate.schema import EncodedTable, pixel_schema
 from noisegate.schema.pixels import ImageShape
 
 GRAY = ImageShape(height=20, width=14)
@@ -110,15 +107,6 @@ def fourier(shape: ImageShape, count: int = 30) -> WaveletFourier:
     return WaveletFourier(wavelets=wavelets, fourier=draw_points(wavelets.size, count=count, length_scale=0.3, seed=2))
 
 
-@pytest.mark.parametrize("shape", [GRAY, COLOUR])
-def test_the_vector_of_an_image_is_a_function_of_that_image_bit_for_bit(shape):
-    features = fourier(shape)
-    map_execution("wavelets", features, pixel_schema(*shape.axes, labels=["a", "b"]).layout, 256)
-    records = EncodedTable(np.random.default_rng(2).uniform(size=(9, shape.size)), np.zeros((9, 1), dtype=np.int32))
-    assert np.allclose(np.linalg.norm(features(records), axis=1), features.norm, atol=1e-6)
-    assert (features.dim, features.nonnegative) == (60, False)
-
-
 def test_an_image_has_the_same_bits_in_whatever_piece_it_is_computed():
     wavelets = Wavelets(image=ImageShape(height=101, width=99))
     images = noise(wavelets.image, 15)
@@ -162,22 +150,7 @@ def test_sums_are_those_of_whole_numbers(shape):
         assert found.tobytes() == (values / (length + 0.02)).tobytes()
 
 
-@pytest.mark.parametrize("shape", [GRAY, COLOUR, LARGE])
-def test_a_generated_image_has_the_features_that_a_record_has(shape):
-    images = np.concatenate([noise(shape, 4), stripes(shape, 4, 0.3), np.full((1, shape.size), 0.4)])
-    found = fourier(shape).of_points()(torch.from_numpy(images.astype(np.float32)))
-    expected = fourier(shape)(EncodedTable(images, np.zeros((6, 0), dtype=np.int32)))
-    # Angles are rounded to 1/4096 of a turn on the private side.
-    assert np.abs(found.numpy().T - expected).max() < 2 * np.pi / 4096 / np.sqrt(30) * 1.5
-
-
 def test_slopes_are_those_of_finite_differences():
     form = fourier(COLOUR, 5).of_points().to(torch.float64)
     images = torch.rand(1, COLOUR.size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     assert torch.autograd.gradcheck(form, images.requires_grad_(), eps=1e-7, atol=1e-5)
-
-
-@pytest.mark.parametrize(("options", "named"), [({"cells": 0}, "cells=0"), ({"directions": 1}, "directions=1")])
-def test_what_does_not_fit_is_refused_by_name(options, named):
-    with pytest.raises(OptionError, match=named):
-        Wavelets(image=GRAY, **options)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .names import ADDED, RENAMED
+from .names import ADDED, GONE, RENAMED
 
 
 def differences(golden: Any, found: Any, *, relative: float = 0.0, absolute: float = 0.0) -> list[str]:
@@ -24,7 +24,9 @@ def differences(golden: Any, found: Any, *, relative: float = 0.0, absolute: flo
 def _differences(golden: Any, found: Any, place: str, relative: float, absolute: float) -> Iterator[str]:
     if isinstance(golden, Mapping) and isinstance(found, Mapping):
         named = {RENAMED.get(key, key): value for key, value in golden.items()}
-        for key in sorted({*named, *found} - (ADDED - set(named))):
+        joint = "orientations_share" in named
+        gone = {key for key, value in GONE.items() if joint and key not in found and named.get(key, value) == value}
+        for key in sorted({*named, *found} - (ADDED - set(named)) - gone):
             if key not in named or key not in found:
                 yield f"{place}/{key}: {'is new' if key in found else 'is missing'}"
                 continue

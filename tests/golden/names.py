@@ -56,6 +56,13 @@ ADDED = frozenset(
 )
 """Keys of settings and plans that there were none of when the golden files were written."""
 
+GONE: dict[str, Any] = {
+    **dict.fromkeys(("pixel_scale", "orientation_scale")),
+    **dict.fromkeys(("pixels_share", "orientations_share", "strokes_share"), 1.0),
+    **{"wavelets_scale": 0.3, "strokes_scale": 0.5, "directions": 8, "pool": True},
+}
+"""Settings of `joint` that went, with the value that certificates hold: they are read, and mean what they meant."""
+
 HERE = Path(__file__).parent
 FILES = HERE / "files"
 

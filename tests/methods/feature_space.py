@@ -13,6 +13,7 @@ from noisegate.schema.pixels import ImageShape
 
 SCHEMA = pixel_schema(8, 8, labels=("across", "down"))
 UNLABELLED = pixel_schema(8, 8)
+PIXELS = pixel_schema(8, 8, labels=("left", "right"))
 
 
 @dataclass
@@ -51,3 +52,14 @@ def write_decoder(path, *, shape=(8, 8, 1), features=144, encoder=SHIPPED_SHA256
     )
     path.write_bytes(decoder_bytes(build_decoder(design, seed=seed)))
     return str(path)
+
+
+def drawings(rows=600, seed=0, right=None):
+    """Images of which the half that the label names is bright."""
+    random = np.random.default_rng(seed)
+    right = random.random(rows) < 0.5 if right is None else np.full(rows, right)
+    images = random.integers(0, 30, (rows, 8, 8))
+    images[~right, :, :4] += 200
+    images[right, :, 4:] += 200
+    pixels = dict(zip(PIXELS.names, images.reshape(rows, -1).T, strict=False))
+    return pa.table({**pixels, "label": np.where(right, "right", "left")})

@@ -4,51 +4,25 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from tests.methods.test_llm import SCHEMA, accuracy, gate, table
 
 from noisegate import Budget, Gate, Release
 from noisegate.data.tables.tables import TableSource
-from noisegate.errors import ModelError, OptionError, SchemaError
+from noisegate.errors import ModelError, OptionError
 from noisegate.methods.dp_sgd import DPSGD
 from noisegate.models.locally_linear import LocallyLinear
 from noisegate.models.network_classifier import NetworkClassifier
 from noisegate.models.released_classifier import load_classifier
-from noisegate.privacy.events import SampledGaussianEvent
-from noisegate.schema import Boolean, Categorical, Continuous, Schema, pixel_schema
-from noisegate.training.momentum import NoisyMomentum
+from noisegate.schema import pixel_schema
+from noisegate.training.adam import NoisyMomentum
 
-SCHEMA = Schema(
-    (
-        Continuous(name="u", lower=0.0, upper=1.0),
-        Continuous(name="v", lower=0.0, upper=1.0, missing=True),
-        Categorical(name="c", levels=("r", "g")),
-        Categorical(name="y", levels=("no", "yes", "other")),
-    ),
-    label="y",
-)
 TINY = DPSGD(hidden=(6,), steps=5, sampling_probability=0.25)
 IMAGES = DPSGD(image=(8, 8, 1), width=4, depth=1, steps=2, sampling_probability=0.1)
 BUDGET = Budget(epsilon=20.0)
 
 
-def table(rows=600, seed=0):
-    """y is "yes" where exactly one of u and v is large: no linear map tells it."""
-    random = np.random.default_rng(seed)
-    u, v = random.random(rows), random.random(rows)
-    columns = {"u": u, "v": pa.array(v, mask=random.random(rows) < 0.02), "c": ["r", "g"] * (rows // 2)}
-    return pa.table(columns | {"y": np.where((u > 0.5) != (v > 0.5), "yes", "no")})
-
-
-def gate(rows=600, **options):
-    return Gate(table(rows), schema=SCHEMA, **{"epsilon": 20.0, "records": 600, **options})
-
-
 def encoded(rows=600, seed=1):
     return next(iter(TableSource(table(rows, seed).drop_columns("y"), SCHEMA.unlabelled()).batches()))
-
-
-def accuracy(model):
-    found = np.array(model.classes)[model.predictions(encoded())]
-    return (found == np.array(table(seed=1)["y"].to_pylist())).mean()
 
 
 @pytest.mark.slow
@@ -58,18 +32,6 @@ def test_a_network_learns_what_no_linear_map_can(hidden):
     method = replace(TINY, hidden=hidden, steps=120, sampling_probability=0.1, learning_rate=0.5)
     score = accuracy(method.fit(gate(rows=2400, epsilon=100.0, records=2400)))
     assert score > 0.85 if hidden else score < 0.7
-
-
-def test_what_is_accounted_is_what_runs():
-    steps = []
-    release = TINY.query(gate(), report=steps.append)
-    assert steps == [1, 2, 3, 4, 5]
-    (event,) = release.certificate.events
-    assert isinstance(event, SampledGaussianEvent)
-    # u and v, whether v is missing, two levels of c; six hidden, three classes.
-    assert (event.steps, event.rate, event.coordinates) == (5, 0.25, 5 * 6 + 6 + 6 * 3 + 3)
-    assert 19.5 < release.certificate.check() <= 20.0
-    assert release.certificate.public["settings"] == TINY.to_json()
 
 
 def test_the_public_number_divides_the_sums_and_not_the_true_one(monkeypatch):
@@ -169,22 +131,3 @@ def test_images_are_seen_by_a_convnet_and_gradients_reach_the_pixels():
     assert bool(seen.grad.abs().sum() > 0)
     with pytest.raises(OptionError, match="is neither a pixel nor the label"):
         IMAGES.plan(SCHEMA, BUDGET)
-
-
-@pytest.mark.parametrize(
-    ("schema", "match"),
-    [
-        (Schema(SCHEMA.columns), "name a column with levels as the label"),
-        (Schema((Boolean(name="y"),), label="y"), "no column besides the label"),
-        (Schema((SCHEMA.columns[0], Boolean(name="y", missing=True)), label="y"), "may not be missing"),
-    ],
-)
-def test_a_schema_without_a_usable_label_is_refused(schema, match):
-    with pytest.raises(SchemaError, match=match):
-        TINY.plan(schema, BUDGET)
-
-
-@pytest.mark.parametrize(("option", "value"), [("momentum", 1), ("ema_decay", 2), ("width", 0), ("learning_rate", 0)])
-def test_unusable_settings_are_named(option, value):
-    with pytest.raises(OptionError, match=f"{option}="):
-        DPSGD(**{option: value})

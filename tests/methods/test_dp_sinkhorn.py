@@ -5,11 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from noisegate import DPSinkhorn, Gate, Synthesizer
-from noisegate.errors import OptionError
-from noisegate.methods.registry import method_named
-from noisegate.models.folder import verify_model
-from noisegate.privacy.events import BatchGaussianEvent
+from noisegate import DPSinkhorn, Gate
 from noisegate.schema import Boolean, Continuous, Schema, pixel_schema
 from noisegate.training.transport import transport_gradient, transport_plan
 
@@ -25,21 +21,6 @@ def people(rows=200):
 def gate_of(epsilon=5.0, data=None, schema=SCHEMA, **options):
     data = people() if data is None else data
     return Gate(data, schema=schema, epsilon=epsilon, records=len(data), **options)
-
-
-def test_it_is_found_by_its_name():
-    assert method_named("dp-sinkhorn") is DPSinkhorn
-
-
-def test_a_model_is_trained_saved_and_verified(tmp_path):
-    model = SMALL.fit(gate_of(), device="cpu")
-    (event,) = model.release.certificate.events
-    assert isinstance(event, BatchGaussianEvent)
-    assert (event.rate, event.steps, event.coordinates) == (pytest.approx(0.2), 4, 11)
-    model.save(tmp_path / "model")
-    assert verify_model(tmp_path / "model").recomputed_epsilon <= 5.0
-    again = Synthesizer.load(tmp_path / "model")
-    assert again.sample(50, seed=1).equals(model.sample(50, seed=1))
 
 
 def test_tables_without_a_label_and_images_are_made_too():
@@ -60,25 +41,6 @@ def test_with_little_noise_each_label_comes_to_its_records():
     made = method.fit(gate_of(epsilon=900.0), device="cpu").sample(400, seed=0).to_pandas()
     means = made.groupby("ill").a.mean()
     assert means[True] - means[False] > 0.3
-
-
-def test_an_interrupted_training_goes_on(tmp_path):
-    def stop(done):
-        if done == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        SMALL.query(gate_of(), folder=tmp_path, report=stop)
-    done = []
-    SMALL.query(gate_of(), folder=tmp_path, report=done.append)
-    assert done == [3, 4]
-
-
-def test_unusable_settings_are_refused():
-    with pytest.raises(OptionError, match="label_shares"):
-        DPSinkhorn(label_shares=(0.3, 0.3))
-    with pytest.raises(OptionError, match="fresh"):
-        DPSinkhorn(fresh=1.5)
 
 
 # The loss.

@@ -7,11 +7,9 @@ import pandas as pd
 import pytest
 import torch
 
-from noisegate import DPDM, Budget, Gate, Synthesizer
-from noisegate.errors import ModelError, OptionError
+from noisegate import DPDM, Budget, Gate
+from noisegate.errors import ModelError
 from noisegate.gate.per_example.gradients import block_gradients, gradient_source
-from noisegate.methods.registry import method_named
-from noisegate.models.folder import verify_model
 from noisegate.privacy.grid import UNITS
 from noisegate.schema import pixel_schema
 from noisegate.training.diffusion import STEP
@@ -65,21 +63,6 @@ def images(rows, seed=0):
     return random.integers(0, 256, (rows, 16)) / 255, random.integers(0, 2, (rows, 1))
 
 
-def test_it_is_found_by_its_name():
-    assert method_named("dpdm") is DPDM
-
-
-def test_a_model_is_trained_saved_and_verified(tmp_path):
-    model = method().fit(gate_of(), device="cpu")
-    (event,) = model.release.certificate.events
-    assert (event.name, event.steps) == ("denoiser", 3)
-    model.save(tmp_path / "model")
-    assert verify_model(tmp_path / "model").recomputed_epsilon <= 5.0
-    again = Synthesizer.load(tmp_path / "model")
-    assert again.sample(20, seed=1).equals(model.sample(20, seed=1))
-    assert again.model.kind == "diffusion"
-
-
 def test_images_without_labels_are_made_too():
     schema = pixel_schema(4, 4, labels=None)
     model = method(schema).fit(gate_of(schema=schema), device="cpu")
@@ -90,18 +73,6 @@ def test_labels_come_in_the_shares_that_are_public():
     model = method(label_shares=(0.9, 0.1)).fit(gate_of(), device="cpu")
     labels = model.sample(400, seed=0)["label"].to_pylist()
     assert 0.8 < labels.count("across") / 400 < 0.97
-
-
-def test_an_interrupted_training_goes_on_with_the_same_bits(tmp_path):
-    def stop(done):
-        if done == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        method().query(gate_of(), folder=tmp_path, report=stop)
-    done = []
-    method().query(gate_of(), folder=tmp_path, report=done.append)
-    assert done == [3]
 
 
 # What a record adds.
@@ -167,17 +138,6 @@ def test_with_little_noise_stripes_run_as_their_label_says():
     # The brightest row of an image with a stripe across is far brighter than its brightest column.
     across = pixels.mean(axis=2).max(axis=1) - pixels.mean(axis=1).max(axis=1)
     assert across[~down].mean() - across[down].mean() > 0.3
-
-
-def test_unusable_settings_are_refused():
-    with pytest.raises(OptionError, match="multiples of 4"):
-        DPDM(image=(6, 6, 1))
-    with pytest.raises(OptionError, match="label_shares has 3 numbers"):
-        method(label_shares=(0.3, 0.3, 0.4)).plan(SCHEMA, Budget(epsilon=1.0))
-    with pytest.raises(OptionError, match="noise_draws=0"):
-        method(noise_draws=0)
-    with pytest.raises(OptionError, match="height, width, channels"):
-        DPDM()
 
 
 def test_a_release_of_another_size_is_refused():

@@ -5,23 +5,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from tests.methods.feature_space import PIXELS, drawings, write_decoder
 
-import noisegate
 from noisegate import Budget, Gate, Ledger, Release, Synthesizer
-from noisegate.errors import DataError, ModelError, OptionError, SchemaError
+from noisegate.errors import DataError, ModelError, OptionError
 from noisegate.gate.queries.gradients import GradientSession
-from noisegate.methods.dre import DPDRE
-from noisegate.methods.dre_settings import MAX_CLIP_NORM, MAX_NOISE_STD
-from noisegate.methods.gradient import STATE_FILE
-from noisegate.methods.registry import method_named, method_of
+from noisegate.methods.dre import DPDRE, MAX_CLIP_NORM, MAX_NOISE_STD
+from noisegate.methods.registry import method_of
 from noisegate.models.folder import verify_model
 from noisegate.models.record_sets import density_ratios
-from noisegate.privacy.events import SampledGaussianEvent
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema, pixel_schema
 from noisegate.training.adam import Adam
 from noisegate.training.adversarial import stream
-
-from .feature_space import write_decoder
 
 COLUMNS = (
     Continuous(name="x", lower=0.0, upper=10.0, missing=True),
@@ -30,7 +25,6 @@ COLUMNS = (
     Boolean(name="ill"),
 )
 SCHEMA = Schema(COLUMNS, label="ill")
-PIXELS = pixel_schema(8, 8, labels=("left", "right"))
 BUDGET = Budget(epsilon=20.0)
 CENTRES = np.array([[1, 8], [8, 1], [5, 5], [1, 1], [9, 9]])
 FAST = {"steps": 80, "references": 2000, "learning_rate": 0.02, "dimensions": 8, "batch": 512}
@@ -76,28 +70,6 @@ def tiny(**options):
     return replace(TINY, **{"public": PUBLIC, **options})
 
 
-def drawings(rows, seed, right=None):
-    """Images of which the half that the label names is bright."""
-    random = np.random.default_rng(seed)
-    right = random.random(rows) < 0.5 if right is None else np.full(rows, right)
-    images = random.integers(0, 30, (rows, 8, 8))
-    images[~right, :, :4] += 200
-    images[right, :, 4:] += 200
-    pixels = dict(zip(PIXELS.names, images.reshape(rows, -1).T, strict=False))
-    return pa.table({**pixels, "label": np.where(right, "right", "left")})
-
-
-def fixed_sums(monkeypatch):
-    """Lets every step hand out sums that follow from its number alone."""
-    taken = GradientSession.step
-
-    def step(self, parameters):
-        noisy, random = taken(self, parameters), torch.Generator().manual_seed(self.remaining_steps)
-        return {name: torch.randn(value.shape, generator=random) for name, value in noisy.items()}
-
-    monkeypatch.setattr(GradientSession, "step", step)
-
-
 # What comes of it.
 
 
@@ -113,13 +85,6 @@ def test_weights_concentrate_on_the_public_records_that_are_like_the_private_one
     # All that is handed out is public, with the label that it came with if it had one.
     assert known(found, labelled) <= known(PUBLIC.to_pandas(), labelled)
     assert synthesizer.summary.notes["effective_references"] < 1200
-
-
-def test_other_private_records_draw_the_weights_elsewhere():
-    other = table(1500, (0, 4), seed=5)
-    found = dre().fit(gate(other)).sample(1000, seed=0).to_pandas()
-    assert np.isin(groups_of(found), (0, 4)).mean() > 0.9
-    assert found.ill.mean() < 0.4
 
 
 def test_public_images_are_weighed_by_the_features_of_an_encoder():
@@ -192,18 +157,6 @@ def test_a_decoder_that_does_not_fit_is_found_before_anything_is_spent(tmp_path)
 # What is asked of private records.
 
 
-def test_what_is_accounted_is_what_runs():
-    steps = []
-    release = tiny().query(gate(epsilon=20.0), report=steps.append)
-    assert steps == [1, 2, 3, 4, 5, 6, 7, 8]
-    (event,) = release.certificate.events
-    assert isinstance(event, SampledGaussianEvent)
-    # 8 directions, 4 hidden units, a score and one for each label.
-    assert (event.steps, event.coordinates) == (8, 8 * 4 + 4 + 4 * 3 + 3)
-    assert abs(event.rate - 0.05) < 1e-9
-    assert 19.0 < release.certificate.check() <= 20.0
-
-
 def test_the_loss_of_a_private_record_is_that_of_taking_it_for_public():
     method = tiny()
     discriminator = method.discriminator(SCHEMA)
@@ -229,16 +182,6 @@ def test_the_gradient_is_the_noisy_mean_and_that_of_public_references():
     assert all(torch.allclose(training.parameters()[name], after[name], atol=1e-6) for name in after)
 
 
-def test_weights_are_what_private_records_say_by_the_sums_alone(monkeypatch):
-    """With the same sums, other records give the same release, bit for bit; with other sums they do not."""
-    pair = PRIVATE, table(1500, (0, 4), seed=5)
-    one, other = (tiny().query(gate(data)).values["discriminator"] for data in pair)
-    assert not np.array_equal(one, other)
-    fixed_sums(monkeypatch)
-    one, other = (tiny().query(gate(data)).values["discriminator"] for data in pair)
-    assert np.array_equal(one, other)
-
-
 def test_every_sum_has_its_noise(monkeypatch):
     """The same samples of the same records, twice: what leaves the gate differs by noise of the planned size."""
     seen = []
@@ -253,23 +196,6 @@ def test_every_sum_has_its_noise(monkeypatch):
     # 195 numbers: off by a third less than once in 1e9 runs.
     assert len(difference) == 195
     assert np.sqrt(np.square(difference).mean()) == pytest.approx(plan.event.noise_std, rel=1 / 3)
-
-
-def test_a_run_that_is_taken_up_again_gives_the_same_bits(monkeypatch, tmp_path):
-    fixed_sums(monkeypatch)
-    whole = tiny().query(gate()).values["discriminator"]
-
-    def stop(done):
-        if done == 5:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        tiny().query(gate(), folder=tmp_path, report=stop)
-    assert (tmp_path / STATE_FILE).exists()
-    done = []
-    again = tiny().query(gate(), folder=tmp_path, report=done.append).values["discriminator"]
-    assert done == [6, 7, 8]
-    assert np.array_equal(whole, again)
 
 
 # What is public.
@@ -376,14 +302,6 @@ def test_public_records_are_needed_for_a_fit_and_not_for_a_plan(tmp_path):
     tiny(public=PUBLIC.drop_columns("ill"), public_labels=False).public_features(SCHEMA)
 
 
-def test_the_one_call_form_takes_a_public_table():
-    settings = {"public": PUBLIC.to_pandas(), "references": 200, "steps": 2, "dimensions": 4}
-    synthesizer = noisegate.synthesize(
-        PRIVATE.to_pandas(), schema=SCHEMA, epsilon=5.0, records=1500, method="dp-dre", **settings
-    )
-    assert len(synthesizer.sample(10)) == 10
-
-
 # Weights.
 
 
@@ -418,65 +336,7 @@ def test_weights_that_rest_on_few_references_are_said_to():
     assert "warning" not in dre(steps=5).fit(gate()).summary.notes
 
 
-def test_a_label_that_no_public_record_has_is_named():
-    healthy = PUBLIC.filter(pa.compute.invert(PUBLIC["ill"]))
-    notes = tiny(public=healthy).fit(gate()).summary.notes
-    assert "No public record has the label True" in notes["warning"]
-    assert notes["effective_by_label"]["True"] == 0
-
-
 # Settings.
-
-
-@pytest.mark.parametrize(
-    ("method", "schema", "error", "match"),
-    [
-        (TINY, Schema(COLUMNS[3:], label="ill"), SchemaError, "no column besides the label"),
-        (DPDRE(image=(4, 8, 1)), PIXELS, OptionError, "image=4 x 8 x 1 has 32 intensities"),
-        (DPDRE(image=(8, 8, 1)), SCHEMA, OptionError, "column 'job' is neither a pixel nor the label"),
-        (DPDRE(image=(8, 8, 1), layer="none"), PIXELS, OptionError, "layers=.'none'."),
-    ],
-)
-def test_what_does_not_fit_is_found_by_the_plan(method, schema, error, match):
-    with pytest.raises(error, match=match):
-        method.plan(schema, BUDGET)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        *(("references", value) for value in (0, 1, True, 2.0)),
-        ("dimensions", 0),
-        *(("steps", value) for value in (0, "many")),
-        ("batch", 0),
-        *(("length", value) for value in (0.0, float("nan"))),
-        ("clip_norm", -1.0),
-        ("learning_rate", 0),
-        ("most_weight", 0.0),
-        *(("sampling_probability", value) for value in (0.0, 1.5, True)),
-        ("averaged", 0.0),
-        *(("whitening", value) for value in (-0.1, 1.1, "half")),
-        ("seed", -1),
-        ("hidden", (0,)),
-        ("hidden", 3),
-        ("network", None),
-        ("layer", 3),
-        ("public_labels", "yes"),
-        ("image", (8, 8)),
-    ],
-)
-def test_unusable_settings_are_named(option, value):
-    with pytest.raises(OptionError, match=f"{option}="):
-        DPDRE(**{option: value})
-    with pytest.raises(ModelError, match="settings of dp-dre"):
-        DPDRE.from_json({option: value})
-
-
-def test_settings_survive_json_and_the_catalogue():
-    for method in (TINY, DPDRE(image=(8, 8, 1), public="somewhere"), DPDRE(public_labels=False)):
-        again = method_named("dp-dre").from_json(method.to_json())
-        assert again == method
-        assert again.public == method.public
 
 
 def test_the_preset_of_the_paper_sets_what_is_not_given_and_old_settings_are_the_default():
@@ -491,8 +351,3 @@ def test_the_preset_of_the_paper_sets_what_is_not_given_and_old_settings_are_the
     plan = paper.plan(pixel_schema(8, 8), Budget(epsilon=1.0))
     assert [(event.steps, event.rate) for event in plan.events] == [(3000, pytest.approx(0.00128, rel=1e-6))]
     assert plan.epsilon <= 1.0
-
-
-def test_a_preset_that_there_is_not_is_refused():
-    with pytest.raises(OptionError, match="preset"):
-        DPDRE(preset="fast")

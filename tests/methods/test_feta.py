@@ -5,13 +5,11 @@ import pytest
 import torch
 from tests.methods.test_dpdm import SCHEMA, SMALL, gate_of, stripes
 
-from noisegate import DPDM, DPFETA, Budget, Gate, Synthesizer
+from noisegate import DPDM, DPFETA, Budget, Gate
 from noisegate.errors import OptionError
 from noisegate.features.thumbnails import Thumbnails
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.ledger.ledger import Kind, Ledger
-from noisegate.methods.registry import method_named
-from noisegate.models.folder import verify_model
 from noisegate.privacy import noise
 from noisegate.records import Rows
 from noisegate.schema import ImageShape
@@ -32,20 +30,6 @@ def warmed(monkeypatch):
 
     monkeypatch.setattr(DiffusionTraining, "warm_up", kept)
     return seen
-
-
-def test_it_is_found_by_its_name():
-    assert method_named("dp-feta") is DPFETA
-
-
-def test_one_plan_has_the_means_and_the_steps_and_a_model_is_verified(tmp_path):
-    model = method().fit(gate_of(), device="cpu")
-    events = {event.name: event for event in model.release.certificate.events}
-    assert set(events) == {"means", "denoiser"} and events["means"].coordinates == 8
-    assert model.release.values["means"].shape == (4, 2)
-    model.save(tmp_path / "model")
-    assert verify_model(tmp_path / "model").recomputed_epsilon <= 5.0
-    assert Synthesizer.load(tmp_path / "model").sample(9, seed=1).equals(model.sample(9, seed=1))
 
 
 def test_the_means_cost_little_noise_on_the_steps():

@@ -5,7 +5,6 @@ import torch
 
 from noisegate.errors import OptionError
 from noisegate.methods.joint import JointEmbedding
-from noisegate.methods.llm import DPLLM
 from noisegate.methods.pairwise import Pairwise
 from noisegate.methods.registry import AUTO, make_for, method_named
 from noisegate.models.image import build_image_generator
@@ -62,13 +61,3 @@ def test_images_of_any_sides_get_the_same_features_and_generator(height, width):
     made = build_image_generator(method.generator_network(), 2, seed=0)
     random = torch.Generator().manual_seed(0)
     assert made(made.noise(2, random), torch.tensor([0, 1])).shape == (2, height * width)
-
-
-def test_methods_that_know_no_images_are_told_nothing():
-    assert make_for("pairwise", SQUARE, {"seed": 1}) == Pairwise(seed=1)
-    assert isinstance(make_for("dp-llm", SQUARE, {}), DPLLM)
-
-
-def test_an_unknown_method_is_named():
-    with pytest.raises(OptionError, match="'dp-nothing'"):
-        make_for("dp-nothing", SQUARE, {})

@@ -4,20 +4,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from tests.methods.feature_space import PIXELS, drawings
 
-from noisegate import DPCGAN, DPGAN, Budget, Gate, Ledger, Release, Synthesizer
-from noisegate.errors import CalibrationError, ModelError, OptionError, SchemaError
+from noisegate import DPCGAN, DPGAN, Budget, Gate, Synthesizer
+from noisegate.errors import CalibrationError
 from noisegate.gate.per_example.gradients import clipped_gradients
-from noisegate.gate.queries.gradients import GradientSession
 from noisegate.methods.adversarial import LABELS
-from noisegate.methods.gradient import STATE_FILE
-from noisegate.methods.registry import method_named, method_of
+from noisegate.methods.registry import method_of
 from noisegate.privacy import accounting
-from noisegate.privacy.events import SampledGaussianEvent
 from noisegate.privacy.grid import UNITS
-from noisegate.schema import Categorical, Continuous, Integer, Schema, pixel_schema
+from noisegate.schema import Categorical, Continuous, Integer, Schema
 from noisegate.training.adam import Adam
-from noisegate.training.adversarial import AdversarialTraining, stream
+from noisegate.training.adversarial import stream
 
 COLUMNS = (
     Integer(name="u", lower=0, upper=10),
@@ -26,7 +24,6 @@ COLUMNS = (
     Categorical(name="y", levels=("a", "b")),
 )
 SCHEMA = Schema(COLUMNS, label="y")
-PIXELS = pixel_schema(8, 8, labels=("left", "right"))
 BUDGET = Budget(epsilon=100.0)
 SMALL = {"hidden": (16,), "latent": 4, "batch": 64, "sampling_probability": 0.05, "discriminator_hidden": (16,)}
 FAST = {
@@ -57,17 +54,6 @@ def table(rows=600, share=0.75, seed=0):
     return pa.table(columns)
 
 
-def drawings(rows=600, seed=0):
-    """Images of which the half that the label names is bright."""
-    random = np.random.default_rng(seed)
-    right = random.random(rows) < 0.5
-    images = random.integers(0, 30, (rows, 8, 8))
-    images[~right, :, :4] += 200
-    images[right, :, 4:] += 200
-    pixels = dict(zip(PIXELS.names, images.reshape(rows, -1).T, strict=False))
-    return pa.table({**pixels, "label": np.where(right, "right", "left")})
-
-
 def gate(data=None, schema=SCHEMA, **options):
     return Gate(table() if data is None else data, schema=schema, **{"epsilon": 100.0, "records": 600, **options})
 
@@ -83,17 +69,6 @@ def apart(sample):
     rows = sample.to_pandas()
     u, red = rows.u.groupby(rows.y).mean(), (rows.c == "r").groupby(rows.y).mean()
     return u["a"] - u["b"], red["a"] - red["b"]
-
-
-def fixed_sums(monkeypatch):
-    """Lets every step hand out sums that follow from its number alone."""
-    taken = GradientSession.step
-
-    def step(self, parameters):
-        noisy, random = taken(self, parameters), torch.Generator().manual_seed(self.remaining_steps)
-        return {name: torch.randn(value.shape, generator=random) for name, value in noisy.items()}
-
-    monkeypatch.setattr(GradientSession, "step", step)
 
 
 @pytest.mark.slow
@@ -133,24 +108,6 @@ def test_images_are_found_with_the_labels_that_they_have(sign):
     assert sign * halves(found, "right") < -60
 
 
-def test_what_is_accounted_is_what_runs(monkeypatch):
-    moves, steps = [], []
-    move = AdversarialTraining.generator_step
-    monkeypatch.setattr(
-        AdversarialTraining, "generator_step", lambda self, random: (moves.append(self.steps), move(self, random))
-    )
-    release = replace(TINY, steps=7).query(gate(epsilon=20.0), report=steps.append)
-    assert steps == [1, 2, 3, 4, 5, 6, 7]
-    assert moves == [2, 4, 6]
-    (event,) = release.certificate.events
-    assert isinstance(event, SampledGaussianEvent)
-    # 5 inputs (u, v, v is missing, c twice), 16 features, a score and one for each label.
-    assert (event.steps, event.coordinates) == (7, 5 * 16 + 16 + 16 * 3 + 3)
-    assert abs(event.rate - 0.05) < 1e-9
-    assert 19.0 < release.certificate.check() <= 20.0
-    assert release.certificate.public["settings"] == replace(TINY, steps=7).to_json()
-
-
 def test_gradients_at_records_are_those_of_the_discriminator_alone():
     asked = TINY.plan(SCHEMA, BUDGET).plan
     discriminator, generator = TINY.discriminator(SCHEMA), TINY.generator(SCHEMA)
@@ -160,39 +117,6 @@ def test_gradients_at_records_are_those_of_the_discriminator_alone():
     row = torch.tensor([[2 * 0.2 - 1, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0]])
     expected = torch.nn.functional.softplus(-discriminator(row))[0]
     assert torch.isclose(TINY.loss(SCHEMA)(dict(discriminator.named_parameters()), *record), expected)
-
-
-def test_the_generator_learns_of_records_by_the_sums_alone(monkeypatch):
-    """With the same sums, other records give the same generator, bit for bit; with other sums they do not."""
-    one, other = (TINY.query(gate(table(share=share))).values["generator"] for share in (0.75, 0.0))
-    assert not np.array_equal(one, other)
-    fixed_sums(monkeypatch)
-    one, other = (TINY.query(gate(table(share=share))).values["generator"] for share in (0.75, 0.0))
-    assert np.array_equal(one, other)
-
-
-@pytest.mark.parametrize(
-    ("method", "data", "schema"),
-    [
-        (DPGAN(**SMALL, steps=8, discriminator_steps=2), table, SCHEMA),
-        (DPCGAN(**DRAWINGS, steps=8, discriminator_steps=2), drawings, PIXELS),
-    ],
-)
-def test_a_run_that_is_taken_up_again_gives_the_same_bits(method, data, schema, monkeypatch, tmp_path):
-    fixed_sums(monkeypatch)
-    whole = method.query(gate(data(), schema)).values["generator"]
-
-    def stop(done):
-        if done == 5:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        method.query(gate(data(), schema), folder=tmp_path, report=stop)
-    assert (tmp_path / STATE_FILE).exists()
-    done = []
-    again = method.query(gate(data(), schema), folder=tmp_path, report=done.append).values["generator"]
-    assert done == [6, 7, 8]
-    assert np.array_equal(whole, again)
 
 
 def at_start(method, batch=60.0):
@@ -240,23 +164,6 @@ def test_a_label_that_fools_the_discriminator_gets_a_larger_share():
     assert shares[1] > 0.65
 
 
-def test_a_saved_synthesizer_draws_the_same(tmp_path):
-    for place, (method, data, schema) in enumerate(
-        [
-            (DPGAN(**SMALL, steps=2, discriminator_steps=1), table(), SCHEMA),
-            (DPCGAN(**DRAWINGS, steps=2, discriminator_steps=1), drawings(), PIXELS),
-        ]
-    ):
-        synthesizer = method.fit(gate(data, schema))
-        folder = synthesizer.save(tmp_path / str(place))
-        assert Synthesizer.load(folder).sample(50, seed=1).equals(synthesizer.sample(50, seed=1))
-        release = Release.load(folder)
-        assert method_of(release.certificate) == method
-        assert method.fit_release(release).sample(50, seed=1).equals(synthesizer.sample(50, seed=1))
-        with pytest.raises(ModelError, match="made by another method or settings"):
-            replace(method, latent=5).fit_release(release)
-
-
 def test_without_a_label_whole_records_are_made(tmp_path):
     """Tables with no label or a numeric one, and images alone."""
     images = Schema(PIXELS.columns[:-1])
@@ -287,60 +194,7 @@ def test_label_shares_are_kept_to():
     assert abs(float(shown[:, -1].mean()) - 0.9) < 0.05
 
 
-@pytest.mark.parametrize(
-    ("method", "schema", "error", "match"),
-    [
-        (TINY, Schema(COLUMNS), SchemaError, "dp-cgan is given labels: .* or use dp-gan"),
-        (TINY, Schema(COLUMNS[3:], label="y"), SchemaError, "no column besides the label"),
-        (replace(TINY, label_shares=(0.2, 0.3, 0.5)), SCHEMA, OptionError, "has 3 numbers, the label 'y' 2 codes"),
-        (DPGAN(**{**DRAWINGS, "image": (4, 8, 1)}), PIXELS, OptionError, "image=4 x 8 x 1 has 32 intensities"),
-        (DPGAN(**DRAWINGS), SCHEMA, OptionError, "column 'c' is neither a pixel nor the label"),
-        (DPGAN(**DRAWINGS, discriminator_channels=(2, 2, 2, 2)), PIXELS, OptionError, "cannot be halved 4 times"),
-    ],
-)
-def test_what_does_not_fit_is_found_before_anything_is_spent(method, schema, error, match, tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("d", epsilon=200.0, delta=1e-4)
-    data = drawings() if schema is PIXELS else table().select(list(schema.names))
-    with pytest.raises(error, match=match):
-        method.fit(gate(data, schema, ledger=ledger, dataset="d"))
-    assert len(ledger.history("d")) == 1
-
-
 def test_a_budget_that_no_noise_can_keep_is_refused(monkeypatch):
     monkeypatch.setattr(accounting, "MAXIMUM_STD", 2.0 * UNITS)
     with pytest.raises(CalibrationError, match=r"epsilon=0\.01"):
         replace(TINY, sampling_probability=1.0).plan(SCHEMA, Budget(epsilon=0.01))
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        *(("discriminator_steps", value) for value in (0, -1, True, 2.0, 2001)),
-        *(("steps", value) for value in (0, "many")),
-        *(("latent", value) for value in (0, 1.5)),
-        ("batch", 0),
-        *(("clip_norm", value) for value in (0.0, float("nan"), "long")),
-        *(("sampling_probability", value) for value in (0.0, 1.5, True)),
-        ("discriminator_learning_rate", -1.0),
-        ("generator_learning_rate", 0),
-        ("seed", -1),
-        ("hidden", (0,)),
-        ("hidden", 3),
-        ("discriminator_hidden", ("wide",)),
-        ("discriminator_channels", (0,)),
-        ("image", (8, 8)),
-        *(("label_shares", value) for value in ((0.5, 0.6), (1.0, 0.0), ("a", "b"), 3)),
-    ],
-)
-def test_unusable_settings_are_named(option, value):
-    with pytest.raises(OptionError, match=f"{option}="):
-        DPCGAN(**{option: value})
-    with pytest.raises(ModelError, match="settings of dp-cgan"):
-        DPCGAN.from_json({option: value})
-
-
-def test_settings_survive_json_and_the_catalogue():
-    for method in (DPGAN(**DRAWINGS), replace(TINY, label_shares=(0.25, 0.75))):
-        assert type(method).from_json(method.to_json()) == method
-        assert method_named(method.name).from_json(method.to_json()) == method

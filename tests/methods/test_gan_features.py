@@ -1,6 +1,5 @@
 """GANs in feature space: what is asked, that private features are learnt, where DP-GAN-FT starts, and saved models."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +10,8 @@ import torch
 from noisegate import Budget, Gate, Synthesizer
 from noisegate.errors import DataError, ModelError, OptionError
 from noisegate.methods.adversarial import GENERATOR
-from noisegate.methods.feature_gan import DPGANInversion
-from noisegate.methods.gan_ft import DPGANFineTuned
-from noisegate.methods.registry import make_method, method_of
+from noisegate.methods.gan_ft import DPGANFineTuned, DPGANInversion
+from noisegate.methods.registry import method_of
 from noisegate.models.decoded import DecodedGenerator
 from noisegate.models.inputs import encode_features
 from noisegate.networks.encoder import SHIPPED_SHA256
@@ -150,32 +148,6 @@ def test_every_variant_runs_and_is_saved_whole(decoder, public, tuned, schema, t
     assert ("public" in fitted.certificate.public) == tuned
     with pytest.raises(ModelError, match="the release has no generator of"):
         replace(method, hidden=(8,)).fit_release(fitted.release)
-
-
-def test_settings_go_through_json_and_the_catalogue():
-    method = DPGANFineTuned(**QUICK, public="there", public_labels=True)
-    assert DPGANFineTuned.from_json(json.loads(json.dumps(method.to_json()))) == method
-    assert isinstance(make_method("dp-gan-mi", {"image": [8, 8, 1]}), DPGANInversion)
-    assert isinstance(make_method("dp-gan-ft", {"image": [8, 8, 1]}), DPGANFineTuned)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"image": None}, "image=None must be"),
-        ({"steps": 0}, "steps=0"),
-        ({"hidden": 3}, "hidden=3"),
-        ({"sampling_probability": 2}, "sampling_probability=2"),
-        ({"network": None}, "network=None must be text"),
-        ({"public_records": 0}, "public_records=0"),
-        ({"pretraining_learning_rate": 0}, "pretraining_learning_rate=0"),
-        ({"pretraining_learning_rate": True}, "pretraining_learning_rate=True"),
-        ({"public_labels": 1}, "public_labels=1"),
-    ],
-)
-def test_unusable_settings_are_refused(settings, message):
-    with pytest.raises(OptionError, match=message):
-        DPGANFineTuned(**{"image": (8, 8, 1), **settings})
 
 
 def test_public_images_are_needed_for_fine_tuning(decoder):

@@ -1,11 +1,9 @@
-import json
-
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.methods.test_merf import correlated
 
 from noisegate import DPHP, Budget, Gate, Ledger, Synthesizer
-from noisegate.errors import OptionError
 from noisegate.privacy import accounting
 from noisegate.schema import Boolean, Categorical, Continuous, Schema, pixel_schema
 
@@ -16,14 +14,6 @@ COLUMNS = (
     Categorical(name="w", levels=("low", "middle", "high")),
 )
 SCHEMA = Schema(COLUMNS, label="w")
-
-
-def correlated(rows, shuffled=False):
-    """u and v are the same number, w is the level that u falls in; or, shuffled, nothing to do with each other."""
-    random = np.random.default_rng(0)
-    u = random.uniform(size=rows)
-    v, w = (random.permutation(u), random.permutation(u)) if shuffled else (u, u)
-    return pa.table({"u": u, "v": v, "w": np.array(["low", "middle", "high"])[(w * 3).astype(int)]})
 
 
 def gate(table=None, schema=SCHEMA, **options):
@@ -142,57 +132,6 @@ def test_images_are_fitted_through_pooled_products():
     label = np.array(made["label"].to_pylist())
     assert means[label == "dark"].mean() < 60
     assert means[label == "light"].mean() > 180
-
-
-def test_settings_survive_json():
-    method = DPHP(subsets=(("u", "v"),), hidden=(3, 4), length_scales={"u": 0.2}, seed=5)
-    assert DPHP.from_json(json.loads(json.dumps(method.to_json()))) == method
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"length_scale": 0.0}, "length_scale=0.0 must be a number from 0.0001"),
-        ({"product_length_scale": -1.0}, "product_length_scale=-1.0 must be"),
-        ({"length_scales": {"u": 0}}, r"length_scales\['u'\]=0 must be"),
-        ({"order": 5000}, "order=5000 must be a whole number from 0 to 2000"),
-        ({"product_order": -1}, "product_order=-1 must be"),
-        ({"moved": False}, "order=None: with moved=False"),
-        ({"products": "all"}, "products='all' is not known; choose one of"),
-        ({"kernel_mass": 1.0}, "kernel_mass=1.0 must be between 0 and 1"),
-        ({"sum_share": 0}, "sum_share=0 must be a positive number"),
-        ({"product_bound": 2}, "product_bound=2 must be between"),
-        ({"reference": 3}, "reference=3 must be between 0 and 1"),
-        ({"generator": "cubist"}, "generator='cubist' is not known"),
-        ({"image": (8, 8, 1)}, "needs a generator of images"),
-        ({"components": 0}, "components=0 must be a positive whole number"),
-    ],
-)
-def test_unusable_settings_are_refused_at_once(settings, message):
-    with pytest.raises(OptionError, match=message):
-        DPHP(**settings)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"subsets": (("u", "z"),)}, "subsets: 'z' is no column; choose from u, v"),
-        ({"subsets": (("u", "w"),)}, "subsets: 'w' is the label"),
-        ({"subsets": (("u", "u"),)}, "each once"),
-        ({"length_scales": {"w": 0.1}}, "length_scales names 'w'"),
-        ({"products": "random", "product_columns": 3}, "product_columns=3: the schema has 2 columns"),
-        (
-            {"subsets": (("u", "v"),), "product_order": 1500},
-            r"2,253,001 x 3 coordinates and would take 7,1\d\d MB.*order \d+.*raise memory",
-        ),
-    ],
-)
-def test_what_does_not_fit_the_schema_or_memory_is_refused_before_anything_is_spent(settings, message, tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("people", epsilon=1.0, delta=1e-5)
-    with pytest.raises(OptionError, match=message):
-        DPHP(**settings).query(gate(ledger=ledger, dataset="people"))
-    assert [entry.kind for entry in ledger.history("people")] == ["register"]
 
 
 def test_a_boolean_label_and_missing_values_take_part():

@@ -5,11 +5,10 @@ import pyarrow as pa
 import pytest
 import torch
 
-from noisegate import Adjacency, Budget, Gate, Ledger, Release
-from noisegate.errors import ModelError, OptionError, SchemaError
+from noisegate import Adjacency, Budget, Gate, Ledger
+from noisegate.errors import OptionError
 from noisegate.methods.llm import DPLLM
-from noisegate.privacy.events import SampledGaussianEvent
-from noisegate.schema import Boolean, Categorical, Continuous, Schema
+from noisegate.schema import Categorical, Continuous, Schema
 
 SCHEMA = Schema(
     (
@@ -67,19 +66,6 @@ def test_several_maps_learn_what_one_map_cannot(projection):
         assert accuracy(replace(method, maps=1).fit(gate(2400, epsilon=100.0, records=2400))) < 0.75
 
 
-def test_what_is_accounted_is_what_runs():
-    steps = []
-    release = TINY.query(gate(), report=steps.append)
-    assert steps == list(range(1, 13))
-    (event,) = release.certificate.events
-    assert isinstance(event, SampledGaussianEvent)
-    # 3 maps of 3 classes on 5 inputs and a constant.
-    assert (event.steps, event.rate, event.coordinates) == (12, 0.25, 3 * 3 * 6)
-    assert 19.5 < release.certificate.check() <= 20.0
-    assert release.certificate.public["settings"] == TINY.to_json()
-    assert release.certificate.public["records"] == 600
-
-
 def test_the_plan_follows_schema_and_settings_and_reads_nothing():
     def shape(**settings):
         return dict(replace(TINY, **settings).plan(SCHEMA, BUDGET).plan.parameters)["weight"]
@@ -120,17 +106,6 @@ def test_the_public_number_divides_the_sums_and_not_the_true_one(monkeypatch):
     assert seen == [250.0]
 
 
-def test_a_release_gives_the_same_classifier_again(tmp_path):
-    release = TINY.query(gate())
-    release.save(tmp_path)
-    loaded = Release.load(tmp_path)
-    again = DPLLM.from_json(loaded.certificate.public["settings"]).classifier(loaded)
-    assert np.array_equal(again.weights, TINY.classifier(release).weights)
-    assert again.classes == ("no", "yes", "other")
-    with pytest.raises(ModelError, match=r"no weights of shape \(1, 12, 6\)"):
-        replace(TINY, maps=4).classifier(release)
-
-
 def test_steps_are_those_of_adam_with_a_rate_that_falls_each_quarter():
     plan = replace(TINY, steps=8).plan(SCHEMA, BUDGET)
     training = replace(TINY, steps=8, decay=0.5).training(SCHEMA, plan, 10.0, "cpu")
@@ -145,55 +120,3 @@ def test_steps_are_those_of_adam_with_a_rate_that_falls_each_quarter():
         adam.step()
         schedule.step()
     assert torch.allclose(training.result()["weight"], weight, atol=1e-6)
-
-
-def test_the_seed_is_of_the_start_and_not_of_the_noise():
-    plan = TINY.plan(SCHEMA, BUDGET)
-    one, same, other = (
-        replace(TINY, seed=seed).training(SCHEMA, plan, 1.0, "cpu").result()["weight"] for seed in (1, 1, 2)
-    )
-    assert torch.equal(one, same)
-    assert not torch.equal(one, other)
-    first, second = (TINY.query(gate()).values["weight"] for _ in range(2))
-    assert not np.array_equal(first, second)
-
-
-@pytest.mark.parametrize(
-    ("schema", "match"),
-    [
-        (Schema(SCHEMA.columns), "name a column with levels as the label"),
-        (Schema(SCHEMA.columns, label="u"), "name a column with levels as the label"),
-        (Schema((Boolean(name="y"),), label="y"), "no column besides the label"),
-        (Schema((SCHEMA.columns[0], Boolean(name="y", missing=True)), label="y"), "may not be missing"),
-        (Schema((SCHEMA.columns[0], Categorical(name="y", levels=("a",))), label="y"), "two levels or more"),
-    ],
-)
-def test_a_schema_without_a_usable_label_is_refused(schema, match):
-    with pytest.raises(SchemaError, match=match):
-        TINY.plan(schema, BUDGET)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        *(("maps", value) for value in (0, True, 2.5)),
-        ("projection", 0),
-        ("steps", -1),
-        *(("temperature", value) for value in (0, float("inf"), float("nan"), "warm")),
-        ("clip_norm", 0.0),
-        ("sampling_probability", 0.0),
-        ("sampling_probability", 1.5),
-        ("decay", 0),
-        ("centre", -0.1),
-        ("seed", -1),
-    ],
-)
-def test_unusable_settings_are_named(option, value):
-    with pytest.raises(OptionError, match=f"{option}="):
-        DPLLM(**{option: value})
-    with pytest.raises(ModelError, match="settings of dp-llm"):
-        DPLLM.from_json({option: value})
-
-
-def test_settings_survive_json():
-    assert DPLLM.from_json(TINY.to_json()) == TINY

@@ -1,51 +1,24 @@
 """DP-MEPF: what is asked and with what noise, what is kept, and that images of each label are learnt."""
 
-import json
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pytest
+from tests.methods.feature_space import SCHEMA, UNLABELLED, ShowingEngine, stripes
 
 from noisegate import Adjacency, Budget, Gate, Synthesizer
 from noisegate.errors import ModelError, OptionError
-from noisegate.gate.sums import Engine, LocalEngine
 from noisegate.methods.mepf import DPMEPF, FIRST, SECOND, STOPPING
-from noisegate.methods.registry import make_method, method_named, method_of
+from noisegate.methods.registry import make_method, method_named
 from noisegate.models.image_network import residual_channels
 from noisegate.networks.encoder import SHIPPED_SHA256
 from noisegate.privacy.grid import UNITS
-from noisegate.schema import pixel_schema
 from noisegate.schema.pixels import ImageShape
 
-SCHEMA = pixel_schema(8, 8, labels=("across", "down"))
-UNLABELLED = pixel_schema(8, 8, labels=None)
 QUICK = {"steps": 6, "batch": 8, "check_every": 3, "check_batches": 2, "check_images": 20}
 TINY = DPMEPF(image=(8, 8, 1), latent=4, hidden=(8,), channels=(4, 2), fit_options=QUICK)
 EVERYTHING = replace(TINY, moments=2, stopping="private")
-
-
-@dataclass
-class ShowingEngine(Engine):
-    """The local engine, which leaves the exact sums where a test can see them."""
-
-    totals: list = field(default_factory=list)
-
-    def sum(self, source, tasks, progress):
-        self.totals.append((LocalEngine(threads=2).sum(source, tasks, progress), tasks))
-        return self.totals[-1][0]
-
-
-def stripes(rows, seed=0, labelled=True):
-    """Stripes across or down in noise, intensities from 0 to 255, one column for each pixel."""
-    random = np.random.default_rng(seed)
-    down, images = random.integers(0, 2, rows), random.integers(0, 60, (rows, 8, 8))
-    across = (np.arange(8) % 4 < 2)[:, None] * np.ones(8)
-    images = (images + np.where(down[:, None, None], across.T, across) * 190).astype(np.int64).reshape(rows, 64)
-    names = [name for name in SCHEMA.names if name != "label"]
-    columns = dict(zip(names, images.T, strict=True))
-    return pa.table(columns | ({"label": np.array(["across", "down"])[down]} if labelled else {}))
 
 
 def asked(method, schema=SCHEMA, adjacency=Adjacency.ADD_REMOVE):
@@ -119,13 +92,6 @@ def test_everything_that_is_released_has_its_noise():
     assert abs(totals.sums["counts"].sum() / tasks["counts"].grid.scale - 40) < 0.1
 
 
-def test_the_fit_uses_released_values_only():
-    """Another data set with the same release gives the same images: nothing else has come through."""
-    release = EVERYTHING.query(Gate(stripes(40), schema=SCHEMA, epsilon=1.0))
-    one, same = (EVERYTHING.fit_release(release, device="cpu").sample(5, seed=1) for _ in range(2))
-    assert one.equals(same)
-
-
 @pytest.mark.parametrize(
     ("schema", "adjacency", "stopping"),
     [
@@ -145,21 +111,6 @@ def test_every_variant_runs(schema, adjacency, stopping, tmp_path):
     assert made.column_names == list(schema.names)
     fitted.save(tmp_path / "model")
     assert Synthesizer.load(tmp_path / "model").sample(12, seed=0).equals(made)
-
-
-def test_the_certificate_names_the_network_and_gives_back_the_method():
-    release = TINY.query(Gate(stripes(10), schema=SCHEMA, epsilon=1.0))
-    again = method_of(release.certificate)
-    assert again == replace(TINY, sha256=SHIPPED_SHA256)
-    assert again.plan(SCHEMA, Budget(epsilon=1.0)) == TINY.plan(SCHEMA, Budget(epsilon=1.0))
-    other = dict(release.certificate.public["settings"]) | {"sha256": "00"}
-    with pytest.raises(ModelError, match="the encoder of this version is another one"):
-        DPMEPF.from_json(other).maps(SCHEMA)
-
-
-def test_settings_go_through_json():
-    method = replace(EVERYTHING, layers=("middle",), weights="w.pth", sha256="00")
-    assert DPMEPF.from_json(json.loads(json.dumps(method.to_json()))) == method
 
 
 def test_the_paper_has_its_settings():
@@ -182,48 +133,6 @@ def test_the_paper_has_its_settings():
 def test_it_is_known_by_both_names():
     assert method_named("dp-mepf") is method_named("mepf") is DPMEPF
     assert make_method("mepf", {"image": [8, 8, 1]}).name == "dp-mepf"
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"preset": "best"}, "preset='best'"),
-        ({"moments": 3}, "moments=3"),
-        ({"moments": True}, "moments=True"),
-        ({"stopping": "early"}, "stopping='early'"),
-        ({"image": None}, "image=None must be"),
-        ({"first_share": 0}, "first_share=0"),
-        ({"stopping_share": "much"}, "stopping_share='much'"),
-        ({"latent": 0}, "latent"),
-        ({"channels": [4, 0]}, "channels"),
-        ({"layers": 3}, "layers=3"),
-        ({"seed": -1}, "seed=-1"),
-        ({"network": 5}, "network=5"),
-        ({"generator": "table"}, "generator='table' is not known; choose one of convolutional"),
-        ({"fit_options": 3}, "fit_options=3"),
-    ],
-)
-def test_unusable_settings_are_refused(settings, message):
-    with pytest.raises(OptionError, match=message):
-        DPMEPF(**{"image": (8, 8, 1), **settings})
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"network": "vgg"}, "network='vgg' is not known"),
-        ({"layers": ("first",)}, r"layers=\['first'\]"),
-        ({"fit_options": {"stepps": 3}}, "stepps"),
-        ({"fit_options": {"average_rate": 0}}, "average_rate=0"),
-        ({"image": (12, 8, 1)}, "12 x 8 x 1"),
-    ],
-)
-def test_what_would_stop_a_fit_is_found_before_records_are_read(settings, message):
-    gate = Gate(stripes(5), schema=SCHEMA, epsilon=1.0)
-    with pytest.raises(OptionError, match=message):
-        replace(TINY, **settings).fit(gate, device="cpu")
-    # The gate answers once only; had it been used, this would be refused.
-    assert TINY.fit(gate, device="cpu").sample(1).num_rows == 1
 
 
 @pytest.mark.slow

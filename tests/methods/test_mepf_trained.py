@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisegate import Budget, Gate, Synthesizer
+from noisegate import Budget, Gate
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.methods.mepf import FIRST
 from noisegate.methods.mepf_trained import ENCODER, DPMEPFTrained
-from noisegate.methods.registry import make_method, method_of
+from noisegate.methods.registry import method_of
 from noisegate.privacy.events import SampledGaussianEvent
 from noisegate.schema import EncodedTable, pixel_schema
 
@@ -93,15 +93,6 @@ def test_the_encoder_learnt_to_tell_the_labels_apart(exact):
     assert (found == down).mean() > 0.9
 
 
-def test_a_fit_makes_images_and_comes_back(tmp_path):
-    method = make_method("dp-mepf-trained", {**TINY, **ENCODERS, "encoder_steps": 2})
-    made = method.fit(gate(), device="cpu")
-    assert made.certificate.check() <= 1.0
-    assert set(made.release.values) == {ENCODER, FIRST, "counts"}
-    made.save(tmp_path / "model")
-    assert Synthesizer.load(tmp_path / "model").sample(5, seed=1) == made.sample(5, seed=1)
-
-
 def test_bits_of_the_encoder_do_not_matter_for_the_norm(exact):
     """Whatever was trained, vectors have norm 1: that is what the questions are priced for."""
     method = method_of(exact.certificate)
@@ -111,21 +102,6 @@ def test_bits_of_the_encoder_do_not_matter_for_the_norm(exact):
     _, images, down = stripes()
     vectors = method._with(module).maps(SCHEMA)[FIRST](EncodedTable(images, down[:, None].astype(np.int32)))
     assert np.linalg.norm(vectors, axis=1).max() <= 1 + 1e-6
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"network": "encoder"}, "trains its network itself"),
-        ({"sha256": "0"}, "trains its network itself"),
-        ({"encoder_steps": 0}, "encoder_steps=0"),
-        ({"encoder_sampling_probability": 1.5}, "encoder_sampling_probability=1.5"),
-        ({"encoder_share": True}, "encoder_share=True"),
-    ],
-)
-def test_bad_settings_are_refused_by_name(options, named):
-    with pytest.raises(OptionError, match=named):
-        make(**options)
 
 
 def test_what_it_needs_is_said_before_anything_is_spent(exact):

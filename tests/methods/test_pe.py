@@ -5,15 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noisegate import Budget, Gate, PrivateEvolution, Synthesizer
+from noisegate import Gate, PrivateEvolution
 from noisegate.auditing.examples import _made_up
 from noisegate.errors import DataError, ModelError, OptionError
 from noisegate.features.perceptual import Perceptual
 from noisegate.gate import execution
 from noisegate.gate.queries import sums
 from noisegate.gate.queries.sums import SumSession
-from noisegate.methods.registry import METHODS, method_named
-from noisegate.models.folder import verify_model
 from noisegate.privacy.events import Adjacency
 from noisegate.schema import pixel_schema
 from noisegate.testing import FakeGate
@@ -63,28 +61,9 @@ def gate_of(private, epsilon=4.0, **options):
     return Gate(private, schema=SCHEMA, epsilon=epsilon, records=400, **options)
 
 
-def test_private_evolution_is_found_by_its_name():
-    assert "pe" in METHODS
-    assert method_named("pe") is PrivateEvolution
-
-
-@pytest.mark.parametrize(
-    "settings", [{"candidates": 1}, {"rounds": 0}, {"variation": 1.5}, {"features": "x"}, {"variations": "x"}]
-)
-def test_an_unusable_setting_of_an_evolution_is_named(settings):
-    with pytest.raises(OptionError, match=next(iter(settings))):
-        PrivateEvolution(**settings)
-
-
 def test_drawings_are_compared_by_pixels_and_photographs_by_the_encoder():
     assert PrivateEvolution(image=(28, 28, 1)).features == "pixels"
     assert PrivateEvolution(image=(32, 32, 3)).features == "encoder"
-
-
-def test_more_labels_than_candidates_are_refused_before_anything_is_read():
-    schema = pixel_schema(8, 8, labels=range(70))
-    with pytest.raises(OptionError, match="candidates=60: there are 70 labels"):
-        PrivateEvolution(**SMALL).plan(schema, Budget(epsilon=1.0))
 
 
 # Privacy: what is asked, and what it follows from.
@@ -192,18 +171,6 @@ def test_simulated_shapes_become_like_the_private_images(private):
         return apart.min(axis=1).mean()
 
     assert distance(6) < 0.85 * distance(1)
-
-
-@pytest.mark.parametrize("schema", [SCHEMA, PLAIN], ids=["label", "plain"])
-def test_an_evolved_model_is_saved_verified_and_loaded(schema, tmp_path):
-    gate = FakeGate(schema, rows=60)
-    model = PrivateEvolution(**SMALL).fit(gate, device="cpu")
-    model.save(tmp_path / "model")
-    assert verify_model(tmp_path / "model").recomputed_epsilon <= gate.budget.epsilon
-    again = Synthesizer.load(tmp_path / "model")
-    assert [one.pixels.tobytes() for one in again.images(30, seed=1)] == [
-        one.pixels.tobytes() for one in model.images(30, seed=1)
-    ]
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0])

@@ -7,13 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisegate import Budget, Gate, PrivBayes, Synthesizer
+from noisegate import Budget, Gate, PrivBayes
 from noisegate.data.tables.tables import TableSource
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import ModelError
 from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.sums import SumTask, sum_records
-from noisegate.methods.registry import method_named
-from noisegate.models.folder import verify_model
 from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 from noisegate.training.bayesian_network import Family, conditional_tables, mutual_information, shrunk
@@ -75,16 +73,6 @@ def maps(monkeypatch):
 
 def same(left, right):
     return all(getattr(left, name) == getattr(right, name) for name in ("bins", "coded", "tables", "weights"))
-
-
-def test_it_is_found_by_its_name():
-    assert method_named("privbayes") is PrivBayes
-
-
-@pytest.mark.parametrize("settings", [{"degree": 3}, {"degree": True}, {"usefulness": 0.0}, {"most_cells": 0}])
-def test_an_unusable_setting_is_named(settings):
-    with pytest.raises(OptionError, match=next(iter(settings))):
-        PrivBayes(**settings)
 
 
 # Privacy: what is asked, of what size, and what it follows from.
@@ -193,18 +181,6 @@ def test_noise_alone_leaves_columns_independent_and_every_cell_possible():
     model = PrivBayes().fit(gate_of(SCHEMA, epsilon=0.01, rows=200), device="cpu").model
     assert all(np.isfinite(factor.probabilities).all() for factor in model.factors)
     assert max(len(factor.parents) for factor in model.factors) <= 2
-
-
-@pytest.mark.parametrize("schema", [SCHEMA, PLAIN, MANY], ids=["label", "plain", "many"])
-def test_a_model_is_saved_verified_and_loaded(schema, tmp_path):
-    model = PrivBayes().fit(gate_of(schema), device="cpu")
-    model.save(tmp_path / "model")
-    assert verify_model(tmp_path / "model").recomputed_epsilon <= 1.0
-    again = Synthesizer.load(tmp_path / "model")
-    assert again.sample(200, seed=1).equals(model.sample(200, seed=1))
-    drawn = again.sample(50, seed=2, where={"left": "a", "x": (0.1, 0.6)}).to_pydict()
-    assert set(drawn["left"]) == {"a"}
-    assert all(0.1 <= value <= 0.6 for value in drawn["x"])
 
 
 @pytest.mark.parametrize("columns", [COLUMNS[:1], COLUMNS[-1:], COLUMNS[1:2]], ids=["number", "label", "steps"])

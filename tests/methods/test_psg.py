@@ -5,20 +5,16 @@ import pyarrow as pa
 import pytest
 import torch
 
-from noisegate import Budget, Gate, Ledger, PrivateSetGeneration, Synthesizer
-from noisegate.errors import CalibrationError, DivergedError, ModelError, OptionError, SchemaError
+from noisegate import Budget, Gate, PrivateSetGeneration, Synthesizer
+from noisegate.errors import OptionError
 from noisegate.gate import samples
 from noisegate.methods.gradient import STATE_FILE
-from noisegate.methods.registry import method_named
 from noisegate.models.folder import verify_model
 from noisegate.models.inputs import decode_inputs, inputs_of
 from noisegate.networks.classifiers import build_convnet
-from noisegate.privacy import accounting
 from noisegate.privacy import noise as gate_noise
-from noisegate.privacy.grid import UNITS
 from noisegate.schema import Boolean, Categorical, Continuous, ImageShape, Schema, pixel_schema
 from noisegate.training import synthetic_set
-from noisegate.training.checkpoint import FinishedFit
 from noisegate.training.schedules import SetSchedule
 from noisegate.training.synthetic_set import FreeRecords, SetTraining
 
@@ -118,18 +114,6 @@ def test_a_set_teaches_an_easy_task_and_with_shuffled_labels_does_not(shuffled, 
     assert score < 0.75 if shuffled else score > 0.9
 
 
-def test_what_is_accounted_is_what_runs():
-    done = []
-    release = TABLE.query(gate(), report=done.append)
-    assert done == list(range(1, 8))
-    (event,) = release.certificate.events
-    # 6 inputs to 6 hidden ones to 2 classes, with biases.
-    assert (event.steps, event.rate, event.coordinates) == (7, pytest.approx(0.1), 6 * 6 + 6 + 6 * 2 + 2)
-    assert 19.5 < release.certificate.check() <= 20.0
-    assert release.certificate.public["settings"] == TABLE.to_json()
-    assert release.certificate.public["gradients"]["set"]["trained"] == {"set": [8, 6]}
-
-
 @pytest.mark.parametrize(
     ("steps", "networks", "trained"), [(12, [0, 6], [2, 4, 8, 10]), (13, [0, 6, 12], [2, 4, 8, 10])]
 )
@@ -203,15 +187,6 @@ def test_a_table_becomes_a_balanced_set_that_is_saved_and_drawn_from(tmp_path, m
     assert all(Synthesizer.load(folder).sample(9, where={"y": True})["y"].to_pylist())
 
 
-def test_a_release_gives_the_same_set_again():
-    release = TABLE.query(gate())
-    one, other = (TABLE.fit_release(release).sample(8, seed=0) for _ in range(2))
-    assert one.equals(other)
-    assert isinstance(TABLE.fitting(release), FinishedFit)
-    with pytest.raises(ModelError, match="no set of 10 records of 6 numbers"):
-        replace(TABLE, samples_per_class=5).fit_release(release)
-
-
 def test_what_a_network_was_shown_becomes_the_most_probable_record():
     inputs = inputs_of(MIXED, centre=0.25)
     shown = np.array(
@@ -279,87 +254,3 @@ def test_the_loss_of_a_record_is_the_cross_entropy_of_its_label():
     for row in range(5):
         found = loss(dict(network.named_parameters()), positions[row], torch.tensor([labels[row]]))
         assert torch.isclose(found, expected[row], atol=1e-5)
-
-
-def test_a_training_that_leaves_the_finite_numbers_says_so():
-    with pytest.raises(DivergedError, match="step 1: 'set' is not finite"):
-        made = TABLE.training(MIXED, TABLE.plan(MIXED, Budget(epsilon=20.0)), 1.0, "cpu")
-        made.step({name: torch.full_like(value, float("nan")) for name, value in made.parameters().items()})
-
-
-def test_the_seed_is_of_the_start_and_not_of_the_noise():
-    plan = TABLE.plan(MIXED, Budget(epsilon=20.0))
-    one, same, other = (
-        replace(TABLE, seed=seed).training(MIXED, plan, 1.0, "cpu").result()["set"] for seed in (1, 1, 2)
-    )
-    assert torch.equal(one, same)
-    assert not torch.equal(one, other)
-    first, second = (TABLE.query(gate()).values["set"] for _ in range(2))
-    assert not np.array_equal(first, second)
-
-
-@pytest.mark.parametrize(
-    ("schema", "settings", "error", "match"),
-    [
-        (Schema(MIXED.columns), {}, SchemaError, "name a column with levels as the label"),
-        (Schema(MIXED.columns, label="u"), {}, SchemaError, "name a column with levels as the label"),
-        (Schema((MIXED.columns[0], Categorical(name="y", levels=("a",))), label="y"), {}, SchemaError, "two levels"),
-        (Schema((MIXED.columns[0], Boolean(name="y", missing=True)), label="y"), {}, SchemaError, "not be missing"),
-        (Schema((Boolean(name="y"),), label="y"), {}, SchemaError, "no column besides the label"),
-        (MIXED, {"image": (8, 8, 1)}, OptionError, "neither a pixel nor the label"),
-        (pixel_schema(8, 4, labels=(0, 1)), {"image": (8, 8, 1)}, OptionError, "has 64 intensities, the schema 32"),
-        (MIXED, {"samples_per_class": 10**7}, OptionError, "samples_per_class=10000000: a set of 20,000,000 records"),
-        # With the noise limited to half the clipping norm, below.
-        (MIXED, {"steps": 3}, CalibrationError, "too little for 3 steps"),
-    ],
-)
-def test_what_cannot_work_is_found_before_anything_is_spent(tmp_path, schema, settings, error, match, monkeypatch):
-    monkeypatch.setattr(accounting, "MAXIMUM_STD", float(UNITS))
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("d", epsilon=30.0, delta=1e-4)
-    data = tmp_path / "none.csv"
-    data.write_text(",".join(schema.names) + "\n")
-    asked = Gate(data, schema=schema, epsilon=0.01, records=100, ledger=ledger, dataset="d")
-    with pytest.raises(error, match=match):
-        replace(TABLE, **settings).fit(asked, device="cpu")
-    assert len(ledger.history("d")) == 1
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        *(("samples_per_class", value) for value in (0, -1, True, 2.0, "10")),
-        *((option, 0) for option in ("width", "depth", "steps", "batches", "outer")),
-        ("epochs", -1),
-        *(("clip_norm", value) for value in (0.0, float("nan"), "small")),
-        ("learning_rate", 0.0),
-        ("network_learning_rate", -1.0),
-        ("init_std", 0.0),
-        ("sampling_probability", 0.0),
-        ("sampling_probability", 1.5),
-        ("momentum", -0.1),
-        ("centre", 1.1),
-        ("seed", -1),
-        ("prior", "yes"),
-        ("hidden", (3, 0)),
-        ("hidden", 3),
-        ("image", (28, 28)),
-    ],
-)
-def test_unusable_settings_are_named(option, value):
-    with pytest.raises(OptionError, match=f"{option}="):
-        PrivateSetGeneration(**{option: value})
-    with pytest.raises(ModelError, match="settings of psg"):
-        PrivateSetGeneration.from_json({option: value})
-
-
-@pytest.mark.parametrize("image", [None, (6, 8, 1), (8, 6, 3)])
-def test_a_prior_needs_images_that_its_network_can_make(image):
-    with pytest.raises(OptionError, match=r"prior=True needs images whose sides are multiples of 4"):
-        PrivateSetGeneration(prior=True, image=image)
-
-
-def test_settings_survive_json():
-    for method in (TABLE, IMAGES):
-        assert PrivateSetGeneration.from_json(method.to_json()) == method
-    assert method_named("psg") is PrivateSetGeneration

@@ -10,7 +10,7 @@ from tests.methods.test_psg import IMAGES, PIXELS, TABLE, gate, pixel_table, str
 from noisegate import Budget, PrivateSetGeneration, Synthesizer
 from noisegate.errors import OptionError
 from noisegate.gate.sums import SumTask, sum_records
-from noisegate.methods.psg_start import small_images
+from noisegate.methods.psg import small_images
 from noisegate.models.folder import verify_model
 from noisegate.privacy.grid import UNITS
 from noisegate.records import Rows

@@ -6,12 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisegate import Budget, Gate, Synthesizer, TabPE
+from noisegate import Gate, Synthesizer, TabPE
 from noisegate.data.tables.tables import TableSource
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import ModelError
 from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.sums import SumTask, sum_records
-from noisegate.methods.registry import METHODS, method_named
 from noisegate.models.folder import verify_model
 from noisegate.privacy.events import Adjacency
 from noisegate.records import Rows
@@ -63,19 +62,6 @@ def asked(monkeypatch):
 
 def votes_of(asked):
     return [one for name, one in asked if name.startswith("votes-")]
-
-
-def test_it_is_found_by_its_name():
-    assert "tab-pe" in METHODS
-    assert method_named("tab-pe") is TabPE
-
-
-@pytest.mark.parametrize(
-    "settings", [{"candidates": 1}, {"candidates": 10**6}, {"rounds": 0}, {"smoothing": 1.5}, {"label_weight": 0.0}]
-)
-def test_an_unusable_setting_is_named(settings):
-    with pytest.raises(OptionError, match=next(iter(settings))):
-        TabPE(**settings)
 
 
 # Privacy: what is asked, and what it follows from.
@@ -182,13 +168,6 @@ def test_a_model_is_saved_verified_and_loaded(schema, rounds, tmp_path):
     assert all(0.1 <= value <= 0.6 for value in drawn["x"])
 
 
-def test_a_release_says_the_same_model_again():
-    method, gate = TabPE(rounds=3, candidates=300), gate_of(SCHEMA)
-    release = method.query(gate)
-    first, second = (method.fit_release(release, device="cpu").sample(300, seed=3) for _ in range(2))
-    assert first.equals(second)
-
-
 @pytest.mark.parametrize("epsilon", [0.01, 1.0])
 @pytest.mark.parametrize("rows", [1, 40])
 def test_few_records_and_much_noise_make_a_table_all_the_same(epsilon, rows):
@@ -201,9 +180,3 @@ def test_a_table_of_one_column_is_made_too(column):
     schema = Schema((column,), label="ill" if column.name == "ill" else None)
     gate = Gate(people().select([column.name]), schema=schema, epsilon=5.0, records=3000)
     assert TabPE(rounds=2).fit(gate, device="cpu").sample(20, seed=0).column_names == [column.name]
-
-
-def test_the_plan_is_known_before_any_record():
-    plan = TabPE(rounds=30, candidates=1000).plan(SCHEMA, Budget(epsilon=1.0))
-    assert plan.epsilon <= 1.0
-    assert sum(event.coordinates for event in plan.events if event.name.startswith("votes-")) == 30_000

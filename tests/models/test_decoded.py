@@ -8,7 +8,6 @@ from noisegate.devices import seeded
 from noisegate.errors import ModelError
 from noisegate.models.decoded import (
     DecodedGaussian,
-    DecodedGenerator,
     FeatureGaussians,
     FeatureGenerator,
 )
@@ -42,25 +41,8 @@ def gaussian(decoder, labels=2, features=6, weights=(0.25, 0.75)):
     return DecodedGaussian(source=source, decoder=decoder, weights=np.array(weights))
 
 
-def generator(decoder):
-    source = network().requires_grad_(False).eval()
-    return DecodedGenerator(source=source, decoder=decoder, weights=np.array([0.25, 0.75]))
-
-
 def drawn(model, rows=300):
     return model.draw(rows, torch.Generator().manual_seed(0))
-
-
-@pytest.mark.parametrize("make", [gaussian, generator])
-def test_a_saved_model_draws_the_same(decoder, make):
-    model = make(decoder)
-    again = type(model).from_saved(SCHEMA, model.tensors(), model.to_json())
-    one, other = drawn(model), drawn(again)
-    assert np.array_equal(one.numeric, other.numeric)
-    assert np.array_equal(one.codes, other.codes)
-    assert one.numeric.shape == (300, 64)
-    assert 0 <= one.numeric.min() < one.numeric.max() <= 1
-    assert one.codes.mean() == pytest.approx(0.75, abs=0.1)
 
 
 def test_the_label_of_an_image_is_that_of_its_feature(decoder):
@@ -70,13 +52,6 @@ def test_the_label_of_an_image_is_that_of_its_feature(decoder):
     alike = drawn(gaussian(decoder, labels=1))
     same = [alike.numeric[alike.codes[:, 0] == label].mean(axis=0) for label in range(2)]
     assert np.abs(means[0] - means[1]).mean() > 2 * np.abs(same[0] - same[1]).mean()
-
-
-def test_without_a_label_there_are_no_codes(decoder):
-    model = gaussian(decoder, labels=1, weights=(1.0,))
-    again = DecodedGaussian.from_saved(UNLABELLED, model.tensors(), model.to_json())
-    assert not again.labelled
-    assert drawn(again).codes.shape == (300, 0)
 
 
 def test_what_does_not_hang_together_is_refused(decoder):

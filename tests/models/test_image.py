@@ -21,13 +21,6 @@ def images(generator, rows=10, labels=None):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_images_are_intensities_of_the_right_number(kind):
-    made = images(build_image_generator(network(kind, colours=3), 4, seed=0))
-    assert made.shape == (10, 8 * 12 * 3)
-    assert ((made > 0) & (made < 1)).all()
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_pixels_stand_row_by_row_with_their_channels_side_by_side(kind):
     generator = build_image_generator(network(kind, colours=3), 4, seed=0).eval()
     noise, labels = generator.noise(2, torch.Generator().manual_seed(1)), torch.tensor([0, 3])
@@ -58,16 +51,6 @@ def test_the_label_changes_the_image_and_every_weight_learns(kind):
     assert all(weights.grad is not None and weights.grad.abs().sum() > 0 for weights in generator.parameters())
     first, second = (images(generator.eval(), labels=torch.full((10,), label)) for label in (0, 1))
     assert (first - second).abs().max() > 1e-3
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_seed_decides_the_weights_and_leaves_torch_alone(kind):
-    torch.manual_seed(5)
-    before = torch.get_rng_state()
-    one, same, other = (build_image_generator(network(kind), 4, seed=seed).state_dict() for seed in (1, 1, 2))
-    assert torch.equal(before, torch.get_rng_state())
-    assert all(torch.equal(one[name], same[name]) for name in one)
-    assert not torch.equal(one["logits.0.weight"], other["logits.0.weight"])
 
 
 @pytest.mark.parametrize(

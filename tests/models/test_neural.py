@@ -56,8 +56,3 @@ def test_intervals_are_filled_evenly_and_bounds_are_atoms():
     assert near(len(inside) / ROWS, 0.5, ROWS)
     gap = np.abs((inside - 0.1) / 0.01 - np.arange(len(inside)) / len(inside)).max()
     assert gap < 2 * len(inside) ** -0.5  # Kolmogorov-Smirnov, far beyond 99.9 %
-
-
-def test_a_seed_repeats_and_another_does_not():
-    assert np.array_equal(draw(100).numeric, draw(100).numeric, equal_nan=True)
-    assert not np.array_equal(draw(100).numeric, draw(100, seed=1).numeric, equal_nan=True)

@@ -52,20 +52,6 @@ def test_records_decode_to_whole_numbers_of_every_size():
     assert len(np.unique(values)) > 20
 
 
-def test_a_seed_repeats_and_another_does_not():
-    assert np.array_equal(draw(100).numeric, draw(100).numeric)
-    assert not np.array_equal(draw(100).numeric, draw(100, seed=1).numeric)
-
-
-@pytest.mark.parametrize("kind", ["convolutional", "fully-connected"])
-def test_a_saved_model_draws_the_same_bits(kind):
-    kept = model(kind)
-    again = NeuralImage.from_saved(SCHEMA, kept.tensors(), kept.to_json())
-    drawn = [one.draw(50, torch.Generator().manual_seed(1)) for one in (kept, again)]
-    assert np.array_equal(drawn[0].numeric, drawn[1].numeric)
-    assert np.array_equal(drawn[0].codes, drawn[1].codes)
-
-
 def test_a_model_of_another_schema_is_refused():
     kept = model()
     with pytest.raises(ValueError, match="do not fit the schema"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.models.record_model import ConditionalModel, model_class
+from noisegate.models.record_model import ConditionalModel
 from noisegate.models.record_sets import PointSet
 from noisegate.schema import Categorical, Continuous, EncodedTable, Schema
 
@@ -70,15 +70,6 @@ def test_a_condition_leaves_the_records_that_meet_it():
     assert sorted(places(model.given(region).draw(EACH, torch.Generator()))) == [5, 6, 7, 8, 9]
 
 
-def test_a_saved_set_is_the_same_set():
-    kept = point_set()
-    assert model_class(kept.kind) is PointSet
-    again = PointSet.from_saved(SCHEMA, kept.tensors(), kept.to_json())
-    assert np.array_equal(again.records.numeric, kept.records.numeric, equal_nan=True)
-    assert np.array_equal(again.records.codes, kept.records.codes)
-    assert again.label == kept.label
-
-
 @pytest.mark.parametrize(
     ("name", "change", "match"),
     [
@@ -95,9 +86,3 @@ def test_a_broken_set_is_refused(name, change, match):
     kept = point_set()
     with pytest.raises(ValueError, match=match):
         PointSet.from_saved(SCHEMA, kept.tensors() | {name: change(kept.tensors()[name])}, kept.to_json())
-
-
-def test_an_empty_set_is_refused():
-    empty = {"numeric": np.zeros((0, 2)), "codes": np.zeros((0, 1), dtype=np.int32)}
-    with pytest.raises(ValueError, match="do not fit the schema"):
-        PointSet.from_saved(SCHEMA, empty, {"records": 0})

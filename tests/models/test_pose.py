@@ -1,14 +1,12 @@
 import math
 
-import numpy as np
 import pytest
 import torch
 from torch.special import ndtri
 
 from noisegate.models.image import build_image_generator
 from noisegate.models.image_network import ImageNetwork
-from noisegate.models.pose import NUMBERS, posed
-from noisegate.schema import pixel_schema
+from noisegate.models.pose import POSE_NUMBERS, posed
 from noisegate.schema.pixels import ImageShape
 
 SIDE = 21
@@ -23,7 +21,7 @@ def spot(row, column):
 def noise(**at):
     """The noise of a pose whose numbers are 0 but for those given, as parts of the farthest."""
     place = {"turn": 0, "slant": 1, "across": 2, "down": 3, "right": 4, "low": 5}
-    uniform = torch.zeros(1, NUMBERS, dtype=torch.float64)
+    uniform = torch.zeros(1, POSE_NUMBERS, dtype=torch.float64)
     for name, value in at.items():
         uniform[0, place[name]] = value
     return ndtri((uniform + 1) / 2).float()
@@ -55,9 +53,9 @@ def test_a_pose_stretches_and_slants():
 def test_every_image_has_its_own_pose_and_the_border_continues():
     images = torch.ones(50, 3, 12, 16)
     random = torch.Generator().manual_seed(1)
-    torch.testing.assert_close(posed(images, torch.randn(50, NUMBERS, generator=random), 2.0), images)
+    torch.testing.assert_close(posed(images, torch.randn(50, POSE_NUMBERS, generator=random), 2.0), images)
     spots = spot(10, 14).expand(50, -1, -1, -1)
-    made = posed(spots, torch.randn(50, NUMBERS, generator=random), 1.0)
+    made = posed(spots, torch.randn(50, POSE_NUMBERS, generator=random), 1.0)
     assert len({centre(one[None]) for one in made}) == 50
 
 
@@ -71,15 +69,3 @@ def test_a_generator_poses_what_its_network_makes():
     given, labels = generator.noise(5, torch.Generator().manual_seed(1)), torch.tensor([0, 1, 0, 1, 1])
     plain = build_image_generator(network(0.0), 2, seed=0).eval()(given[:, :3], labels).reshape(5, 1, 8, 8)
     torch.testing.assert_close(generator(given, labels).reshape(5, 1, 8, 8), posed(plain, given[:, 3:], 2.0))
-
-
-@pytest.mark.parametrize(("pose", "tone"), [(2.0, 0.0), (0.0, 1.0), (2.0, 1.0), (0.0, 0.0)])
-def test_poses_and_tones_are_saved_with_the_generator(pose, tone):
-    generator = build_image_generator(network(pose, tone), 2, seed=0).eval()
-    schema = pixel_schema(8, 8, labels=("a", "b"))
-    model = generator.record_model(np.array([0.5, 0.5]), schema.layout)
-    again = type(model).from_saved(schema, model.tensors(), model.to_json())
-    assert again.generator.network == generator.network
-    first, second = (one.draw(4, torch.Generator().manual_seed(2)).numeric for one in (model, again))
-    np.testing.assert_array_equal(first, second)
-    assert ("pose" in model.to_json(), "tone" in model.to_json()) == (pose > 0, tone > 0)

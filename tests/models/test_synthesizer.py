@@ -63,12 +63,6 @@ def fitted():
     return method.fit(Gate(people(), schema=SCHEMA, epsilon=100.0), device="cpu")
 
 
-def test_a_whole_number_as_epsilon_is_saved_and_loaded(tmp_path):
-    method = DPMERF(frequencies=5, latent=2, hidden=(4,), fit_options={"steps": 1})
-    made = method.fit(Gate(people(), schema=SCHEMA, epsilon=1), device="cpu")
-    assert Synthesizer.load(made.save(tmp_path / "model")).certificate == made.certificate
-
-
 class _Ramp:
     """A record model that counts: pixels of record i are i · 1/255, modulo 1; labels in turn."""
 
@@ -167,29 +161,10 @@ def test_batches_are_the_sample_in_pieces(fitted):
     assert pa.concat_tables(parts).equals(fitted.sample(rows, seed=1))
 
 
-def test_no_record_is_a_table_too(fitted, made):
-    assert fitted.sample(0).schema == made.schema
-    assert fitted.sample(0).num_rows == 0
-
-
 @pytest.mark.parametrize("n", [-1, 2.5, "10", True, None])
 def test_an_unusable_number_of_records_is_refused(fitted, n):
     with pytest.raises(OptionError, match="n="):
         fitted.sample(n)
-
-
-def test_saving_and_loading_gives_the_same_synthesizer(fitted, tmp_path):
-    folder = fitted.save(tmp_path / "model")
-    loaded = Synthesizer.load(folder)
-    assert loaded.sample(200, seed=3).equals(fitted.sample(200, seed=3))
-    assert loaded.certificate.digest() == fitted.certificate.digest()
-    assert loaded.summary == fitted.summary
-    assert loaded.schema == fitted.schema
-    again = loaded.save(tmp_path / "again")
-    names = sorted(path.name for path in folder.iterdir())
-    assert names == sorted(path.name for path in again.iterdir())
-    for name in names:
-        assert (folder / name).read_bytes() == (again / name).read_bytes(), name
 
 
 WHERE = {"member": True, "age": (20, 40), "work": None, "born": (None, date(1990, 1, 1))}
@@ -352,33 +327,11 @@ def test_what_a_mixture_cannot_give_is_refused(mixed):
         certain.sample(1, where={"pregnant": True})
 
 
-def test_a_mixture_is_saved_and_loaded(mixed, tmp_path):
-    loaded = Synthesizer.load(mixed.save(tmp_path / "model"))
-    assert loaded.sample(200, seed=3).equals(mixed.sample(200, seed=3))
-    assert loaded.schema.constraints == RULES
-
-
 def test_a_model_of_an_unknown_kind_is_named(mixed, tmp_path, monkeypatch):
     monkeypatch.setattr(Mixture, "kind", "later")
     folder = mixed.save(tmp_path / "model")
     with pytest.raises(ModelError, match="kind 'later' is not known to this version"):
         Synthesizer.load(folder)
-
-
-def test_an_unmeasured_fit_is_saved_too(tmp_path):
-    schema = Schema((Boolean(name="y"),))
-    method = DPMERF(frequencies=5, latent=2, hidden=(4,), fit_options={"steps": 0})
-    fitted = method.fit(Gate(pa.table({"y": [True]}), schema=schema, epsilon=1.0), device="cpu")
-    assert Synthesizer.load(fitted.save(tmp_path / "model")).summary.discrepancy == float("inf")
-
-
-def test_a_model_is_not_written_over_anything(fitted, tmp_path):
-    (tmp_path / "model").mkdir()
-    with pytest.raises(ModelError, match="exists"):
-        fitted.save(tmp_path / "model")
-    assert list((tmp_path / "model").iterdir()) == []
-    with pytest.raises(ModelError, match="is not a folder"):
-        fitted.save(tmp_path / "no" / "model")
 
 
 def test_no_record_is_in_a_saved_model(tmp_path):

@@ -5,9 +5,7 @@ from torch.special import ndtri
 
 from noisegate.models.image import build_image_generator
 from noisegate.models.image_network import ImageNetwork
-from noisegate.models.pose import NUMBERS as OF_POSE
-from noisegate.models.pose import posed
-from noisegate.models.tone import NUMBERS, toned
+from noisegate.models.pose import POSE_NUMBERS, TONE_NUMBERS, posed, toned
 from noisegate.schema.pixels import ImageShape
 
 
@@ -50,11 +48,11 @@ def test_a_soft_pixel_is_the_mean_of_nine_and_the_border_goes_on_outside(sides):
 
 def test_every_image_has_its_own_tone_and_is_one():
     images = square(0.6, 0.1).expand(50, -1, -1, -1)
-    made = toned(images, torch.randn(50, NUMBERS, generator=torch.Generator().manual_seed(1)), 1.0)
+    made = toned(images, torch.randn(50, TONE_NUMBERS, generator=torch.Generator().manual_seed(1)), 1.0)
     assert len({float(one[0, 4, 4]) for one in made}) == 50
     assert made.min() >= 0 and made.max() <= 1
     flat = torch.full((3, 3, 8, 8), 0.7)
-    torch.testing.assert_close(toned(flat, torch.randn(3, NUMBERS), 1.0), flat)
+    torch.testing.assert_close(toned(flat, torch.randn(3, TONE_NUMBERS), 1.0), flat)
 
 
 def network(tone, pose):
@@ -66,9 +64,9 @@ def network(tone, pose):
 def test_a_generator_tones_what_its_network_makes_before_poses(pose):
     generator = build_image_generator(network(1.0, pose), 2, seed=0).eval()
     given, labels = generator.noise(5, torch.Generator().manual_seed(1)), torch.tensor([0, 1, 0, 1, 1])
-    assert given.shape == (5, 3 + NUMBERS + (OF_POSE if pose else 0))
+    assert given.shape == (5, 3 + TONE_NUMBERS + (POSE_NUMBERS if pose else 0))
     plain = build_image_generator(network(0.0, 0.0), 2, seed=0).eval()(given[:, :3], labels).reshape(5, 1, 8, 8)
-    expected = toned(plain, given[:, -NUMBERS:], 1.0)
+    expected = toned(plain, given[:, -TONE_NUMBERS:], 1.0)
     if pose:
-        expected = posed(expected, given[:, 3:-NUMBERS], pose)
+        expected = posed(expected, given[:, 3:-TONE_NUMBERS], pose)
     torch.testing.assert_close(generator(given, labels).reshape(5, 1, 8, 8), expected)

@@ -47,14 +47,6 @@ def test_a_label_chooses_among_the_scores():
     assert apart[1] < -5
 
 
-def test_a_seed_repeats_and_leaves_the_global_one_alone():
-    before = torch.get_rng_state()
-    one, same, other = (build_table_discriminator(3, 2, hidden=(4,), seed=seed) for seed in (1, 1, 2))
-    assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(one.scores.weight, same.scores.weight)
-    assert not torch.equal(one.scores.weight, other.scores.weight)
-
-
 @pytest.mark.parametrize("channels", [(), (4, 4, 4)])
 def test_images_that_are_too_small_are_refused(channels):
     with pytest.raises(OptionError, match="discriminator"):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from noisegate.training.distribution_matching import matched_images
+from noisegate.training.image_gaussians import matched_images
 
 
 def draw(many):

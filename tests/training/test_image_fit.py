@@ -89,19 +89,6 @@ def test_the_discrepancy_is_that_of_the_images_that_are_sampled(release):
     assert found.mean() == pytest.approx(exact, rel=0.05)
 
 
-@pytest.mark.parametrize("generator", ["convolutional", "fully-connected"])
-def test_a_fit_recovers_what_the_labels_mean(release, generator):
-    chosen = method(generator, steps=150, check_every=150, learning_rate=1e-2)
-    fitting = chosen.fitting(release, device="cpu")
-    before = fitting.measure().value
-    fitting.run()
-    assert fitting.discrepancy < before / 2
-    records = chosen.synthesizer(release, fitting).model.draw(400, torch.Generator().manual_seed(0))
-    images, right = records.numeric.reshape(-1, 8, 8), records.codes[:, 0] == 1
-    brighter = images[:, :, 4:].mean(axis=(1, 2)) > images[:, :, :4].mean(axis=(1, 2))
-    assert (brighter == right).mean() > 0.85
-
-
 def test_smoothness_weighs_as_much_as_noise_does(release):
     """What noise cannot have drawn is not smoothed away: with half the noise, the penalty is half as large."""
 

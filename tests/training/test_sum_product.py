@@ -6,13 +6,11 @@ import torch
 from torch import nn
 
 from noisegate import DPHP, Budget, Schema
-from noisegate.errors import OptionError
 from noisegate.features.feature_map import RowForm
 from noisegate.models.generator import Generator
 from noisegate.schema import Boolean, Categorical, Continuous
 from noisegate.training.fit import FitSettings
-from noisegate.training.moment_matching import Target
-from noisegate.training.sum_product import SumProductMatching
+from noisegate.training.moment_matching import SumProductMatching, Target
 
 SUM, FIRST, SECOND = np.array([[1.0]]), np.array([[4.0]]), np.array([[-2.0]])
 
@@ -114,21 +112,3 @@ def test_a_column_may_have_an_order_of_its_own():
     assert dims(orders={"u": 9, "v": 0}) == 10 + 1 + 2
     paper = {"moved": False, "product_order": 2}
     assert dims(orders={"v": 3}, **paper) == 6 + 4 + 2
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"orders": {"w": 3}}, "orders names 'w', which is no numeric column"),
-        ({"length_scales": {"none": 0.1}}, "length_scales names 'none'"),
-    ],
-)
-def test_a_name_of_no_numeric_column_is_refused(settings, message):
-    with pytest.raises(OptionError, match=message):
-        DPHP(**settings).plan(SCHEMA, Budget(epsilon=1.0))
-
-
-@pytest.mark.parametrize("settings", [{"gamma": 0.0}, {"gamma": -1.0}, {"matched": "at once"}])
-def test_unusable_values_are_refused(settings):
-    with pytest.raises(OptionError):
-        DPHP(**settings)

@@ -91,7 +91,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "learning": 2,
         "warm_up": 1,
     },
-    "joint": {"pixels": 50, "orientations": 50, "wavelets": 50, "strokes": 50, "cell": 4},
+    "joint": {"pixels": 50, "orientations": 50, "wavelets": 50, "strokes": 50},
     "mepf": _PICTURES,
     "dp-mepf": _PICTURES,
     "dp-mepf-trained": {

@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from noisegate.data.frames import records_table
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
-from noisegate.estimators.pipelines import warn_of_fitted_before
-from noisegate.estimators.public_facts import PublicFacts, check_numbers
+from noisegate.estimators.public_facts import PublicFacts, check_numbers, warn_of_fitted_before
 from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.llm import DPLLM

@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from noisegate.data.frames import native_form
 from noisegate.errors import OptionError
-from noisegate.estimators.pipelines import warn_of_fitted_before
-from noisegate.estimators.public_facts import PublicFacts
+from noisegate.estimators.public_facts import PublicFacts, warn_of_fitted_before
 from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.registry import AUTO, make_for

@@ -4,13 +4,9 @@ A record touches exactly one cell of each table, so its vector has the norm √(
 nothing is ever clipped, and a table with a larger weight gets less noise in proportion. With all pairs of columns as
 tables this is the second moment of the record's one-hot code; a table of no column is the number of records.
 
-Guarantee G-12 (counts). A record has, in grid units, ``integer_weights[t]`` at one cell of each table t, and zero
-elsewhere, and Σ weights² ≤ units² is checked exactly. So every record keeps the bound of the grid, and the sum over
-records is weight times count. It is what `Grid.quantise` makes of the vector that the map defines: that rounds each
-coordinate alone and toward zero, and keeps what is inside the ball.
-
-Guarantee G-31 (parts). Of a weighted record, table t gets ``integer_weights[t]`` times its part of the whole, rounded
-toward zero: so a unit's records add at most ``integer_weights[t]`` to table t, and together have the bound of one.
+A record has, in grid units, ``integer_weights[t]`` at one cell of each table t, and Σ weights² ≤ units² is checked
+exactly: sums are weight times count, and what `Grid.quantise` makes of the vector (G-12). Of a weighted record, table t
+gets ``integer_weights[t]`` times its part of the whole, rounded toward zero (G-31).
 
 Counting each table by itself costs about 2 ns a record and table on one core, however many cells it has. A matrix
 product of one-hot codes (XᵀX in float32, exact below 2²⁴ records) costs 14 ns with 24 cells a column; it wins only

@@ -14,11 +14,10 @@ columns, the paper's kernel. With ``kernel="pairs"`` each looks at one column or
 own: a sum of kernels on pairs of columns, which keeps its signal in tables with many columns, where one Gaussian
 kernel over all of them sees every two records as far apart.
 
-Phases are integers: x is rounded to 1/65536, frequencies to 1/4096 of a turn per unit, so that the sum is exact in
-float64 whatever the order in which a matrix product adds, and (cos φ, sin φ) comes from a table of 4096 angles. This
-is what makes a record's vector a function of that record alone, bit for bit (docs/guarantees.md, G-06), and it is as
-fast as float32. Adding 1.5·2⁵² rounds an exact phase to a whole number, whose last 12 bits, the angle, are then the
-last 12 bits of the float64.
+Phases are integers: x is rounded to 1/65536, frequencies to 1/4096 of a turn per unit, and (cos φ, sin φ) comes from a
+table of 4096 angles, so that a record's vector is a function of that record alone, bit for bit (G-06), as fast as in
+float32. Adding 1.5·2⁵² rounds an exact phase to a whole number, whose last 12 bits, the angle, are then the last 12
+bits of the float64.
 
 The torch forms round nothing. Over the cells of a generator of tables, whose columns are independent draws given its
 noise, E exp(iφ) = Π over the columns of E exp(iφ_column), the product of the columns' characteristic functions: an

@@ -2,18 +2,10 @@
 
 Private Evolution, Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithm 2.
 
-Guarantee G-25 (votes), by features of either sign. Features of norm at most 1 are multiplied by 2363 and rounded toward
-zero, so that an image x and a candidate y are rows of whole numbers with ‖x‖², ‖y‖² ≤ R² ≤ 2²⁴/3. A vote goes to the
-greatest 2⟨x, y⟩ − ‖y‖² = ‖x‖² − ‖x − y‖² among the candidates of the image's label, and to the first of equally near
-ones.
-
-Proof. Any partial sum of ⟨x, y⟩ is the product of two rows in which some entries are left out, so by Cauchy and Schwarz
-at most ‖x‖‖y‖ ≤ R² in magnitude, whatever the signs. Hence each partial sum of 2⟨x, y⟩, in whatever order and with
-fused operations, is a whole number of at most 2R², and the difference to ‖y‖² one of at most 3R² ≤ 2²⁴: float32 holds
-them without rounding. So the vote is a function of x and the label alone, bit for bit, and x is a function of the image
-alone as far as its features are, which the gate probes before it reads a record (G-06). One place gets the vote: norm
-1, sensitivity 1 under add/remove-one and √2 under replace-one (G-01), however candidates follow from earlier answers
-(G-13). ∎
+Features of norm at most 1 are multiplied by 2363 and rounded toward zero: images and candidates are rows of whole
+numbers with ‖x‖², ‖y‖² ≤ 2²⁴/3. A vote goes to the greatest 2⟨x, y⟩ − ‖y‖² among the candidates of the image's label,
+the first of equally near ones, and follows from the rounded features and the label alone, bit for bit (G-25). The gate
+probes the features before it reads a record (G-06).
 """
 
 from __future__ import annotations

@@ -11,17 +11,10 @@ groups side by side:
 * one group of several columns: the product kernel on these (equation 8);
 * groups of pairs: a sum of product kernels.
 
-Guarantee G-22 (the truncated supremum). The squared norm of a group's vector is the product of the squared norms of the
-rows that were looked up, so Σ weight²·Π sup ‖row‖² bounds the squared norm of every record. Since a column has finitely
-many rows, each supremum is a maximum over them, found by looking at all; it is below 1 for a truncated series, where
-the papers use 1. `norm` is that bound, and 10⁻⁵ for the rounding of float32. The gate clips to it all the same.
-
-Guarantee G-23 (occurrences). When every group of a `Products` map is one column, a record's vector is a row of each
-column's table, side by side. The grid rounds each coordinate on its own, so it may round the rows of the tables once;
-that no record leaves the ball is checked in integers, Σ over columns of the largest squared norm of a rounded row ≤
-units², and then `Grid.quantise` gives these very integers (G-02). Their sum over records is, for each column, the count
-of each value times its row: products of whole numbers below 2⁵³, exact in float64 in whatever order they are added.
-784 pixels with 100 coordinates each are thus 784 counts a record instead of 79,184 coordinates.
+The squared norm of a group's vector is the product of those of its rows, so Σ weight²·Π sup ‖row‖², maxima over
+finitely many rows, bounds every record (G-22); `norm` is that, and 10⁻⁵ for the rounding of float32. Where every group
+is one column, rows of the tables are rounded once, that no record leaves the ball is checked in integers, and
+occurrences are counted (G-23): 784 pixels with 100 coordinates each are 784 counts a record instead of 79,184.
 
 The torch form brings whatever a generator gives to the rows of all columns: expected rows over cells, as the columns of
 a record from a table generator are independent given its noise, or the rows at points. The mean over noise vectors of a
@@ -34,7 +27,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -44,7 +37,6 @@ import numpy.typing as npt
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import Constants, ExactSum, Made, TorchForm
 from noisegate.features.hermite import ColumnTable
-from noisegate.features.nearest_rows import nearest_rows
 from noisegate.privacy.grid import Grid
 from noisegate.schema import EncodedTable, Layout
 from noisegate.schema.layout import numeric_cells
@@ -52,6 +44,40 @@ from noisegate.schema.layout import numeric_cells
 if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
+
+
+@cache
+def nearest_rows() -> Callable[[Tensor, Tensor, int], Tensor]:
+    """Returns a function of points, (rows, columns), a table, (steps + 1, width), and its steps.
+
+    It gives the nearest rows, which is what a rounded pixel gives at the gate, (columns · width, rows), with the slope
+    between the rows around.
+    """
+    import torch
+
+    class NearestRows(torch.autograd.Function):
+        @staticmethod
+        def forward(
+            context: Any, points: Float[Tensor, "rows columns"], rows: Float[Tensor, "steps width"], steps: int
+        ) -> Float[Tensor, "columns*width rows"]:
+            scaled = points.detach().T.clamp(0, 1) * steps
+            context.save_for_backward(scaled, rows)
+            context.steps = steps
+            nearest = rows[scaled.round().long()]  # (columns, rows, width)
+            return nearest.transpose(1, 2).reshape(-1, points.shape[0])
+
+        @staticmethod
+        def backward(context: Any, gradient: Float[Tensor, "..."]) -> tuple[Float[Tensor, "..."], None, None]:
+            scaled, rows = context.saved_tensors
+            slopes = rows[1:] - rows[:-1]
+            below = scaled.floor().long().clamp_(max=len(slopes) - 1)
+            columns, count = scaled.shape
+            upstream = gradient.reshape(columns, -1, count).transpose(1, 2)
+            return (slopes[below] * upstream).sum(dim=2).T * context.steps, None, None
+
+    apply: Callable[[Tensor, Tensor, int], Tensor] = NearestRows.apply
+    return apply
+
 
 # Counts below 2³¹ times coordinates of at most 2²² stay below 2⁵³.
 MOST_ROWS = 2**31

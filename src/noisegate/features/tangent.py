@@ -8,14 +8,9 @@ A sign turns a coordinate of every record alike, so that no inner product knows 
 a_j are 1. Inputs are not negative (intensities, one-hot codes), and so no coordinate is. Under replace-one the sum then
 moves by √2 and not by 2 (G-01), which is what the paper takes; the published programs that take 1 have half the noise.
 
-Guarantee G-27 (whole numbers of a network). A record's vector is a function of that record alone, bit for bit, and the
-sum is one matrix product of whole numbers. Inputs are rounded to 1/65536 and weights to 1/4096, so that w_j·x̃ is a sum
-of whole numbers below 2⁵³: exact in float64, whatever the order in which a matrix product adds, and with it which units
-are active. Outputs of units are cut to whole numbers whose squares add up to at most 2⁵². The squared norm is the
-number of active units times ‖x̃‖², which is a whole number too, and that sum; it and the division are single operations
-on exact values. Every entry is rounded once to float32, hence ‖v‖ ≤ 1 + 2⁻²². The grid leaves 2⁻¹⁰ of its ball free
-(G-02), so `Grid.quantise` clips no such vector, and rounds each coordinate alone: of unit j these are 1[active] times
-the rounded x̃/‖·‖. Summed over records that is Aᵀ·U, of zeros and ones and of whole numbers up to 2²²: exact in float64.
+A record's vector is a function of that record alone, bit for bit, and the sum is one matrix product of whole numbers
+(G-27): inputs are rounded to 1/65536, weights to 1/4096, outputs of units cut to whole numbers whose squares add up to
+at most 2⁵². Hence ‖v‖ ≤ 1 + 2⁻²², and the grid leaves 2⁻¹⁰ of its ball free, so that `Grid.quantise` clips none.
 """
 
 from __future__ import annotations

@@ -2,17 +2,10 @@
 
 Private Evolution, Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithm 2.
 
-Guarantee G-25 (votes). Every column's cells stand at public points of a lattice, so that a record x and a candidate y
-are two rows of whole numbers. The nearest candidate is that of the least ‖y‖² − 2⟨x, y⟩, which is ‖x − y‖² − ‖x‖², and
-of equally near ones the first. Its place is a function of the record and of public numbers alone, bit for bit.
-
-Proof. Coordinates are not negative, and ‖x‖², ‖y‖² ≤ R² ≤ 2²³ for all cells that there are; that is checked in integers
-when the map is made. So by Cauchy and Schwarz each partial sum of 2⟨x, y⟩, in whatever order and with fused operations,
-is a whole number of at most 2R² ≤ 2²⁴, and so is the difference to ‖y‖² in magnitude: float32 holds them all without
-rounding. Hence the block, the place in it, the kernel and the threads make no difference, and neither do other records.
-The first least entry of a row is then one place, so a record adds one weight to one candidate: whatever candidates
-there are, and however they were chosen from earlier answers, its vector has norm 1 and the sum the sensitivity of a
-histogram, 1 under add/remove-one and √2 under replace-one (G-01). ∎
+Every column's cells stand at public points of a lattice, so that records x and candidates y are rows of whole numbers.
+The nearest candidate has the least ‖y‖² − 2⟨x, y⟩, the first of equally near ones. ‖x‖², ‖y‖² ≤ 2²³ is checked when the
+map is made, so that float32 rounds nothing, and which one it is follows from the record and from what is public alone,
+bit for bit: norm 1, sensitivity 1 under add/remove-one and √2 under replace-one (G-25).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from noisegate.methods.generative import Shapes
-    from noisegate.training.teachers import SignTeacher
+    from noisegate.training.teachers import Teacher
 
 
 def _largest(given: Mapping[str, Any]) -> Any:
@@ -66,11 +66,11 @@ class DataLens(ShardedMethod):
             raise OptionError(f"largest={self.largest} is more than the {inputs} inputs that a record has; lower it.")
         return {"records": (self.batch, inputs)}
 
-    def teacher(self, schema: Schema) -> SignTeacher:
+    def teacher(self, schema: Schema) -> Teacher:
         """Returns a teacher that answers with signs."""
-        from noisegate.training.teachers import SignTeacher
+        from noisegate.training.teachers import Teacher, largest_signs
 
-        return SignTeacher(**self.teaching(schema), largest=self.largest, bound=self.bound)
+        return Teacher(**self.teaching(schema), says=largest_signs(self.largest, self.bound))
 
     def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Float[Tensor, "records inputs"]:
         """Returns the mean sign of each entry, or with a threshold the sign of each that is beyond it."""

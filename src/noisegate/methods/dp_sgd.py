@@ -79,7 +79,7 @@ class DPSGD(ClassifierMethod):
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> Trainer:
         """Returns the network's weights at their start, to be moved by noisy gradients."""
-        from noisegate.training.momentum import NoisyMomentum
+        from noisegate.training.adam import NoisyMomentum
 
         return NoisyMomentum(
             self._start(schema),

@@ -19,17 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noisegate.methods.adversarial import GENERATOR
-from noisegate.methods.gan import DPCGAN, DPGAN, RecordGAN, by_records
-from noisegate.methods.generative import GenerativeMethod, shapes_of
+from noisegate.methods.gan import GuidedMethod, by_records
+from noisegate.methods.generative import shapes_of
 from noisegate.methods.registry import register
-from noisegate.models.image_network import ImageKind
-from noisegate.models.inputs import inputs_of
 from noisegate.privacy.batch_plan import BatchPlan
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 from noisegate.privacy.plan import Budget
-from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import Count, Fraction, ImageSize, LabelShares, Positive, Unit, Widths, settings
+from noisegate.settings import Count, Fraction, Positive, Unit, settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,13 +34,12 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.gate.queries.batches import SampleVector
     from noisegate.gate.queries.gradients import StepSession
-    from noisegate.models.record_model import RecordModel
     from noisegate.training.transport import TransportTraining
 
 
 @register("dp-sinkhorn")
 @settings
-class DPSinkhorn(GenerativeMethod):
+class DPSinkhorn(GuidedMethod):
     """Settings of DP-Sinkhorn; none of them depends on private data.
 
     Examples:
@@ -54,13 +50,6 @@ class DPSinkhorn(GenerativeMethod):
         [('generator', 10, 2.0)]
     """
 
-    image: ImageSize | None = None
-    """Height, width and channels of the images; None for a table."""
-    network: ImageKind = "convolutional"
-    latent: Count = 32
-    hidden: Widths = by_records(table=(128, 128), images=(200,))
-    channels: Widths = (16, 8)
-    """The generator: see `RecordGAN`."""
     steps: Count = by_records(table=600, images=2000)
     sampling_probability: Fraction = by_records(table=0.05, images=256 / 60_000)
     clip_norm: Positive = 0.5
@@ -77,24 +66,16 @@ class DPSinkhorn(GenerativeMethod):
     """Cost between records of different labels, beside the mean over inputs."""
     learning_rate: Positive = by_records(table=3e-3, images=2e-3)
     """Of the generator, by Adam."""
-    label_shares: LabelShares | None = None
-    """Share of each level of the label, as public knowledge; None for equal shares."""
-
-    def __post_init__(self) -> None:
-        self._gan()
-
-    for_images = RecordGAN.for_images
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> BatchPlan:
         """Returns the steps; refuses a schema that does not fit the settings."""
-        gan, generated = self._gan(schema), self.batch + round(self.fresh * self.batch)
-        gan.inputs(schema), gan.label_weights(schema)
+        (gan, inputs), generated = self.checked(schema), self.batch + round(self.fresh * self.batch)
         return BatchPlan(
             name=GENERATOR,
             steps=self.steps,
             sampling_probability=self.sampling_probability,
             clip_norm=self.clip_norm,
-            parameters={"records": (generated, len(inputs_of(schema, centre=0.5).names))},
+            parameters={"records": (generated, inputs)},
             trained=shapes_of(gan.generator(schema).state_dict()),
         )
 
@@ -105,31 +86,9 @@ class DPSinkhorn(GenerativeMethod):
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> TransportTraining:
         """Returns the generator at its start."""
-        import torch
-
         from noisegate.training.transport import TransportTraining
 
-        gan = self._gan(schema)
-        return TransportTraining(
-            gan.generator(schema).to(device),
-            torch.tensor(gan.label_weights(schema) or (1.0,)),
-            encode=gan.inputs(schema)[1],
-            records=plan.plan.parameters["records"][0],
-            learning_rate=self.learning_rate,
-            seed=self.seed,
-            device=device,
-        )
-
-    def model(self, release: Release, fitting: Any = None) -> RecordModel:
-        """Returns the released generator, to be drawn from."""
-        return self._gan(release.schema).model(release)
-
-    def _gan(self, schema: Schema | None = None) -> RecordGAN:
-        """Returns the GAN whose generator and inputs these are; nothing is trained against its discriminator."""
-        given = {name: getattr(self, name) for name in ("image", "network", "latent", "hidden", "channels", "seed")}
-        if schema is not None and schema.layout.label is None:
-            return DPGAN(**given)
-        return DPCGAN(**given, label_shares=self.label_shares)
+        return TransportTraining(**self.generator_training(schema, plan.plan.parameters["records"][0], device))
 
     def _vector(self, schema: Schema) -> SampleVector:
         """Returns the gradient of the loss with respect to generated records, of those and a sample of real ones."""
@@ -137,7 +96,7 @@ class DPSinkhorn(GenerativeMethod):
 
         from noisegate.training.transport import transport_gradient
 
-        label, inputs = schema.layout.label, self._gan(schema).inputs(schema)[0]
+        label, inputs = schema.layout.label, self.gan(schema).inputs(schema)[0]
         loss = {"label_cost": self.label_cost, "regularisation": self.regularisation, "iterations": self.iterations}
 
         def vector(parameters: Mapping[str, Any], numeric: Any, codes: Any) -> dict[str, Tensor]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from noisegate.methods.generative import Shapes
-    from noisegate.training.teachers import HistogramTeacher
+    from noisegate.training.teachers import Teacher
 
 
 def _coordinates(given: Mapping[str, Any]) -> Any:
@@ -62,11 +62,11 @@ class GPATE(ShardedMethod):
         """Returns the shape of the histograms."""
         return {"votes": (self.batch, self.coordinates, self.bins)}
 
-    def teacher(self, schema: Schema) -> HistogramTeacher:
+    def teacher(self, schema: Schema) -> Teacher:
         """Returns a teacher that votes for bins."""
-        from noisegate.training.teachers import HistogramTeacher
+        from noisegate.training.teachers import Teacher, histogram_votes
 
-        return HistogramTeacher(**self.teaching(schema), bound=self.bound, bins=self.bins)
+        return Teacher(**self.teaching(schema), says=histogram_votes(self.bound, self.bins))
 
     def beside(self, schema: Schema, step: int) -> Mapping[str, Tensor]:
         """Returns the step's own projection, (inputs, coordinates), of independent entries of variance 1/coordinates.

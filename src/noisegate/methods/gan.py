@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING, Any
 from noisegate.errors import SchemaError
 from noisegate.gate.per_example.losses import RowInputs
 from noisegate.methods.adversarial import AdversarialMethod
-from noisegate.methods.generative import public_shares
+from noisegate.methods.generative import GenerativeMethod, public_shares
 from noisegate.methods.registry import register
 from noisegate.models.image_network import ImageKind, ImageNetwork, check_image_schema
 from noisegate.models.inputs import Inputs, inputs_of, scaled_inputs
+from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import Count, Fraction, LabelShares, Positive, Widths, derived, settings
+from noisegate.settings import Count, Fraction, ImageSize, LabelShares, Positive, Widths, derived, settings
 
 if TYPE_CHECKING:
     from noisegate.models.generator import Generator
     from noisegate.models.inputs import DiscriminatorInput
+    from noisegate.models.record_model import RecordModel
     from noisegate.networks.discriminator import Discriminator
 
 
@@ -132,3 +134,56 @@ class DPCGAN(RecordGAN):
                 "dp-cgan is given labels: name a column with levels as the label of the schema, or use dp-gan."
             )
         return shares
+
+
+@settings
+class GuidedMethod(GenerativeMethod):
+    """Base of methods whose generator, one of `RecordGAN`'s, follows noisy gradients at what it makes."""
+
+    image: ImageSize | None = None
+    network: ImageKind = "convolutional"
+    latent: Count = 32
+    hidden: Widths = by_records(table=(128, 128), images=(200,))
+    channels: Widths = (16, 8)
+    """The generator: see `RecordGAN`; no image for a table."""
+    batch: Count = 16
+    learning_rate: Positive = 2e-3
+    """Generated records of a step, and the generator's rate, by Adam."""
+    label_shares: LabelShares | None = None
+    """Share of each level of the label, as public knowledge; None for equal shares."""
+
+    def __post_init__(self) -> None:
+        self.gan()
+
+    for_images = RecordGAN.for_images
+
+    def gan(self, schema: Schema | None = None) -> RecordGAN:
+        """Returns the GAN whose generator and inputs these are; its discriminator is not used."""
+        given = {name: getattr(self, name) for name in ("image", "network", "latent", "hidden", "channels", "seed")}
+        plain = schema is not None and schema.layout.label is None
+        return DPGAN(**given) if plain else DPCGAN(**given, label_shares=self.label_shares)
+
+    def checked(self, schema: Schema) -> tuple[RecordGAN, int]:
+        """Returns that GAN and how many inputs a record has, the label left out; refuses a schema that does not fit."""
+        gan = self.gan(schema)
+        gan.inputs(schema), gan.label_weights(schema)
+        return gan, len(inputs_of(schema, centre=0.5).names)
+
+    def generator_training(self, schema: Schema, records: int, device: str) -> dict[str, Any]:
+        """Returns what every training of a generator is given, of so many records in a step."""
+        import torch
+
+        gan = self.gan(schema)
+        return {
+            "generator": gan.generator(schema).to(device),
+            "shares": torch.tensor(gan.label_weights(schema) or (1.0,)),
+            "encode": gan.inputs(schema)[1],
+            "records": records,
+            "learning_rate": self.learning_rate,
+            "seed": self.seed,
+            "device": device,
+        }
+
+    def model(self, release: Release, fitting: Any = None) -> RecordModel:
+        """Returns the released generator, to be drawn from."""
+        return self.gan(release.schema).model(release)

@@ -26,7 +26,7 @@ from noisegate.settings import Count, Positive, settings
 
 if TYPE_CHECKING:
     from noisegate.methods.generative import Shapes
-    from noisegate.training.teachers import CriticTeacher
+    from noisegate.training.teachers import Critic
 
 
 @register("gs-wgan")
@@ -60,10 +60,10 @@ class GSWGAN(ShardedMethod):
         """Returns the shape of the gradients."""
         return {"records": (self.batch, self.inputs(schema))}
 
-    def teacher(self, schema: Schema) -> CriticTeacher:
+    def teacher(self, schema: Schema) -> Critic:
         """Returns a critic."""
-        from noisegate.training.teachers import CriticTeacher
+        from noisegate.training.teachers import Critic, clipped_gradients
 
         given = self.teaching(schema) | {"learning": self.learning, "warm_up": self.warm_up}
-        of_each = self.clip_norm / math.sqrt(self.batch)
-        return CriticTeacher(**given, penalty=self.penalty, drift=self.drift, clip_norm=of_each)
+        says = clipped_gradients(self.clip_norm / math.sqrt(self.batch))
+        return Critic(**given, penalty=self.penalty, drift=self.drift, says=says)

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from noisegate.features.error_bounds import ErrorBound
 from noisegate.features.noise_bounds import NoiseBounds, noise_bounds
 from noisegate.methods.embedding import COUNTS, Embedding
+from noisegate.methods.encoders import NetworkMethod
 from noisegate.methods.matched import MatchedMethod
-from noisegate.methods.mepf_presets import BLOCKS, FIT, RESNET18, Preset
-from noisegate.methods.mepf_stopping import StoppingNetwork
 from noisegate.methods.registry import register
+from noisegate.models.activations import chosen_activations
 from noisegate.models.image_network import ImageKind, check_image_schema, residual_channels
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
@@ -30,7 +30,33 @@ from noisegate.settings import Count, NoBool, Share, Widths, by_preset, settings
 from noisegate.training.schedules import PerceptualFitSettings
 
 if TYPE_CHECKING:
+    from noisegate.features.perceptual import Activations
+    from noisegate.networks.named import FrozenNetwork
     from noisegate.training.perceptual_matching import PerceptualMatching
+
+
+Preset: TypeAlias = Literal["default", "paper", "paper-grey"]
+"""This library's settings, and the paper's for CIFAR-10 and CelebA, and for MNIST and FashionMNIST: section 6, Tables 7
+and 8, and the authors' program, at one learning rate; benchmarks/dp_mepf/mepf_rates.py has those of Table 7."""
+
+RESNET18 = "torchvision:resnet18"
+BLOCKS = tuple(f"layer{stage}.{block}" for stage in range(1, 5) for block in range(2))
+"""The eight residual blocks of a ResNet18, whose outputs, after their ReLU, are the features of grey images."""
+
+_LOSS: Mapping[str, Any] = {
+    **{"schedule": "constant", "loss": "moving-average", "average_eps": 1e-8, "average_reduction": "mean"},
+    **{"ema_decay": 0.0, "class_power": 0.0, "check_every": 5000, "check_images": 5000},
+}
+
+FIT: Mapping[Preset, Mapping[str, Any]] = {
+    "default": {},
+    # Labelled CIFAR-10, φ₁ alone, ε of 5 or more.
+    "paper": {**_LOSS, "steps": 200_000, "batch": 128, "learning_rate": 1e-3, "average_rate": 1e-4},
+    # MNIST, any ε.
+    "paper-grey": {**_LOSS, "steps": 100_000, "batch": 100, "learning_rate": 1e-5, "average_rate": 1e-4},
+}
+"""Changes to the fit, by preset."""
+
 
 Stopping: TypeAlias = Literal["private", "none", "discrepancy"]
 
@@ -41,7 +67,7 @@ STOPPING = {FIRST: "stopping-first", SECOND: "stopping-second"}
 
 @register("dp-mepf", "mepf")
 @settings
-class DPMEPF(StoppingNetwork, MatchedMethod):
+class DPMEPF(NetworkMethod, MatchedMethod):
     """Settings of DP-MEPF; none of them depends on private data.
 
     Examples:
@@ -55,6 +81,13 @@ class DPMEPF(StoppingNetwork, MatchedMethod):
         1.0
     """
 
+    stopping_network: str | None = None
+    """What candidates are compared by for private stopping, "inception:v3" as in the paper; None for the means of the
+    channels of `network`."""
+    stopping_weights: str | None = None
+    """File of its weights; those of pytorch-fid in torch's cache by default, and never downloaded."""
+    stopping_sha256: str | None = None
+    """What that file hashes to."""
     fit_class = PerceptualFitSettings
 
     preset: Preset = "default"
@@ -84,6 +117,32 @@ class DPMEPF(StoppingNetwork, MatchedMethod):
     channels: Widths = ()
     """Of its convolutions; empty for the papers'."""
     components: int = field(default=1, init=False, repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the settings as JSON; those of the second network, which earlier versions had not, where given."""
+        given = super().to_json()
+        return {name: value for name, value in given.items() if value is not None or not name.startswith("stopping_")}
+
+    def compared(self) -> Activations:
+        """Returns the map whose mean embedding says when to stop; a UserError if its network is not here."""
+        network = self._stopping_encoder()
+        if network is None:
+            return self.activations(pool=True)
+        return chosen_activations(network, network.layers, self.shape, pool=True)
+
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns the settings, with the digests of the networks that were used."""
+        facts, network = super().public_facts(schema), self._stopping_encoder()
+        if network is not None:
+            facts["settings"]["stopping_sha256"] = network.sha256
+        return facts
+
+    def _stopping_encoder(self) -> FrozenNetwork | None:
+        from noisegate.networks.named import load_network
+
+        if self.stopping_network is None:
+            return None
+        return load_network(self.stopping_network, self.stopping_weights, self.stopping_sha256)
 
     def __post_init__(self) -> None:
         if self.preset == "paper-grey" and self.network == RESNET18 and not self.layers:

@@ -23,8 +23,8 @@ from noisegate.settings import Count, Positive, derived, settings
 
 if TYPE_CHECKING:
     from noisegate.methods.generative import Shapes
-    from noisegate.training.student import StudentTraining
-    from noisegate.training.teachers import VotingTeacher
+    from noisegate.training.teachers import Teacher
+    from noisegate.training.transport import StudentTraining
 
 
 @register("pate-gan")
@@ -51,16 +51,16 @@ class PATEGAN(ShardedMethod):
         """Returns the shape of the votes."""
         return {"votes": (self.batch,)}
 
-    def teacher(self, schema: Schema) -> VotingTeacher:
+    def teacher(self, schema: Schema) -> Teacher:
         """Returns a teacher that votes."""
-        from noisegate.training.teachers import VotingTeacher
+        from noisegate.training.teachers import Teacher, votes
 
-        return VotingTeacher(**self.teaching(schema))
+        return Teacher(**self.teaching(schema), says=votes)
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> StudentTraining:
         """Returns generator and student at their start."""
-        from noisegate.training.student import StudentTraining
+        from noisegate.training.transport import StudentTraining
 
         student = self.teaching(schema)["discriminator"].to(device)
-        given = self.generator_training(schema, device)
+        given = self.generator_training(schema, self.batch, device)
         return StudentTraining(student, student_learning_rate=self.student_learning_rate, **given)

@@ -9,40 +9,45 @@ The published program counts the classes of the private images and makes as many
 and callbacks may look at private images in every round. Here shares of the labels are bought, and nothing but the gate
 sees an image.
 
-Sensitivity, proved. In each round a record adds 1 to one candidate, and which one is a function of the record and of
-what is public, bit for bit (G-25): 1 under add/remove-one and √2 under replace-one, whatever the candidates. That these
-follow from earlier answers costs nothing, since norm, share and noise of each round are those of the plan (G-13).
+In each round a record adds 1 to one candidate, bit for bit (G-25): 1 under add/remove-one, √2 under replace-one,
+however candidates follow from earlier answers, since norm, share and noise of each round are those of the plan (G-13).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from noisegate.errors import OptionError
+from noisegate.errors import ModelError, OptionError
 from noisegate.features.feature_map import Counts, FeatureMap
 from noisegate.features.pixels import BlurredPixels
-from noisegate.methods.public_images import PublicImageSettings
+from noisegate.methods.encoders import EncodedImages
+from noisegate.methods.public_reference import Source, read_reference
 from noisegate.methods.registry import register
 from noisegate.methods.tab_pe import Candidates, Rounds
 from noisegate.models.image_network import check_image_schema
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import Count, Relative, Unit, derived, settings
+from noisegate.settings import Count, Relative, Seed, TwoOrMore, Unit, derived, settings
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
+    from noisegate.models.public_features import PublicReference
     from noisegate.models.record_sets import WeightedReference
     from noisegate.training.image_evolution import ImageEvolution
+
 
 COUNTS = "counts"
 
 
 @register("pe")
 @settings
-class PrivateEvolution(PublicImageSettings):
+class PrivateEvolution(EncodedImages):
     """Settings of Private Evolution; none of them depends on private data.
 
     Examples:
@@ -53,6 +58,15 @@ class PrivateEvolution(PublicImageSettings):
         {'counts': (1, 26.38), 'votes-1': (4000, 5.33), 'votes-2': (4000, 5.33)}
     """
 
+    public: Source = field(default=None, compare=False)
+    """Public images of the same size, a path in any form that private ones may have, or a table in memory; None where
+    the method does without. They are part of what is made, so they must hold no private one."""
+    references: TwoOrMore = 10_000
+    """How many of them are used at most, drawn at random."""
+    public_labels: bool = False
+    """Whether they have labels of the schema."""
+    seed: Seed = 0
+    """Of the public randomness. Never of the private noise."""
     features: Literal["pixels", "encoder"] = derived(lambda given: "encoder" if _coloured(given) else "pixels")
     """What images are compared by: "pixels", blurred a little, by default for grey ones; or "encoder", what the
     frozen network sees in them, by default for colour."""
@@ -70,6 +84,47 @@ class PrivateEvolution(PublicImageSettings):
     """Budget share of the numbers of images of each label."""
     votes_share: Relative = 0.98
     """Budget share of all votes."""
+
+    def reference(self, schema: Schema) -> PublicReference | None:
+        """Returns the public images, read once, or None; a DataError if they cannot be read or do not fit."""
+        if self.public is None:
+            return None
+        if schema.digest() not in self._references:
+            labelled = self.public_labels and schema.layout.label is not None
+            found = read_reference(self.public, schema, most=self.references, labelled=labelled, seed=self.seed)
+            self._references[schema.digest()] = found
+        return self._references[schema.digest()]
+
+    def reference_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns what a certificate says of the public images."""
+        reference = self.reference(schema)
+        return {} if reference is None else {"reference": reference.to_json()}
+
+    def check_reference(self, schema: Schema, public: Mapping[str, Any]) -> None:
+        """Raises a ModelError if the public images are others than a certificate says."""
+        here, there = self.reference_facts(schema).get("reference"), public.get("reference")
+        if here != there:
+            raise ModelError(
+                f"public: these are not the public images that the release was made with; give the same ones. The "
+                f"certificate says {there}, found {here}."
+            )
+
+    def check_gate(self, gate: Gate) -> None:
+        """See `Method`; a DataError if the public images are private ones too, by what their files hold."""
+        super().check_gate(gate)
+        check_image_schema(gate.schema, self.shape, labelled=False)
+        if self.public is not None:
+            gate.check_apart(self.public)
+            self.reference(gate.schema)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the settings as a JSON object; a public table in memory is not in it."""
+        public = self.public if isinstance(self.public, str) else None
+        return super(PrivateEvolution, replace(self, public=public)).to_json()
+
+    @cached_property
+    def _references(self) -> dict[str, PublicReference]:
+        return {}
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
         """Returns the calibrated plan. Reads no data."""

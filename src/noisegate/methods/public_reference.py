@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BeforeValidator
 
 from noisegate.errors import DataError, ModelError, OptionError, said
 from noisegate.features.feature_map import FeatureMap
@@ -19,6 +20,9 @@ from noisegate.schema import Schema
 
 # Rows of a block that a map is called with on the public side; a network there may be run on more than at the gate.
 _ROWS = 256
+
+Source = Annotated[Any, BeforeValidator(lambda source: str(source) if isinstance(source, Path) else source)]
+"""A setting that holds a path of public records, or a table in memory."""
 
 
 def read_reference(source: Any, schema: Schema, *, most: int, labelled: bool, seed: int) -> PublicReference:

@@ -14,16 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noisegate.methods.adversarial import GENERATOR
-from noisegate.methods.gan import DPCGAN, DPGAN, RecordGAN, by_records
-from noisegate.methods.generative import GenerativeMethod, shapes_of
-from noisegate.models.image_network import ImageKind
+from noisegate.methods.gan import GuidedMethod, by_records
+from noisegate.methods.generative import shapes_of
 from noisegate.models.inputs import inputs_of
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 from noisegate.privacy.plan import Budget
-from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import Schema
-from noisegate.settings import Count, Fraction, ImageSize, LabelShares, Positive, Widths, settings
+from noisegate.settings import Count, Fraction, Positive, Widths, settings
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -31,13 +29,12 @@ if TYPE_CHECKING:
 
     from noisegate.gate.gate import Gate
     from noisegate.methods.generative import Shapes
-    from noisegate.models.record_model import RecordModel
-    from noisegate.training.teachers import DiscriminatorTeacher
+    from noisegate.training.teachers import Teacher
     from noisegate.training.transport import TransportTraining
 
 
 @settings
-class ShardedMethod(GenerativeMethod):
+class ShardedMethod(GuidedMethod):
     """Settings of methods on disjoint shards; none of them depends on private data.
 
     Defaults for images were tried on simulated digits (benchmarks/simulated_digits.py), with 20 teachers that stood for
@@ -46,12 +43,6 @@ class ShardedMethod(GenerativeMethod):
 
     resumable, nonnegative = False, False
 
-    image: ImageSize | None = None
-    network: ImageKind = "convolutional"
-    latent: Count = 32
-    hidden: Widths = by_records(table=(128, 128), images=(200,))
-    channels: Widths = (16, 8)
-    """The generator: see `RecordGAN`."""
     teachers: Count = 1000
     """Disjoint shards, each with a perceptron. More are louder over the same noise, and know less each."""
     teacher_hidden: Widths = by_records(table=(32,), images=(16,))
@@ -62,23 +53,13 @@ class ShardedMethod(GenerativeMethod):
     steps: Count = 200
     sampling_probability: Fraction = 1.0
     """Of each teacher, by itself, to be asked in a step."""
-    batch: Count = 16
-    learning_rate: Positive = 2e-3
-    """Generated records of a step, and the generator's rate, by Adam."""
-    label_shares: LabelShares | None = None
-    """Share of each level of the label, as public knowledge; None for equal shares."""
-
-    def __post_init__(self) -> None:
-        self.gan()
-
-    for_images = RecordGAN.for_images
 
     @abstractmethod
     def answers(self, schema: Schema) -> Shapes:
         """Returns the shape of each array of an answer."""
 
     @abstractmethod
-    def teacher(self, schema: Schema) -> DiscriminatorTeacher:
+    def teacher(self, schema: Schema) -> Teacher:
         """Returns what a teacher learns and answers."""
 
     @staticmethod
@@ -96,7 +77,7 @@ class ShardedMethod(GenerativeMethod):
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> ShardPlan:
         """Returns the steps; refuses a schema that does not fit the settings."""
-        (gan := self.gan(schema)).inputs(schema), gan.label_weights(schema)
+        gan, _ = self.checked(schema)
         return ShardPlan(
             name=GENERATOR,
             steps=self.steps,
@@ -118,22 +99,7 @@ class ShardedMethod(GenerativeMethod):
         from noisegate.training.transport import TransportTraining
 
         asked: dict[str, Any] = {"gradient": partial(self.pulled, schema), "beside": partial(self.beside, schema)}
-        return TransportTraining(**self.generator_training(schema, device), **asked)
-
-    def generator_training(self, schema: Schema, device: str) -> dict[str, Any]:
-        """Returns what every training of a generator is given."""
-        import torch
-
-        gan = self.gan(schema)
-        return {
-            "generator": gan.generator(schema).to(device),
-            "shares": torch.tensor(gan.label_weights(schema) or (1.0,)),
-            "encode": gan.inputs(schema)[1],
-            "records": self.batch,
-            "learning_rate": self.learning_rate,
-            "seed": self.seed,
-            "device": device,
-        }
+        return TransportTraining(**self.generator_training(schema, self.batch, device), **asked)
 
     def teaching(self, schema: Schema) -> dict[str, Any]:
         """Returns what every teacher is given."""
@@ -148,13 +114,3 @@ class ShardedMethod(GenerativeMethod):
             "learning_rate": self.teacher_learning_rate,
             "rounds": self.teacher_rounds,
         }
-
-    def model(self, release: Release, fitting: Any = None) -> RecordModel:
-        """Returns the released generator, to be drawn from."""
-        return self.gan(release.schema).model(release)
-
-    def gan(self, schema: Schema | None = None) -> RecordGAN:
-        """Returns the GAN whose generator and inputs these are."""
-        given = {name: getattr(self, name) for name in ("image", "network", "latent", "hidden", "channels", "seed")}
-        plain = schema is not None and schema.layout.label is None
-        return DPGAN(**given) if plain else DPCGAN(**given, label_shares=self.label_shares)

@@ -7,10 +7,8 @@ round of votes weights them, and weights are brought back to the one-way tables.
 with the most votes and vary it; but noise grows with their number, and on the tables tried they cost more than they
 brought. Distances are in cells of about equal mass, not in the units of a column.
 
-Sensitivity, proved. In each round a record adds 1 to one candidate and nothing to others, whatever the candidates, and
-which one is a function of the record and of what is public, bit for bit (G-25): norm 1, so 1 under add/remove-one and
-√2 under replace-one. That candidates follow from earlier answers costs nothing, since norm, share and noise of each
-round are those of the plan (G-13), and rounds compose exactly.
+In each round a record adds 1 to one candidate, bit for bit (G-25): 1 under add/remove-one, √2 under replace-one,
+however candidates follow from earlier answers, since norm, share and noise of each round are those of the plan (G-13).
 """
 
 from __future__ import annotations

@@ -22,17 +22,46 @@ from noisegate.devices import seeded
 from noisegate.models.generator import PREFIX, Generator
 from noisegate.models.image_network import ImageKind, ImageNetwork
 from noisegate.models.nearest_means import NearestMeans
-from noisegate.models.pose import NUMBERS, posed
+from noisegate.models.pose import POSE_NUMBERS, TONE_NUMBERS, posed, toned
 from noisegate.models.record_model import Array
-from noisegate.models.tone import NUMBERS as OF_TONE
-from noisegate.models.tone import toned
 from noisegate.networks.drawing import DrawingDecoder, load_drawing
-from noisegate.networks.up_block import Doubled, UpBlock
 from noisegate.schema import EncodedTable, Layout, Schema
 from noisegate.schema.pixels import ImageShape
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
+
+
+class UpBlock(nn.Module):
+    """Doubles height and width, from `entering` to `channels` channels."""
+
+    def __init__(self, entering: int, channels: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.BatchNorm2d(entering),
+            nn.ReLU(),
+            nn.Upsample(scale_factor=2),
+            nn.Conv2d(entering, channels, 3, padding=1),
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, padding=1),
+        )
+        # The convolution first: a quarter of the work, and the same numbers.
+        self.past = nn.Sequential(nn.Conv2d(entering, channels, 1), nn.Upsample(scale_factor=2))
+
+    def forward(self, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows _ 2*h 2*w"]:
+        """Returns (rows, channels, 2 height, 2 width)."""
+        activations: Tensor = self.body(images) + self.past(images)
+        return activations
+
+
+class Doubled(nn.Module):
+    """Twice its input: from the argument of a tanh to that of a sigmoid."""
+
+    def forward(self, values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Returns twice `values`."""
+        return 2 * values
+
 
 # Drawings are mostly background: a start at 0.12 saves the steps that darken a grey image. Others soon leave it.
 _START = -2.0
@@ -53,7 +82,7 @@ class ImageGenerator(Generator):
 
     def noise(self, rows: int, random: torch.Generator) -> Float[Tensor, "rows latent"]:
         """Returns standard normal noise: of the picture, then of its pose and of its tone, if it has them."""
-        more = (NUMBERS if self.network.pose else 0) + (OF_TONE if self.network.tone else 0)
+        more = (POSE_NUMBERS if self.network.pose else 0) + (TONE_NUMBERS if self.network.tone else 0)
         return torch.randn(rows, self.network.latent + more, generator=random)
 
     def record_model(self, weights: npt.NDArray[np.float64], layout: Layout) -> NeuralImage:
@@ -68,9 +97,9 @@ class ImageGenerator(Generator):
         code, more = noise[:, : self.network.latent], noise[:, self.network.latent :]
         images: Tensor = self.logits(torch.cat([code, one_hot], dim=1)).sigmoid()
         if self.network.tone:
-            images = toned(images, more[:, -OF_TONE:], self.network.tone)
+            images = toned(images, more[:, -TONE_NUMBERS:], self.network.tone)
         if self.network.pose:
-            images = posed(images, more[:, :NUMBERS], self.network.pose)
+            images = posed(images, more[:, :POSE_NUMBERS], self.network.pose)
         height, width, _ = self.network.shape.axes
         if self.network.kind == "drawing":  # of 28 x 28
             images = nn.functional.interpolate(images, (height, width), mode="bilinear", antialias=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from noisegate.features.fourier import RandomFourier, draw_points
 from noisegate.features.orientation import Orientations, OrientedFourier
@@ -13,6 +13,8 @@ from noisegate.schema.pixels import ImageShape
 
 if TYPE_CHECKING:
     from noisegate.features.encoded import EncodedFourier
+
+Seen: TypeAlias = Literal["pixels", "orientations", "wavelets", "strokes"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +33,7 @@ class ImageMap:
         sha256: What the file of the encoder hashes to.
     """
 
-    seen: Literal["pixels", "orientations", "wavelets", "strokes"]
+    seen: Seen
     image: ImageShape
     count: int
     length_scale: float

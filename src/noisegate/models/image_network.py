@@ -32,7 +32,7 @@ class ImageNetwork:
             the image's, each half of the next; as many as there are doublings. Of "residual", at
             every size, the image's too. Unused by the others.
         pose: How far each image is turned, slanted, stretched and moved at random; see `noisegate.models.pose`.
-        tone: How much contrast and sharpness of each image vary at random; see `noisegate.models.tone`.
+        tone: How much contrast and sharpness of each image vary at random; see `noisegate.models.pose`.
 
     Raises:
         OptionError: if such a network cannot make such images.

@@ -1,4 +1,4 @@
-"""Poses: what turns, slants, stretches and moves an image a little, drawn at random for each image.
+"""Poses and tones: what turns, slants, stretches and moves an image a little, and how strong and soft it is drawn.
 
 No hand slants a sign twice alike, and a thing seldom lies in the middle. A generator would have to learn this from
 means that noise covers; so it is given it: what the network makes is posed, during the fit too, where the generator's
@@ -6,6 +6,10 @@ means are compared with those of records in poses of their own. Nothing here dep
 
 A pose is an affine map of the plane about the middle of the image, bilinear between pixels, and the border continues
 outside (Jaderberg et al., Spatial Transformer Networks, NeurIPS 2015, whose map is learnt).
+
+Where noise covers what classes' means say of contrast and sharpness, a fit makes all images of one class faint and all
+of another blurred, and a classifier learns that and not the things: of 8,000 digits at ε = 0.2 a convolutional network
+learnt less than a linear one. So tones vary within each class too, during the fit as well.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-NUMBERS = 6
+POSE_NUMBERS = 6
 """Standard normal numbers that a pose takes."""
 
 _FARTHEST = (0.15, 0.15, 0.1, 0.1, 0.05, 0.05)
@@ -48,3 +52,42 @@ def posed(
     second = torch.stack([turn.sin(), (1 + down) * turn.cos(), low], dim=1)
     places = nn.functional.affine_grid(torch.stack([first, second], dim=1), list(images.shape), align_corners=False)
     return nn.functional.grid_sample(images, places, padding_mode="border", align_corners=False)
+
+
+TONE_NUMBERS = 2
+"""Standard normal numbers that a tone takes."""
+
+_CONTRAST, _SOFTNESS = 0.5, 0.7
+"""Logarithm of the contrast either way, and part of the mean of each pixel and its neighbours, at most, for 1."""
+
+
+def toned(
+    images: Float[Tensor, "rows c h w"], noise: Float[Tensor, "rows 2"], farthest: float
+) -> Float[Tensor, "rows c h w"]:
+    """Returns each image softened, and with more or less contrast to its border, uniform up to `farthest` times that.
+
+    Args:
+        images: Intensities in [0, 1].
+        noise: Standard normal, one row for each image.
+        farthest: From 0, which leaves images as they are, to 1.
+
+    Examples:
+        >>> import torch
+        >>> images = torch.rand(2, 1, 8, 8)
+        >>> torch.allclose(toned(images, torch.randn(2, 2), 0.0), images)
+        True
+    """
+    contrast, softness = (torch.erf(noise / math.sqrt(2)) * farthest)[:, :, None, None, None].unbind(1)
+    # Products with matrices: pooling of padded pictures takes several times as long, forth and back.
+    down, right = (_mean_of_three(images.new_ones(side)) for side in images.shape[2:])
+    around = down @ images @ right
+    images = torch.lerp(images, around, _SOFTNESS * softness.abs())
+    sides = images[..., [0, -1], :].mean(dim=(2, 3)) + images[..., [0, -1]].mean(dim=(2, 3))
+    ground = sides[..., None, None] / 2
+    return (ground + (images - ground) * (_CONTRAST * contrast).exp()).clamp(0, 1)
+
+
+def _mean_of_three(ones: Float[Tensor, " side"]) -> Float[Tensor, "side side"]:
+    """Returns what takes each pixel along an axis to the mean of itself and its neighbours; at the border, itself."""
+    near = torch.diag(ones[1:], 1) + torch.diag(ones[1:], -1)
+    return (near + torch.diag(3 - near.sum(dim=0))) / 3

@@ -57,12 +57,11 @@ def load_network(name: str, weights: str | None = None, sha256: str | None = Non
     """Returns the network called `name`; the same object for the same arguments.
 
     Args:
-        name: "encoder", or "strokes", of drawings; "torchvision:NAME" or "timm:NAME"; "clip:FOLDER", the image encoder
-            of a pipeline of diffusers; "ic-gan:resnet50"; or "inception:v3", the last pooling layer of the network of
-            Fréchet distances.
+        name: "encoder", or "strokes", of drawings; "torchvision:NAME" or "timm:NAME"; or "inception:v3", the last
+            pooling layer of the network of Fréchet distances.
         weights: File of its weights, for torchvision and timm a state dict as .pth or .safetensors. Without one: the
             encoder's from the package; torchvision's default weights, if they lie where torch keeps downloads.
-        sha256: What the file must hash to. Required with `weights`, and for a folder.
+        sha256: What the file must hash to. Required with `weights`.
 
     Raises:
         OptionError: if there is no such network, or something is missing; it says what, and where to put it.
@@ -164,11 +163,7 @@ _SOURCES: dict[str, Callable[[str, str | None, str | None], FrozenNetwork]] = {
 }
 
 # By name, so that nothing of other libraries is imported before it is needed.
-_ELSEWHERE = {
-    "clip": "noisegate.contrib.encoders:load_clip",
-    "ic-gan": "noisegate.contrib.encoders:load_icgan_encoder",
-    "inception": "noisegate.contrib.encoders:load_inception",
-}
+_ELSEWHERE = {"inception": "noisegate.contrib.encoders:load_inception"}
 
 
 def _loaded(module: nn.Module, path: Path, sha256: str, mean: Any, std: Any) -> FrozenNetwork:

@@ -56,20 +56,3 @@ def read_weights(path: Path | None, shipped: str, kind: str, sha256: str | None)
     except OSError as error:
         raise ModelError(f"{what}: the file cannot be read ({error.strerror}).") from None
     return content, check_digest(hashlib.sha256(content).hexdigest(), sha256, what, required=False)
-
-
-def folder_digest(folder: Path) -> str:
-    """Returns the SHA-256 of the names and contents of all files in a folder and the folders in it.
-
-    It is that of the lines ``DIGEST  NAME``, in order of the names, as ``sha256sum`` prints them.
-
-    Raises:
-        ModelError: if there is no such folder, it is empty, or a file cannot be read.
-    """
-    files = sorted((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.as_posix())
-    if not files:
-        raise ModelError(f"{folder}: there is no such folder, or it is empty.")
-    whole = hashlib.sha256()
-    for path in files:
-        whole.update(f"{file_digest(path, str(path))}  {path.relative_to(folder).as_posix()}\n".encode())
-    return whole.hexdigest()

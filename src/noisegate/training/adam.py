@@ -15,13 +15,12 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from noisegate.training.checkpoint import restore
+from noisegate.training.checkpoint import joined, restore, under
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-_KINDS = {"mean": "exp_avg", "square": "exp_avg_sq"}
-"""Moments by our name, to torch's, which checkpoints of earlier versions have."""
+_KINDS = ("mean", "square")
 NOTHING_SLOWER: Mapping[str, float] = MappingProxyType({})
 
 
@@ -104,12 +103,8 @@ class Adam:
         Raises:
             KeyError, ValueError: if the state is that of other parameters.
         """
-        first = next(iter(self._parameters))
-        for kind, moments in self._moments.items():
-            names = [(f"{name}/{_KINDS[kind]}", f"{kind}/{name}") for name in self._parameters]
-            moments_by_name = {old if old in tensors else new: m for (old, new), m in zip(names, moments, strict=True)}
-            restore(moments_by_name, tensors)
-        self.steps = int(next(tensors[k] for k in ("taken", f"{first}/step", f"steps/{first}") if k in tensors))
+        restore({name: value for name, value in self.state_dict().items() if name != "taken"}, tensors)
+        self.steps = int(tensors["taken"])
         for taken in self._taken:
             taken.fill_(self.steps)
 
@@ -160,3 +155,68 @@ def one_cycle(progress: float) -> float:
     A function of the step alone, so that nothing needs saving.
     """
     return min(progress / 0.1, 0.5 * (1 + math.cos(math.pi * max(progress - 0.1, 0) / 0.9))) + 1e-3
+
+
+class NoisyMomentum:
+    """DP-SGD with heavy-ball momentum, and the average of where it was (De et al., 2022, section 3).
+
+    https://arxiv.org/abs/2204.13650: the average takes out noise at no cost in privacy.
+
+    Args:
+        start: Parameters at the start, by name.
+        learning_rate: Of the mean gradient.
+        momentum: What is kept of the velocity in a step, from 0 to 1.
+        ema_decay: What is kept of the average in a step; the first t steps keep (1 + t)/(10 + t) at most.
+        batch: The expected number of records of a step, which noisy sums are divided by.
+        device: Where torch computes.
+    """
+
+    def __init__(
+        self,
+        start: Mapping[str, Tensor],
+        *,
+        learning_rate: float,
+        momentum: float,
+        ema_decay: float,
+        batch: float,
+        device: str,
+    ) -> None:
+        self._parameters = {name: value.detach().clone().to(device) for name, value in start.items()}
+        self._average = {name: value.clone() for name, value in self._parameters.items()}
+        self._velocity = {name: torch.zeros_like(value) for name, value in self._parameters.items()}
+        self._learning_rate, self._momentum, self._ema_decay, self._batch = learning_rate, momentum, ema_decay, batch
+        self.steps = 0
+
+    def parameters(self) -> dict[str, Tensor]:
+        """Returns the parameters, where the next gradient is taken."""
+        return self._parameters
+
+    def result(self) -> dict[str, Tensor]:
+        """Returns the average of the parameters, which is what was trained."""
+        return self._average
+
+    @torch.no_grad()
+    def step(self, noisy: Mapping[str, Tensor]) -> None:
+        """Takes a step against a noisy sum of gradients."""
+        kept = min(self._ema_decay, (1 + self.steps) / (10 + self.steps))
+        for name, value in self._parameters.items():
+            velocity = self._velocity[name].mul_(self._momentum).add_(noisy[name], alpha=1 / self._batch)
+            value.sub_(velocity, alpha=self._learning_rate)
+            self._average[name].lerp_(value, 1 - kept)
+        self.steps += 1
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns parameters, averages, velocities, and the number of steps."""
+        parts = {"parameter": self._parameters, "average": self._average, "velocity": self._velocity}
+        return {**joined(**parts), "taken": torch.tensor(self.steps)}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Resumes where `state_dict` was called.
+
+        Raises:
+            KeyError, ValueError: if the state is that of other parameters.
+        """
+        restore(self._parameters, under(tensors, "parameter/"))
+        restore(self._average, under(tensors, "average/"))
+        restore(self._velocity, under(tensors, "velocity/"))
+        self.steps = int(tensors["taken"])

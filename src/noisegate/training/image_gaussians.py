@@ -12,12 +12,14 @@ less than that are left out: with much noise the images are the means alone.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 from torch.nn.functional import avg_pool2d, interpolate, pad
 
 from noisegate.features.thumbnails import Thumbnails
@@ -26,7 +28,6 @@ from noisegate.networks.classifiers import RowsToImages
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from torch import Tensor
 
 Array = npt.NDArray[np.float64]
 
@@ -77,3 +78,47 @@ def sharpened(small: Float[Tensor, "rows small"], thumbnails: Thumbnails) -> Flo
     large = interpolate(RowsToImages(thumbnails.small)(small), scale_factor=thumbnails.side, mode="bicubic")
     blurred = avg_pool2d(pad(large, (1, 1, 1, 1), mode="replicate"), 3, stride=1)
     return (2 * large - blurred).clamp(0, 1).permute(0, 2, 3, 1).flatten(1)
+
+
+Features: TypeAlias = Callable[[Tensor], Tensor]
+
+DRAWS = 128
+"""Images of each class in a step."""
+_LEARNING_RATE, _MOMENTUM, _DECAY = 0.5, 0.5, 0.95
+
+
+def matched_images(
+    images: Float[Tensor, "classes each pixels"],
+    draw: Callable[[int], Float[Tensor, "classes draws pixels"]],
+    features_of: Callable[[int], Features],
+    *,
+    steps: int,
+) -> Float[Tensor, "classes each pixels"]:
+    """Returns the average over the steps of images in [0, 1] that start as `images`, by distribution matching.
+
+    Zhao and Bilen (WACV 2023), https://arxiv.org/abs/2110.04181: each step takes a network with fresh weights, and
+    moves the images of a class against the squared distance of their mean features from those of its draws.
+
+    Args:
+        images: Where they start, (classes, each, pixels).
+        draw: Returns so many images of each class to compare with, (classes, draws, pixels).
+        features_of: Returns what the network of a step sees in rows of pixels.
+        steps: How many; 0 returns the images.
+    """
+    moved, velocity, average = images.clone(), torch.zeros_like(images), images.clone()
+    for step in range(steps):
+        features = features_of(step)
+        with torch.no_grad():
+            wanted = _mean_features(features, draw(DRAWS))
+        points = moved.detach().requires_grad_()
+        distance = (_mean_features(features, points) - wanted).square().sum()
+        velocity = _MOMENTUM * velocity + torch.autograd.grad(distance, points)[0]
+        moved = (moved - _LEARNING_RATE * velocity).clamp(0, 1)
+        average.lerp_(moved, 1 - min(_DECAY, (step + 1) / (step + 10)))
+    return average
+
+
+def _mean_features(features: Features, images: Float[Tensor, "classes rows pixels"]) -> Float[Tensor, "classes _"]:
+    """Returns the mean over the images of each class of all that a network gives, in one row a class."""
+    seen = features(images.flatten(0, 1))
+    return seen.flatten(1).reshape(*images.shape[:2], -1).mean(dim=1)

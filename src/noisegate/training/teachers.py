@@ -9,10 +9,9 @@ of one loss.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -28,11 +27,16 @@ Weights = Mapping[str, Tensor]
 _BETA1, _BETA2, _EPS = 0.5, 0.999, 1e-8
 
 
+Says: TypeAlias = "Callable[[Teacher, Weights, Weights], Weights]"
+"""What a teacher with such weights says of the records that parameters hold."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class DiscriminatorTeacher(ABC):
-    """What the teachers share.
+class Teacher:
+    """A discriminator of a shard; methods differ in what it says, and one in its loss.
 
     Attributes:
+        says: What it answers.
         discriminator: At its start, the same for all shards: that of `build_table_discriminator`.
         encode: From numeric and coded columns of records to its inputs, the label left out.
         label: Place of the label among the coded columns; None for none.
@@ -43,6 +47,7 @@ class DiscriminatorTeacher(ABC):
         warm_up: How often every shard learns before the first step.
     """
 
+    says: Says
     discriminator: Discriminator
     encode: Callable[[Tensor, Tensor], Tensor]
     label: int | None
@@ -81,9 +86,9 @@ class DiscriminatorTeacher(ABC):
             kept |= {f"mean {name}": mean, f"square {name}": square}
         return moved, kept
 
-    @abstractmethod
     def answer(self, weights: Weights, parameters: Weights, batch: Any) -> Weights:
         """Returns what a shard says of the generated records."""
+        return self.says(self, weights, parameters)
 
     def scores(
         self, weights: Weights, rows: Float[Tensor, "records _"]
@@ -127,50 +132,17 @@ class DiscriminatorTeacher(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignTeacher(DiscriminatorTeacher):
-    """Answers with the signs of the largest entries of its gradient at each generated record (DataLens).
-
-    Attributes:
-        largest: How many entries of each record.
-        bound: Entries that are smaller are drawn: +1 with probability (1 + entry / bound) / 2, else −1.
-    """
-
-    largest: int
-    bound: float
-
-    def answer(self, weights: Weights, parameters: Weights, batch: Any) -> Weights:
-        """Returns signs, 0 for entries that are not among the largest: (records, inputs)."""
-        gradient = self.pull(weights, parameters)
-        least = gradient.abs().topk(self.largest, dim=1).values[:, -1:]
-        chance = (1 + (gradient / self.bound).clamp(-1, 1)) / 2
-        signs = torch.where(torch.rand_like(chance) < chance, 1.0, -1.0)
-        return {"records": torch.where((gradient.abs() >= least) & (gradient != 0), signs, 0.0)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class VotingTeacher(DiscriminatorTeacher):
-    """Votes on each generated record whether it is real (PATE-GAN)."""
-
-    def answer(self, weights: Weights, parameters: Weights, batch: Any) -> Weights:
-        """Returns half a vote for or against each record, (records,): ½ where it is taken for real, else −½."""
-        scores, _ = self.scores(weights, self.made_rows(parameters))
-        return {"votes": torch.where(scores > 0, 0.5, -0.5)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class CriticTeacher(DiscriminatorTeacher):
-    """A critic of the Wasserstein distance with a gradient penalty, which answers with its gradient (GS-WGAN).
+class Critic(Teacher):
+    """A teacher that learns the Wasserstein distance with a gradient penalty (GS-WGAN).
 
     Attributes:
         penalty: Weight of (‖gradient‖ − 1)² between real and generated records (Gulrajani et al., NeurIPS 2017,
             https://arxiv.org/abs/1704.00028).
         drift: Weight of the squared score of real records, which keeps scores near 0.
-        clip_norm: L2 norm that the gradient at each record is clipped to.
     """
 
     penalty: float
     drift: float
-    clip_norm: float
 
     def loss(self, weights: Weights, parameters: Weights, batch: Any) -> Float[Tensor, ""]:
         """Returns the critic's loss; a shard without records learns nothing."""
@@ -186,30 +158,52 @@ class CriticTeacher(DiscriminatorTeacher):
         )
         return loss
 
-    def answer(self, weights: Weights, parameters: Weights, batch: Any) -> Weights:
-        """Returns the gradient of the generator's loss at each record, clipped record by record: (records, inputs)."""
-        _, slopes = self.scores(weights, self.made_rows(parameters))
-        length = slopes.square().sum(dim=1, keepdim=True).sqrt()
-        return {"records": -slopes * (self.clip_norm / length.clamp_min(self.clip_norm))}
+
+# What teachers say of the generated records of a step.
 
 
-@dataclass(frozen=True, kw_only=True)
-class HistogramTeacher(DiscriminatorTeacher):
-    """Votes for the bin that its projected gradient is in, coordinate by coordinate (G-PATE).
+def largest_signs(largest: int, bound: float) -> Says:
+    """Returns the signs of so many largest entries of the gradient at each record, else 0: (records, inputs).
 
-    `parameters` hold the projection of the step as well, (inputs, coordinates).
-
-    Attributes:
-        bound: Projected gradients are clipped to ± this.
-        bins: Of equal width between these ends.
+    An entry below `bound` is drawn: +1 with probability (1 + entry / bound) / 2, else −1 (DataLens).
     """
 
-    bound: float
-    bins: int
+    def says(teacher: Teacher, weights: Weights, parameters: Weights) -> Weights:
+        gradient = teacher.pull(weights, parameters)
+        least = gradient.abs().topk(largest, dim=1).values[:, -1:]
+        chance = (1 + (gradient / bound).clamp(-1, 1)) / 2
+        signs = torch.where(torch.rand_like(chance) < chance, 1.0, -1.0)
+        return {"records": torch.where((gradient.abs() >= least) & (gradient != 0), signs, 0.0)}
 
-    def answer(self, weights: Weights, parameters: Weights, batch: Any) -> Weights:
-        """Returns one vote for each record and coordinate, (records, coordinates, bins)."""
-        projected = self.pull(weights, parameters) @ parameters["projection"]
-        place = ((projected / self.bound + 1) / 2 * self.bins).floor().clamp(0, self.bins - 1)
-        bins = torch.arange(self.bins, device=place.device)
-        return {"votes": (place[..., None] == bins).to(projected.dtype)}
+    return says
+
+
+def votes(teacher: Teacher, weights: Weights, parameters: Weights) -> Weights:
+    """Returns half a vote for or against each record, (records,): ½ where it is taken for real, else −½ (PATE-GAN)."""
+    scores, _ = teacher.scores(weights, teacher.made_rows(parameters))
+    return {"votes": torch.where(scores > 0, 0.5, -0.5)}
+
+
+def clipped_gradients(clip_norm: float) -> Says:
+    """Returns the gradient of the generator's loss at each record, clipped record by record (GS-WGAN)."""
+
+    def says(teacher: Teacher, weights: Weights, parameters: Weights) -> Weights:
+        _, slopes = teacher.scores(weights, teacher.made_rows(parameters))
+        length = slopes.square().sum(dim=1, keepdim=True).sqrt()
+        return {"records": -slopes * (clip_norm / length.clamp_min(clip_norm))}
+
+    return says
+
+
+def histogram_votes(bound: float, bins: int) -> Says:
+    """Returns a vote for the bin of each coordinate of the projected gradient, (records, coordinates, bins) (G-PATE).
+
+    Bins are of equal width between ± `bound`; `parameters` hold the projection of the step, (inputs, coordinates).
+    """
+
+    def says(teacher: Teacher, weights: Weights, parameters: Weights) -> Weights:
+        projected = teacher.pull(weights, parameters) @ parameters["projection"]
+        place = ((projected / bound + 1) / 2 * bins).floor().clamp(0, bins - 1)
+        return {"votes": (place[..., None] == torch.arange(bins, device=place.device)).to(projected.dtype)}
+
+    return says

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, one_hot, softplus
 
 from noisegate.models.generator import Generator
 from noisegate.models.inputs import DiscriminatorInput
+from noisegate.networks.discriminator import Discriminator
 from noisegate.training.adam import Adam
 from noisegate.training.adversarial import stream
 from noisegate.training.checkpoint import joined, under
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Shaped
 
 Labelled = tuple[Tensor, Tensor]
 """Records, (records, inputs), and their labels, (records,) int64."""
@@ -128,3 +130,40 @@ def transport_plan(
         of_rows = -torch.logsumexp(scores + of_columns, dim=1, keepdim=True) - math.log(cost.shape[0])
         of_columns = -torch.logsumexp(scores + of_rows, dim=0, keepdim=True) - math.log(cost.shape[1])
     return (scores + of_rows + of_columns).exp()
+
+
+class StudentTraining(TransportTraining):
+    """Generator and student on their way; `given` is what the training of a generator is given."""
+
+    def __init__(self, student: Discriminator, *, student_learning_rate: float, **given: Any) -> None:
+        super().__init__(**given)
+        self._student = student
+        self._student_adam = Adam(dict(student.named_parameters()), learning_rate=student_learning_rate)
+
+    def step(self, noisy: Mapping[str, Any]) -> None:
+        """Moves the student by noisy votes on this step's records, and then the generator by the student."""
+        records, labels = self._latest()
+        # Votes are a half for or against: of the sum, the sign is what the majority says.
+        truth = (torch.as_tensor(noisy["votes"]).to(records) > 0).to(records.dtype)
+        self._student_adam.descend(
+            binary_cross_entropy_with_logits(self._student(self._rows(records.detach(), labels)), truth)
+        )
+        self._adam.descend(softplus(-self._student(self._rows(records, labels))).mean())
+        self.steps, self._generated = self.steps + 1, None
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns both networks, both optimisers and the number of steps."""
+        student = joined(student=dict(self._student.state_dict()), student_adam=self._student_adam.state_dict())
+        return {**super().state_dict(), **student}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Resumes where `state_dict` was called."""
+        super().load_state_dict(tensors)
+        self._student.load_state_dict(under(tensors, "student/"))
+        self._student_adam.load_state_dict(under(tensors, "student_adam/"))
+
+    def _rows(self, records: Float[Tensor, "rows inputs"], labels: Shaped[Tensor, " rows"]) -> Float[Tensor, "rows _"]:
+        classes = self._student.classes
+        if not classes:
+            return records
+        return torch.cat([records, one_hot(labels.to(records.device), classes).to(records.dtype)], dim=1)

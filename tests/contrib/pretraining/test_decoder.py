@@ -84,13 +84,6 @@ def test_another_encoder_is_another_training(tmp_path):
         DecoderFitting(images(), replace(encoder, sha256="0" * 64), QUICK).resume(tmp_path / "kept")
 
 
-@pytest.mark.parametrize(("side", "channels"), [(28, 1), (64, 3)])
-def test_other_sizes_and_grey_images(side, channels):
-    fit = fitting(images(rows=6, side=side, channels=channels), replace(QUICK, steps=1))
-    fit.run()
-    assert fit.samples(2, 3)[1].shape == (2, 3, side, side, channels)
-
-
 def test_settings_and_sizes_that_cannot_be_are_refused():
     for options in ({"steps": 0}, {"seed": True}, {"batch": 5}, {"average": 2.0}, {"learning_rate": "fast"}):
         with pytest.raises(OptionError, match=f"{next(iter(options))}="):
@@ -99,11 +92,6 @@ def test_settings_and_sizes_that_cannot_be_are_refused():
         fitting(images(rows=1))
     with pytest.raises(OptionError, match="a decoder doubles 4 to 7 pixels"):
         fitting(images(side=18))
-
-
-def test_a_device_that_is_not_there_is_named():
-    with pytest.raises(OptionError, match="device='tpu' is not available here"):
-        DecoderFitting(images(), load_network("encoder"), QUICK, device="tpu")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")

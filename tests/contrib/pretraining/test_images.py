@@ -112,59 +112,6 @@ def test_a_broken_picture_is_refused_by_name_or_skipped_and_counted(tmp_path):
         read_public_images(path, size=32, on_error="ignore")
 
 
-def _empty(root):
-    root.mkdir(exist_ok=True)
-    return root
-
-
-def _stray(root):
-    path = class_folders(root / "x", IMAGES, LABELS)
-    (path / "stray.png").write_bytes(CONTENTS[0])
-    return path
-
-
-def _written(path, content):
-    path.write_text(content)
-    return path
-
-
-BAD = {
-    "nothing": (lambda root: root / "none", OptionError, "there is no such file or folder of public images"),
-    "a table": (lambda root: _written(root / "x.csv", "a,b\n1,2\n"), OptionError, "it is no set of images"),
-    "an empty folder": (lambda root: _empty(root / "x"), DataError, "x: the folder holds no images"),
-    "pictures beside classes": (_stray, DataError, "x: the folder holds images outside of class folders"),
-    "one class": (lambda root: class_folders(root / "x", IMAGES, [0] * 6), OptionError, "labels apart, and there is 1"),
-    "no label": (
-        lambda root: parquet(root / "x.parquet", CONTENTS, pa.array([0, 1, None, 0, 1, 1])),
-        DataError,
-        r"x\.parquet, record 3, label 'label': it is missing",
-    ),
-    "labels that are no labels": (
-        lambda root: parquet(root / "x.parquet", CONTENTS, [0.5] * 6),
-        DataError,
-        "expected whole numbers or text",
-    ),
-    "no labels.csv column": (
-        lambda root: _written(listed(root / "x") / "labels.csv", "file,kind\n0.png,1\n").parent,
-        DataError,
-        "the column 'label' is not there",
-    ),
-    "a pickle of other things": (
-        lambda root: _written(cifar(root / "x") / "data_batch_1", "\x80bad").parent,
-        DataError,
-        "data_batch_1: cannot be read as a batch of CIFAR",
-    ),
-}
-
-
-@pytest.mark.parametrize("bad", BAD)
-def test_what_is_no_set_of_labelled_images_is_refused_by_name(bad, tmp_path):
-    make, kind, message = BAD[bad]
-    path = make(tmp_path)
-    with pytest.raises(kind, match=message):
-        read_public_images(path, size=32)
-
-
 @pytest.mark.data
 def test_cifar_gives_the_arrays_that_the_shipped_encoder_was_trained_on(data_dir):
     """Other arrays than these would make another file than the one whose digest the package states."""

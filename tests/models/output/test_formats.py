@@ -150,13 +150,6 @@ def test_a_label_that_is_no_folder_is_refused_before_anything_is_written(label, 
     assert _write(tmp_path / "made.parquet", schema, [pictures(schema)]).exists()
 
 
-def test_numbers_of_files_are_in_the_order_of_their_names(tmp_path):
-    schema = pixel_schema(1, 1)
-    with image_writer(tmp_path / "made", schema.images, 1_000_000) as write:
-        write(pictures(schema, 2))
-    assert sorted(path.name for path in (tmp_path / "made").iterdir()) == ["0000001.png", "0000002.png"]
-
-
 def test_images_of_two_channels_fit_into_arrays_only(tmp_path):
     schema = pixel_schema(4, 4, 2, labels=(0, 1))
     for name in ("made", "made.parquet"):

@@ -82,17 +82,6 @@ def test_colours_stay_and_small_pixels_are_enlarged_whole(tmp_path):
     assert np.array_equal(drawn, pixels[0].repeat(28, axis=0).repeat(28, axis=1))
 
 
-def test_large_images_stay_as_large_as_they_are(tmp_path):
-    grid = _grid(tmp_path, pixel_schema(100, 64))
-    assert grid.draw().size == (10 * (64 + GAP) + GAP, 100 + 2 * GAP)
-
-
-def test_names_of_classes_that_are_long_or_strange_are_drawn(tmp_path):
-    schema = pixel_schema(8, 8, labels=("x" * 300, "Straße\n2", "猫"))
-    picture = _grid(tmp_path, schema).draw()
-    assert picture.width < 1000
-
-
 def test_a_picture_that_is_there_stays(tmp_path):
     (tmp_path / "grid.png").write_text("mine")
     with pytest.raises(OptionError, match=r"grid=.*grid\.png' exists"):
