@@ -1,7 +1,6 @@
 """Claims that did not hold: each script says what docs/claims.md says of it."""
 
 import importlib
-import json
 import re
 import sys
 from pathlib import Path
@@ -84,13 +83,3 @@ def test_every_figure_of_the_page_is_one_of_its_script() -> None:
 
 def test_every_script_is_on_the_page() -> None:
     assert {path.stem for path in CLAIMS.glob("*.py")} - {"showing"} == set(SAID)
-
-
-def test_a_script_prints_and_writes_its_figures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    script = importlib.import_module("dp_mepf")
-    monkeypatch.setattr(sys, "argv", ["dp_mepf.py", "--json", str(tmp_path / "figures.json")])
-    assert importlib.import_module("showing").show(script.__doc__, script.figures) == 0
-    assert json.loads((tmp_path / "figures.json").read_text()) == script.figures()
-    assert "1.245" in capsys.readouterr().out

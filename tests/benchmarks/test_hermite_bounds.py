@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.special import eval_hermite
 
-from noisegate.errors import OptionError
 from noisegate.features.hermite import hermite, rho_of
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
@@ -152,21 +151,3 @@ def test_equation_61_is_false_as_printed():
         ]
     )
     assert np.abs(printed.T @ printed - np.exp(-np.square(points[:, None] - points))).max() > 1
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: marginal_distance(-1.0, columns=2, tail=0.0),
-        lambda: marginal_distance(1.0, columns=0, tail=0.0),
-        lambda: order_within(0.0, length_scale=SCALE),
-        lambda: order_within(1e-3, length_scale=1e-3),
-        lambda: sum_kernel_distance([]),
-        lambda: sum_kernel_distance([-0.1]),
-        lambda: mahalanobis_features(POINTS, MATRIX, order=2, alpha=1.0),
-        lambda: mahalanobis_features(POINTS, -MATRIX, order=2),
-    ],
-)
-def test_unusable_arguments_are_refused(call):
-    with pytest.raises(OptionError):
-        call()

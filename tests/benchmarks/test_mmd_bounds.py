@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.special import eval_hermite, gammaln
-from scipy.stats import chi2, norm
+from scipy.stats import norm
 
-from noisegate.errors import OptionError
 from noisegate.features.error_bounds import noise_error
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
@@ -33,7 +32,6 @@ from papers.mmd_bounds import (
     optimistic_excess_of_minimiser,
     random_feature_mmd_error,
     random_fourier_kernel_error,
-    squared_norm_quantile,
 )
 
 DRAWS = 100_000
@@ -246,39 +244,6 @@ def test_the_bounds_on_minimisers_are_below_the_printed_ones(case, failure):
         root = 9 * frobenius(noise) + 2 * math.sqrt(2 * largest_variance(noise)) * distance
         printed += 2 * root * math.sqrt(log)
         assert optimistic_excess_of_minimiser(noise, distance=distance, failure=failure) < printed
-
-
-@pytest.mark.parametrize("failure", LEVELS)
-def test_norms_of_the_covariance(failure):
-    noise = MeanNoise(stds=(0.3, 0.1), dims=(2, 3))
-    covariance = np.diag([0.09, 0.09, 0.01, 0.01, 0.01])
-    assert noise.trace == pytest.approx(np.trace(covariance))
-    assert frobenius(noise) == pytest.approx(np.linalg.norm(covariance))
-    assert largest_variance(noise) == pytest.approx(np.linalg.norm(covariance, 2))
-    for dim, factor in ((7, 2.2), (5000, 1.03)):
-        exact = 0.09 * chi2.ppf(1 - failure, dim)
-        one = MeanNoise(stds=(0.3,), dims=(dim,))
-        assert exact <= squared_norm_quantile(one, failure) <= factor * exact
-
-
-@pytest.mark.parametrize(
-    ("stds", "dims"), [((), ()), ((0.1,), (1, 2)), ((-0.1,), (1,)), ((math.nan,), (1,)), ((0.1,), (0,))]
-)
-def test_noise_that_is_none_is_refused(stds, dims):
-    with pytest.raises(OptionError, match="dims="):
-        MeanNoise(stds=stds, dims=dims)
-
-
-def test_unusable_arguments_are_refused():
-    noise = MeanNoise(stds=(0.1,), dims=(3,))
-    with pytest.raises(OptionError, match=r"failure=1\.0"):
-        error_quantile_of_any(noise, norm=1.0, failure=1.0)
-    with pytest.raises(OptionError, match="distances="):
-        expected_error_of_one(noise, distances=(0.1, 0.2))
-    with pytest.raises(OptionError, match="order=-1"):
-        hermite_kernel_error(-1)
-    with pytest.raises(OptionError, match="features=3"):
-        random_fourier_kernel_error(3)
 
 
 def hermite_error(order):

@@ -32,7 +32,7 @@ ONE = read_classifiers("cnn,logistic", selection=SelectionRecipe(epochs=1, batch
 def one_clustering():
     """One, not the average of ten."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("noisegate.evaluation.images.distribution_scores", partial(distribution_scores, runs=1))
+        patch.setattr("noisegate.evaluation.metrics.prd.distribution_scores", partial(distribution_scores, runs=1))
         yield
 
 
@@ -68,9 +68,9 @@ def page(report):
 def test_distances_are_to_the_training_images_and_the_floor_is_between_real_ones(report):
     assert report.compared_with == "train"
     rows = [Pixels()(images(seed).pixels) for seed in range(3)]
-    assert report.distances.frechet == frechet_distance(rows[0], rows[2])
-    assert report.floor.frechet == frechet_distance(rows[2], rows[1])
-    assert report.distances.manifold.precision > 0.5
+    assert report.distances["frechet"].distance == frechet_distance(rows[0], rows[2])
+    assert report.floor["frechet"].distance == frechet_distance(rows[2], rows[1])
+    assert report.distances["manifold"].precision > 0.5
 
 
 def test_scores_are_on_the_test_images_after_training_on_either(report):
@@ -87,9 +87,9 @@ def test_progress_counts_both_sets(told):
 def test_the_json_form_and_the_page_carry_the_caveat_and_the_names_of_the_features(report):
     form = json.loads(json.dumps(report.to_json(), allow_nan=False))
     assert form["caveat"] == form["downstream"]["networks"]["caveat"] == CAVEAT
-    assert form["distances"]["frechet(pixels)"] == report.distances.frechet
+    assert form["distances"]["frechet(pixels)"] == report.distances["frechet"].distance
     assert form["distances"]["kid(pixels)"]["subsets"] == 1
-    assert form["distances"]["prd(pixels)"]["precision_f_1/8"] == report.distances.distribution.precision > 0.5
+    assert form["distances"]["prd(pixels)"]["precision_f_1/8"] == report.distances["prd"].precision > 0.5
     assert form["distances"]["ndb(pixels)"]["bins"] == 6
     assert (form["distances"]["synthetic_images"], form["distances"]["real_images"]) == (60, 60)
     shown = page(report)

@@ -5,14 +5,10 @@ Everything here is computed on real data, so it is outside the privacy guarantee
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
-from noisegate.evaluation.comparison import ImageReport, Report
+from noisegate.evaluation.comparison import ImageReport, LinkedReport, Report
 from noisegate.evaluation.features import EncoderFeatures, ImageFeatures, Pixels, named_features
 from noisegate.evaluation.images import images_of, images_of_arrays
 from noisegate.evaluation.linked import evaluate_linked
-from noisegate.evaluation.linked_report import LinkedReport
 from noisegate.evaluation.metrics.frechet import frechet_distance
 from noisegate.evaluation.metrics.kid import KernelDistance, kernel_distance
 from noisegate.evaluation.metrics.links import LinkDistances
@@ -92,14 +88,3 @@ __all__ = [
     "twelve",
     "utility_scores",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Give what has another name since this version, with a warning."""
-    from noisegate.evaluation.renamed import RENAMED
-
-    if name not in RENAMED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found, now = RENAMED[name]
-    warnings.warn(f"noisegate.evaluation.{name} is now {now}", DeprecationWarning, stacklevel=2)
-    return found

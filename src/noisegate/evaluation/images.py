@@ -7,19 +7,16 @@ for the reader itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from noisegate.errors import DataError, OptionError, SchemaError, said
 from noisegate.evaluation.features import ImageFeatures, Pixels, check_pixels
-from noisegate.evaluation.metrics.frechet import frechet_distance
-from noisegate.evaluation.metrics.kid import KernelDistance, kernel_distance
-from noisegate.evaluation.metrics.manifold import NEIGHBOURS, Manifold, manifold_figures
-from noisegate.evaluation.metrics.ndb import PER_BIN, DifferentBins, different_bins
-from noisegate.evaluation.metrics.prd import CLUSTERS, DistributionScores, distribution_scores
+from noisegate.evaluation.metrics.result import metrics_of
 from noisegate.evaluation.reading import read_numbers
 from noisegate.records import Images, Rows
 from noisegate.schema import Continuous, Decimal, ImageForm, Integer, Schema
@@ -113,53 +110,41 @@ def drawn(images: Images, count: int, *, seed: int) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageDistances:
-    """Figures between two sets of images, all in the same features but the bins, which are of pixels.
+    """Figures between two sets of images.
 
     Attributes:
         features: name of the features.
         synthetic: how many synthetic images were measured.
         real: how many real ones.
-        frechet: the Fréchet distance.
-        kernel: the kernel distance.
-        manifold: precision, recall, density and coverage; None with too few images for them.
-        distribution: precision and recall of the distribution, by clusters; None with too few images.
-        bins: the number of different bins of pixels; None with too few images.
+        results: of each metric, by its name with its features, ``kid(inception-v3)``; None with too few images for it.
     """
 
     features: str
     synthetic: int
     real: int
-    frechet: float
-    kernel: KernelDistance
-    manifold: Manifold | None
-    distribution: DistributionScores | None
-    bins: DifferentBins | None
+    results: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        """Returns the result of a metric, by its name without features: ``kid``."""
+        return {full.partition("(")[0]: result for full, result in self.results.items()}[name]
 
     def to_json(self) -> dict[str, object]:
-        """The figures as JSON values; the distances under names that say the features."""
-        return {
-            "features": self.features,
-            "synthetic_images": self.synthetic,
-            "real_images": self.real,
-            f"frechet({self.features})": self.frechet,
-            KernelDistance.named(self.features): self.kernel.to_json(),
-            "manifold": self.manifold.to_json() if self.manifold else None,
-            DistributionScores.named(self.features): self.distribution.to_json() if self.distribution else None,
-            DifferentBins.named(Pixels.name): self.bins.to_json() if self.bins else None,
-        }
+        """Returns the figures as JSON values."""
+        told = {"features": self.features, "synthetic_images": self.synthetic, "real_images": self.real}
+        return told | {name: result.to_json() if result else None for name, result in self.results.items()}
 
     def page(self) -> dict[str, str]:
-        """The figures as they are printed, by name."""
-        found = {f"frechet({self.features})": f"{self.frechet:.3f}"}
-        for result in (self.kernel, self.manifold, self.distribution, self.bins):
-            found |= result.page(Pixels.name if result is self.bins else self.features) if result else {}
+        """Returns the figures as they are printed, by name."""
+        found: dict[str, str] = {}
+        for name, result in self.results.items():
+            found |= result.page(name) if result else {}
         return {**found, "images": f"{self.synthetic:,} vs {self.real:,}"}
 
 
 def image_distances(
     synthetic: Images, real: Images, features: ImageFeatures, *, images: int = IMAGES, seed: int = 0
 ) -> ImageDistances:
-    """Measure the distances on at most so many images of either set.
+    """Returns the figures of all metrics on at most so many images of either set.
 
     Args:
         synthetic: at least two images.
@@ -172,18 +157,13 @@ def image_distances(
         DataError: a set has fewer than two images, or the features are not finite.
     """
     some = [drawn(several, images, seed=seed) for several in (synthetic, real)]
-    ours, theirs = map(features, some)
-    fewer = min(len(ours), len(theirs))
-    return ImageDistances(
-        features=features.name,
-        synthetic=len(ours),
-        real=len(theirs),
-        frechet=frechet_distance(ours, theirs),
-        kernel=kernel_distance(ours, theirs, seed=seed),
-        manifold=manifold_figures(ours, theirs) if fewer > NEIGHBOURS else None,
-        distribution=distribution_scores(ours, theirs, seed=seed) if 2 * fewer >= CLUSTERS else None,
-        bins=different_bins(*map(Pixels(), some), seed=seed) if len(theirs) >= 2 * PER_BIN else None,
-    )
+    seen = {"features": list(map(features, some)), "pixels": list(map(Pixels(), some))}
+    names = {"features": features.name, "pixels": Pixels.name}
+    results = {
+        each.named(names[each.KIND]): each.measured(*seen[each.KIND], seed=seed)
+        for each in metrics_of("features", "pixels")
+    }
+    return ImageDistances(features=features.name, synthetic=len(some[0]), real=len(some[1]), results=results)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 
 from noisegate.evaluation.aggregates import beside
+from noisegate.evaluation.comparison import LinkedReport
 from noisegate.evaluation.families import LinkedTables, Tables, bring_together
-from noisegate.evaluation.linked_report import LinkedReport
 from noisegate.evaluation.metrics.links import LinkDistances, link_distances
 from noisegate.evaluation.metrics.marginals import marginal_distances
 from noisegate.evaluation.report import evaluate_tables
@@ -30,7 +30,7 @@ def evaluate_linked(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> LinkedReport:
-    """Measure synthetic linked tables against real ones.
+    """Returns how synthetic linked tables compare with real ones.
 
     Models learn from parents beside what their children come to: the number of these, the mean and the last of their
     numbers, the share of each of their levels. They predict the label of the first table.

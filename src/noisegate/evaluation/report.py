@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from noisegate.evaluation.comparison import ImageReport, Report
 from noisegate.evaluation.features import EncoderFeatures, ImageFeatures
 from noisegate.evaluation.images import IMAGES, check_images, find_pixels, image_distances, image_form
 from noisegate.evaluation.metrics.marginals import marginal_distances
-from noisegate.evaluation.regression import regression_scores, unexplainable
+from noisegate.evaluation.metrics.result import MetricResult, metrics_of
+from noisegate.evaluation.regression import REGRESSORS, RegressionReport, regression_scores
 from noisegate.evaluation.tables import downstream_scores, unscorable
 from noisegate.evaluation.utility.network_settings import NetworkOptions
 from noisegate.evaluation.utility.recipe import LabelledRows, Suite
@@ -34,7 +35,7 @@ def evaluate_tables(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Measure a synthetic table against real data.
+    """Returns how a synthetic table compares with real data.
 
     Args:
         synthetic: the synthetic table.
@@ -63,20 +64,31 @@ def evaluate_tables(
     if suite.name == "networks":
         find_pixels(schema, networks.image if networks else None)
 
-    def scores(table: pa.Table, told: Progress | None) -> UtilityReport:
+    regress = isinstance(schema.label_column, NumericColumn)
+
+    def scores(table: pa.Table, told: Progress | None) -> UtilityReport | RegressionReport:
+        if regress:
+            return regression_scores(table, test, schema, seed=seed, progress=told)
         return downstream_scores(
             table, test, schema, seed=seed, classifiers=suite, networks=networks, jobs=jobs, progress=told
         )
 
-    scored: dict[str, Any]
-    if isinstance(schema.label_column, NumericColumn):
-        scored = _regressed((synthetic, train), test, schema, seed, progress)
-    else:
-        scored = _scores((synthetic, train), "table", unscorable(test, schema), suite, scores, progress)
+    reason, count = unscorable(test, schema, regress=regress), REGRESSORS if regress else suite.count
+    made, real, notes = _scores((synthetic, train), "table", reason, count, scores, progress)
+    models = {"regression": made, "regression_ceiling": real} if regress else {"downstream": made, "ceiling": real}
+
+    def others(ours: pa.Table, theirs: pa.Table) -> dict[str, MetricResult | None]:
+        return {each.METRIC: each.measured(ours, theirs, schema=schema, seed=seed) for each in metrics_of("tables")}
+
+    other = test if train is None else train
     return Report(
-        **scored,
-        marginals=marginal_distances(synthetic, test if train is None else train, schema, seed=seed),
+        compared_with="test" if train is None else "train",
+        **{"downstream": None, "ceiling": None} | models,
+        notes=notes,
+        marginals=marginal_distances(synthetic, other, schema, seed=seed),
         floor=None if train is None else marginal_distances(train, test, schema, seed=seed),
+        metrics=others(synthetic, other),
+        metrics_floor={} if train is None else others(train, test),
     )
 
 
@@ -92,7 +104,7 @@ def evaluate_images(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> ImageReport:
-    """Measure synthetic images against real ones.
+    """Returns how synthetic images compare with real ones.
 
     Args:
         synthetic: the synthetic images.
@@ -133,8 +145,14 @@ def evaluate_images(
     found = 0 if test.labels is None else len(np.unique(test.labels))
     reason = f"the test images have {found} class(es); scores need at least 2" if found < 2 else ""
     reason = "the images have no labels" if test.labels is None else reason
+    made, real, notes = _scores((synthetic, train), "images", reason, suite.count, scores, progress)
     return ImageReport(
-        **_scores((synthetic, train), "images", reason, suite, scores, progress), distances=distances, floor=floor
+        compared_with="test" if train is None else "train",
+        downstream=made,
+        ceiling=real,
+        notes=notes,
+        distances=distances,
+        floor=floor,
     )
 
 
@@ -142,50 +160,21 @@ def _scores(
     sets: tuple[Any, Any],
     kind: str,
     reason: str,
-    suite: Suite,
-    scores: Callable[[Any, Progress | None], UtilityReport],
+    count: int,
+    scores: Callable[[Any, Progress | None], Any],
     progress: Progress | None,
-) -> dict[str, Any]:
-    """Scores after training on the synthetic and on the real records; none where there is a reason against them."""
+) -> tuple[Any, Any, tuple[str, ...]]:
+    """Returns scores after training on the synthetic and on the real records, and notes; none against a reason."""
     made, train = sets
     if reason:
-        return _unscored(train, f"no downstream scores, because {reason}")
-    total = suite.count * (1 if train is None else 2)
+        return None, None, (f"no downstream scores, because {reason}",)
 
     def counted(before: int) -> Progress | None:
-        """Count on from the classifiers of an earlier set."""
+        """Counts on from the models of an earlier set."""
+        total = count * (1 if train is None else 2)
         return None if progress is None else lambda name, done, _: progress(name, before + done, total)
 
     first = scores(made, counted(0))
-    second = None if train is None else scores(train, counted(suite.count))
-    notes = (first.notes, second.notes if second else ())
-    return _unscored(train, *_told(kind, *notes)) | {"downstream": first, "ceiling": second}
-
-
-def _regressed(
-    sets: tuple[pa.Table, pa.Table | None], test: pa.Table, schema: Schema, seed: int, progress: Progress | None
-) -> dict[str, Any]:
-    """Scores of regressors trained on the synthetic and on the real records; none where the test has no label."""
-    made, train = sets
-    if reason := unexplainable(test, schema):
-        return _unscored(train, f"no downstream scores, because {reason}")
-    first = regression_scores(made, test, schema, seed=seed, progress=progress)
-    second = None if train is None else regression_scores(train, test, schema, seed=seed, progress=progress)
-    notes = _told("table", first.remarks, second.remarks if second else ())
-    return _unscored(train, *notes) | {"regression": first, "regression_ceiling": second}
-
-
-def _unscored(train: Any, *notes: str) -> dict[str, Any]:
-    """What a report says of models where there are none yet."""
-    return {
-        "compared_with": "test" if train is None else "train",
-        "downstream": None,
-        "ceiling": None,
-        "notes": notes,
-    }
-
-
-def _told(kind: str, synthetic: Sequence[str], real: Sequence[str]) -> list[str]:
-    """Notes with the records that models were trained on."""
-    told = {"synthetic": synthetic, "real": real}
-    return [f"trained on the {what} {kind}: {note}" for what, notes in told.items() for note in notes]
+    second = None if train is None else scores(train, counted(count))
+    told = {"synthetic": first.notes, "real": second.notes if second else ()}
+    return first, second, tuple(f"trained on the {what} {kind}: {note}" for what in told for note in told[what])

@@ -3,11 +3,14 @@ import pyarrow as pa
 import pytest
 
 from noisegate.evaluation.families import bring_together
-from noisegate.evaluation.metrics.child_counts import count_distance
-from noisegate.evaluation.metrics.crossed import Crossed, crossed_distances
-from noisegate.evaluation.metrics.distinct_values import distinct_distance
-from noisegate.evaluation.metrics.gaps import gap_distance
-from noisegate.evaluation.metrics.links import link_distances
+from noisegate.evaluation.metrics.links import (
+    Crossed,
+    count_distance,
+    crossed_distances,
+    distinct_distance,
+    gap_distance,
+    link_distances,
+)
 from noisegate.evaluation.reading import ColumnLevels
 from noisegate.schema import Categorical, Comparison, Impossible, Integer, Schema
 from noisegate.schema.linked import LinkedSchema, LinkedTable
