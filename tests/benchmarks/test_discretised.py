@@ -1,20 +1,17 @@
-import itertools
 import sys
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
 
 from noisegate import Schema
 from noisegate.data.frames import read_table
-from noisegate.errors import OptionError
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "dp_hp"))
 
 from codes import code_distances
-from discretised import SCHEMA, discretise, domain, published_distance
+from discretised import SCHEMA, discretise, domain
 
 # The sizes in the public code of the papers, in the order of the table.
 BOUNDED = [91, 9, 11, 16, 16, 7, 15, 6, 5, 2, 11, 11, 10, 41, 2]
@@ -79,28 +76,6 @@ def test_a_person_by_hand():
 def test_the_steps_of(column, version, pairs):
     found = codes(version, *(person(**{column: value}) for value in pairs))
     assert found[:, list(domain(version)).index(column)].tolist() == list(pairs.values())
-
-
-def published(left, right, alpha):
-    """As the papers' code counts, in numpy's words."""
-    bins = right.max(axis=0) - right.min(axis=0)
-    left = np.clip(left, right.min(axis=0), right.max(axis=0))
-    found = []
-    for subset in itertools.combinations(range(right.shape[1]), alpha + 1):
-        chosen = list(subset)
-        shares = [np.histogramdd(part[:, chosen], bins=bins[chosen])[0] / len(part) for part in (left, right)]
-        found.append(0.5 * np.abs(shares[0] - shares[1]).sum())
-    return np.mean(found)
-
-
-def test_the_published_figure_is_that_of_the_papers_code():
-    generator = np.random.default_rng(0)
-    left, right = (np.column_stack([generator.integers(0, size, 300) for size in (2, 3, 7, 12, 5)]) for _ in range(2))
-    left[:, 3] = np.minimum(left[:, 3], 7)  # never as high as the real codes
-    for alpha in (1, 2, 3):
-        assert published_distance(left, right, alpha) == pytest.approx(published(left, right, alpha))
-    with pytest.raises(OptionError, match="alpha"):
-        published_distance(left, right, 5)
 
 
 @pytest.mark.data

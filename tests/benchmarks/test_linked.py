@@ -14,7 +14,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "linked"))
 import linked_scores
 from clinic import SHAPES, clinic
 from flattened import flat
-from independent import NUMBER, UNIT, children_of
+from independent import NUMBER
 from linked_sets import schema_of
 
 FOLDER = Path(linked_scores.__file__).parent
@@ -52,12 +52,3 @@ def test_a_clinic_has_what_is_to_be_kept():
     childless = 3000 - len(set(tables["visits"]["id"].to_pylist()))
     assert len(rows) == len(tables["visits"]) + childless and childless > 0
     assert schema.ignore == ("id",)
-
-
-def test_the_unit_of_grandchildren_is_the_patient():
-    tables, described = children_of(clinic(200), SCHEMA)
-    patients = dict(zip(*(tables["visits"][name].to_pylist() for name in ("visit", "id")), strict=True))
-    found = tables["diagnoses"]
-    assert [patients[visit] for visit in found["visit"].to_pylist()] == found[UNIT].to_pylist()
-    assert pc.sum(tables["visits"][NUMBER.format("diagnoses")]).as_py() == len(found)
-    assert described.table("patients").schema.names[-1] == NUMBER.format("visits")

@@ -36,15 +36,6 @@ def test_one_mode_is_a_gaussian():
     assert negative_log_likelihood(samples, labels, ONE) == pytest.approx(both / 2)
 
 
-def test_only_the_modes_of_the_label_count_and_each_weighs_one_over_all():
-    means = np.array([[0.0], [2.0], [0.0]])
-    mixture = LabelledMixture(means=means, labels=np.array([0, 0, 1]), deviation=1.0)
-    normal = 1 / math.sqrt(2 * math.pi)
-    for label, density in ((0, normal * (1 + math.exp(-2)) / 3), (1, normal / 3)):
-        found = negative_log_likelihood(np.array([[0.0]]), np.array([label]), mixture)
-        assert found == pytest.approx(-math.log(density))
-
-
 def test_samples_of_the_mixture_have_its_entropy():
     mixture = grid()
     # Modes of one label are five standard deviations apart and more: they hardly overlap.

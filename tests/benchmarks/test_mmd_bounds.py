@@ -105,20 +105,6 @@ def test_the_expected_supremum_is_exact_for_one_block(case):
         assert noise_error(stds[0], dims[0], norm=1.3) == pytest.approx(bound, rel=1e-12)
 
 
-@pytest.mark.parametrize("dim", [1, 10, 4000, 1_000_000, 1_000_001, 10**9])
-def test_the_expected_norm_of_long_noise(dim):
-    noise = MeanNoise(stds=(0.5,), dims=(dim,))
-    # The chi distribution's mean is √(D − 1/2) up to 1/D².
-    assert noise.expected_norm == pytest.approx(chi2_root_mean(dim), rel=1e-6)
-    assert noise.expected_norm <= math.sqrt(noise.trace)
-    assert noise_error(0.5, dim, norm=0.25) - 0.25 * dim == pytest.approx(noise.expected_norm, rel=1e-6)
-
-
-def chi2_root_mean(dim):
-    exact = math.sqrt(2) * math.gamma((dim + 1) / 2) / math.gamma(dim / 2) if dim < 100 else math.sqrt(dim - 0.5)
-    return 0.5 * exact
-
-
 def test_the_bracket_of_proposition_3_1():
     """As printed, in the paper's terms: noise scale σ, m records, D features."""
     sigma, m, features = 3.7, 5_000, 200
@@ -286,14 +272,3 @@ def test_random_fourier_features_of_one_number(features):
     assert low - slack <= error.mean() <= high + slack
     if features >= 20:
         assert error.mean() == pytest.approx(1 / math.sqrt(2 * math.pi * features), rel=0.1)
-
-
-def test_the_kurtosis_of_a_term():
-    """The polynomial in the docstring, against quadrature over ω ~ N(0, 3/4)."""
-    density = np.exp(-(GRID**2) / 1.5) / math.sqrt(1.5 * math.pi) * (GRID[1] - GRID[0])
-    for distance in (0.3, 1.0, 2.5):
-        k = math.exp(-0.375 * distance**2)
-        term = np.cos(GRID * distance) - k
-        v = k**2
-        kurtosis = (density @ term**4) / (density @ term**2) ** 2
-        assert kurtosis == pytest.approx(1.5 + 6 * v + 5 * v**2 + 2 * v**3 + v**4 / 2, rel=1e-6)

@@ -3,7 +3,6 @@
 import gzip
 import io
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ from noisegate.schema import EncodedTable
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from papers import images
 from papers.catalogue import load
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 28, 28)).astype(np.uint8)
@@ -61,16 +59,6 @@ def test_images_become_a_table_of_pixels(name: str, form: str, tmp_path: Path) -
         assert table.column_names == list(loaded.schema.names)
 
 
-def test_some_of_mnist_are_drawn_by_a_public_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_idx(tmp_path, packed=False)
-    monkeypatch.setattr(images, "MNIST_8K", replace(images.MNIST_8K, train_records=2))
-    whole, drawn = load("mnist", tmp_path), [load("mnist-8k", tmp_path, seed=seed).train for seed in (0, 0, 1, 2, 3)]
-    assert drawn[0].equals(drawn[1])
-    assert {tuple(table["label"].to_pylist()) for table in drawn} > {tuple(drawn[0]["label"].to_pylist())}
-    assert {tuple(table["label"].to_pylist()) for table in drawn} <= {(3, 0), (3, 9), (0, 9)}
-    assert load("mnist-8k", tmp_path).test.equals(whole.test)
-
-
 def test_colours_of_cifar_become_grey_at_their_size(tmp_path: Path) -> None:
     colours = np.random.default_rng(1).integers(0, 256, (5, 32, 32, 3)).astype(np.uint8)
     write_parquet(tmp_path, colours)
@@ -79,13 +67,3 @@ def test_colours_of_cifar_become_grey_at_their_size(tmp_path: Path) -> None:
     assert np.abs(pixels - colours[:3] @ [0.299, 0.587, 0.114]).max() < 1
     assert (loaded.test["label"].to_pylist(), loaded.schema.images.shape.axes) == ([1, 5], (32, 32, 1))
     EncodedTable.concatenate(list(TableSource(loaded.train, loaded.schema).batches()))
-
-
-@pytest.mark.data
-def test_the_real_digits_are_read(data_dir: Path, tmp_path: Path) -> None:
-    (tmp_path / "train.parquet").symlink_to(data_dir / "mnist" / "test.parquet")  # the training file takes long
-    (tmp_path / "test.parquet").symlink_to(data_dir / "mnist" / "test.parquet")
-    loaded = load("mnist", tmp_path)
-    assert loaded.train.equals(loaded.test)
-    assert loaded.test.num_rows == 10_000
-    assert set(loaded.test["label"].to_pylist()) == set(range(10))

@@ -144,17 +144,6 @@ def test_the_split_follows_from_the_seed_and_loses_no_record(tmp_path: Path) -> 
     assert sorted(cells(first)["age"]) == sorted(cells(other)["age"]) == [20 + row for row in range(ROWS)]
 
 
-def test_labels_are_grouped_as_the_papers_say(tmp_path: Path) -> None:
-    # A, E, I, O, U of 26 letters; state 1 in the rows 0, 5, 10, ... 25. The last level is the positive class.
-    for name, positive, count in (("isolet", "vowel", 5), ("epileptic", "seizure", 6)):
-        write(name, tmp_path, 26)
-        loaded = load(name, tmp_path)
-        labels = [label for part in (loaded.train, loaded.test) for label in part[loaded.schema.label].to_pylist()]
-        assert len(labels) == 26
-        assert labels.count(positive) == count
-        assert loaded.schema.label_column.levels[-1] == positive
-
-
 @pytest.mark.parametrize("name", DATASETS)
 def test_a_missing_file_is_named_with_where_the_set_is_described(name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
@@ -172,12 +161,3 @@ def test_a_broken_file_is_named_and_no_record_is_quoted(name: str, tmp_path: Pat
     assert str(path) in str(caught.value)
     assert "secret" not in str(caught.value)
     assert caught.value.__context__ is None  # Arrow's own message would quote it
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("name", ["adult", "cervical", "epileptic", "intrusion", "isolet-test"])
-def test_the_real_file_is_read(name: str, data_dir: Path) -> None:
-    loaded = load(name, data_dir / ("adult" if name == "adult" else "papers"))
-    assert loaded.train.num_rows == published(name).train_records
-    encoded(loaded.train, loaded.schema)
-    encoded(loaded.test, loaded.schema)

@@ -6,7 +6,6 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from noisegate.methods.registry import make_method
@@ -23,20 +22,7 @@ from tabular_page import (
     SOURCES,
     hp_paper_cost,
     papers_figures,
-    papers_rate,
 )
-
-
-def test_test_records_of_the_largest_class_are_thinned_at_the_papers_rate() -> None:
-    test = pa.table({"y": ["no"] * 4000 + ["yes"] * 1000, "row": range(5000)})
-    kept = table_tabular.thinned(test, "adult", "y", 0)
-    counts = [kept["y"].to_pylist().count(value) for value in ("no", "yes")]
-    assert counts[1] == 1000
-    assert abs(counts[0] - 1600) < 5 * math.sqrt(4000 * 0.4 * 0.6)
-    assert kept.equals(table_tabular.thinned(test, "adult", "y", 0))
-    assert not kept.equals(table_tabular.thinned(test, "adult", "y", 1))
-    assert table_tabular.thinned(test, "epileptic", "y", 0).equals(test)
-    assert all(0 < papers_rate(name) <= 1 for name in TABLES)
 
 
 @pytest.mark.parametrize("name", TABLES)

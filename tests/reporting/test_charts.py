@@ -5,10 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from noisegate.reporting.charts.bars import Bar, bars
-from noisegate.reporting.charts.heat_map import heat_map
-from noisegate.reporting.charts.lines import Curve, lines
-from noisegate.reporting.charts.svg import cut, tag
+from noisegate.reporting.charts import Bar, Curve, bars, cut, heat_map, lines, tag
 from noisegate.reporting.marginals import Compared, card
 
 

@@ -1,9 +1,7 @@
 import matplotlib.axes
 import numpy as np
-import pytest
 from matplotlib.image import imread
 
-from noisegate.errors import OptionError
 from noisegate.reporting.filters import MapRow, maps_picture
 from noisegate.schema.pixels import ImageShape
 
@@ -52,16 +50,3 @@ def test_smoothing_is_of_neighbours_and_leaves_what_is_even(tmp_path, monkeypatc
     assert blurred[1, 1] == blurred.max() < 0.5
     assert blurred[1, 0] == blurred[1, 2] > blurred[0, 0] > 0
     assert np.allclose(even, 1.0)
-
-
-def test_what_cannot_be_drawn_is_refused(tmp_path):
-    with pytest.raises(OptionError, match="images of 5 x 5 x 1, which have 25 inputs"):
-        maps_picture([row()], tmp_path / "x.png", shape=ImageShape(height=5, width=5), title="")
-    with pytest.raises(OptionError, match="found 0"):
-        maps_picture([], tmp_path / "x.png", shape=SHAPE, title="")
-    with pytest.raises(OptionError, match="found 30"):
-        maps_picture([row(30)], tmp_path / "x.png", shape=SHAPE, title="")
-    with pytest.raises(OptionError, match="smooth=-1"):
-        maps_picture([row()], tmp_path / "x.png", shape=SHAPE, title="", smooth=-1)
-    with pytest.raises(OptionError, match="cannot write the picture"):
-        maps_picture([row()], tmp_path / "none" / "x.png", shape=SHAPE, title="")

@@ -20,12 +20,17 @@ from noisegate.evaluation.metrics.result import CAVEAT
 from noisegate.evaluation.regression import RegressionReport, RegressionScores, regression_scores
 from noisegate.evaluation.report import evaluate_images, evaluate_tables
 from noisegate.evaluation.tables import downstream_scores
-from noisegate.evaluation.utility.network_settings import NetworkOptions, SelectionRecipe, Training
-from noisegate.evaluation.utility.networks import NETWORKS, NETWORKS_VERSION, build_network
-from noisegate.evaluation.utility.printed_scores import PrintedScores
+from noisegate.evaluation.utility.networks import (
+    NETWORKS,
+    NETWORKS_VERSION,
+    NetworkOptions,
+    SelectionRecipe,
+    Training,
+    build_network,
+)
 from noisegate.evaluation.utility.recipe import LabelledRows, Recipe, Suite
 from noisegate.evaluation.utility.runner import UtilityReport, utility_scores
-from noisegate.evaluation.utility.scores import Scores
+from noisegate.evaluation.utility.scores import PrintedScores, Scores
 from noisegate.evaluation.utility.suites import (
     THREE_VERSION,
     TWELVE_VERSION,

@@ -28,7 +28,7 @@ IMAGES = 10_000
 
 
 def images_of(batches: Iterable[Rows], schema: Schema) -> Images:
-    """Gather encoded images, as the sources of the library and its generators give them.
+    """Returns encoded images, as the sources of the library and its generators give them.
 
     Args:
         batches: images; or intensities in [0, 1], and the label as the one coded column if there is one.
@@ -48,7 +48,7 @@ def images_of(batches: Iterable[Rows], schema: Schema) -> Images:
 
 
 def images_of_arrays(pixels: np.ndarray, labels: Sequence[str | int] | np.ndarray | None, form: ImageForm) -> Images:
-    """Take arrays, such as the ``images`` and ``labels`` of an ``.npz`` file.
+    """Returns images of arrays, such as the ``images`` and ``labels`` of an ``.npz`` file.
 
     Args:
         pixels: uint8, (rows, height, width, channels), or (rows, height, width) with one channel.
@@ -80,14 +80,14 @@ def images_of_arrays(pixels: np.ndarray, labels: Sequence[str | int] | np.ndarra
 
 
 def image_form(schema: Schema) -> ImageForm:
-    """Give what the schema says of images; a SchemaError where it describes a table."""
+    """Returns what the schema says of images; a SchemaError where it describes a table."""
     if schema.images is None:
         raise SchemaError("the schema describes a table; describe images with noisegate.schema.pixel_schema(...)")
     return schema.images
 
 
 def check_images(images: Images, what: str, form: ImageForm) -> None:
-    """Make sure that these are images of a form, at least one; ``what`` names them in a DataError."""
+    """Checks that these are images of a form, at least one; ``what`` names them in a DataError."""
     shape = form.shape
     if images.pixels.shape[1:] != shape.axes:
         raise DataError(
@@ -101,7 +101,7 @@ def check_images(images: Images, what: str, form: ImageForm) -> None:
 
 
 def drawn(images: Images, count: int, *, seed: int) -> np.ndarray:
-    """Give the pixels of at most ``count`` images, drawn without replacement by a public seed if there are more."""
+    """Returns the pixels of at most ``count`` images, drawn without replacement by a public seed if there are more."""
     if len(images) <= count:
         return images.pixels
     picked: np.ndarray = images.pixels[np.random.default_rng(seed).choice(len(images), count, replace=False)]
@@ -152,9 +152,6 @@ def image_distances(
         features: what the distances are measured in.
         images: the most of either set that are used; more take time with their square.
         seed: of the draw of images and of the subsets; public.
-
-    Raises:
-        DataError: a set has fewer than two images, or the features are not finite.
     """
     some = [drawn(several, images, seed=seed) for several in (synthetic, real)]
     seen = {"features": list(map(features, some)), "pixels": list(map(Pixels(), some))}
@@ -179,11 +176,7 @@ class PixelColumns:
     columns: tuple[Continuous | Decimal | Integer, ...]
 
     def read(self, table: pa.Table, schema: Schema, what: str) -> np.ndarray:
-        """Read the intensities, float32 in [0, 1], (rows, height, width, channels): 0 the lower bound of a column.
-
-        Raises:
-            DataError: a column of the ``what`` table is not there, or one of its values is missing or no number.
-        """
+        """Returns intensities, float32 in [0, 1], (rows, height, width, channels): 0 the lower bound of a column."""
         images = np.empty((table.num_rows, len(self.columns)), dtype=np.float32)
         for place, column in enumerate(self.columns):
             images[:, place] = read_numbers(table, column, schema).unit
@@ -196,7 +189,7 @@ class PixelColumns:
 
 
 def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns:
-    """Find the pixels among the columns of a schema: all columns but the label.
+    """Returns the pixels among the columns of a schema: all columns but the label.
 
     Names as :func:`noisegate.schema.pixel_schema` gives them say where each pixel stands, in whatever order the columns
     are. With other names, the columns stand row by row from the top left, with the channels of a pixel side by side.
@@ -204,9 +197,6 @@ def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns
     Args:
         schema: of the table.
         image: the shape; None to take it from the names.
-
-    Raises:
-        OptionError: a column is no pixel, the shape cannot be told or does not fit the columns.
     """
     label = None if schema.label_column is None else schema.label_column.name
     columns: dict[str, Continuous | Decimal | Integer] = {}
@@ -236,11 +226,7 @@ def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns
 
 
 def read_image(text: str) -> ImageShape:
-    """Read a shape: height, width and channels, separated by commas, for instance "28,28,1"; channels may be left out.
-
-    Raises:
-        OptionError: it is none.
-    """
+    """Returns a shape of height, width and channels, which may be left out, for instance of "28,28,1"."""
     parts = text.split(",")
     if len(parts) not in (2, 3) or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise OptionError(f"image is {text!r}; expected HEIGHT,WIDTH,CHANNELS in pixels, for instance 28,28,1")

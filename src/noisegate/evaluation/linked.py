@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from noisegate.evaluation.aggregates import beside
 from noisegate.evaluation.comparison import LinkedReport
-from noisegate.evaluation.families import LinkedTables, Tables, bring_together
+from noisegate.evaluation.families import LinkedTables, Tables, beside, bring_together
 from noisegate.evaluation.metrics.links import LinkDistances, link_distances
 from noisegate.evaluation.metrics.marginals import marginal_distances
 from noisegate.evaluation.report import evaluate_tables

@@ -6,7 +6,7 @@ Two regressors of scikit-learn, a ridge regression and histogram gradient boosti
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 from noisegate.errors import DataError
 from noisegate.evaluation.metrics.result import CAVEAT
 from noisegate.evaluation.tables import LabelledTables, unscorable
+from noisegate.evaluation.utility.scores import Averaged
 from noisegate.schema import Schema
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
@@ -23,7 +24,7 @@ REGRESSORS, REGRESSORS_VERSION = 2, "2026.1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionScores:
+class RegressionScores(Averaged):
     """How well a regressor predicts the label of real records.
 
     Attributes:
@@ -60,8 +61,7 @@ class RegressionReport:
     @property
     def mean(self) -> RegressionScores:
         """The mean over the regressors."""
-        several = [asdict(scores) for scores in self.models.values()]
-        return RegressionScores(**{name: float(np.mean([one[name] for one in several])) for name in several[0]})
+        return RegressionScores.mean(list(self.models.values()))
 
     def to_json(self) -> dict[str, object]:
         """The figures as JSON values, with the sentence about the guarantee."""
@@ -70,8 +70,8 @@ class RegressionReport:
             "label": self.label,
             "version": REGRESSORS_VERSION,
             "seed": self.seed,
-            "mean": asdict(self.mean),
-            "models": {name: asdict(scores) for name, scores in self.models.items()},
+            "mean": self.mean.to_json(),
+            "models": {name: scores.to_json() for name, scores in self.models.items()},
             "notes": list(self.remarks),
         }
 

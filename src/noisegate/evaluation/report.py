@@ -15,7 +15,7 @@ from noisegate.evaluation.metrics.marginals import marginal_distances
 from noisegate.evaluation.metrics.result import MetricResult, metrics_of
 from noisegate.evaluation.regression import REGRESSORS, RegressionReport, regression_scores
 from noisegate.evaluation.tables import downstream_scores, unscorable
-from noisegate.evaluation.utility.network_settings import NetworkOptions
+from noisegate.evaluation.utility.networks import NetworkOptions
 from noisegate.evaluation.utility.recipe import LabelledRows, Suite
 from noisegate.evaluation.utility.runner import Progress, UtilityReport, utility_scores
 from noisegate.evaluation.utility.suites import read_classifiers, read_suite

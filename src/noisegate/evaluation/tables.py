@@ -14,7 +14,7 @@ import pyarrow as pa
 from noisegate.errors import DataError
 from noisegate.evaluation.images import find_pixels
 from noisegate.evaluation.reading import read_levels, read_numbers
-from noisegate.evaluation.utility.network_settings import NetworkOptions
+from noisegate.evaluation.utility.networks import NetworkOptions
 from noisegate.evaluation.utility.recipe import LabelledRows, Suite
 from noisegate.evaluation.utility.runner import Progress, UtilityReport, utility_scores
 from noisegate.evaluation.utility.suites import read_suite
@@ -84,11 +84,7 @@ def downstream_scores(
 
 
 def unscorable(test: pa.Table, schema: Schema, *, regress: bool = False) -> str:
-    """Returns why no classifier, or regressor, can be scored on a test table; empty when one can.
-
-    Raises:
-        DataError: the table lacks the label column.
-    """
+    """Returns why no classifier, or regressor, can be scored on a test table; empty when one can."""
     column = schema.label_column
     if column is None:
         return "the schema names no label column"

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noisegate.reporting.charts.bars import Bar, bars
-from noisegate.reporting.charts.svg import Chart
+from noisegate.reporting.charts import Bar, Chart, bars
 from noisegate.reporting.page import percent
 from noisegate.reporting.released import Floats
 from noisegate.schema import Column, NumericColumn, Ordinal

@@ -14,9 +14,8 @@ from noisegate.evaluation.comparison import EvaluationReport, ImageReport, Repor
 from noisegate.evaluation.metrics.associations import associations
 from noisegate.evaluation.metrics.copies import NearestRecords
 from noisegate.evaluation.metrics.marginals import ColumnShares, column_shares
-from noisegate.reporting.cells import MISSING, level_names, numbered, span_name
-from noisegate.reporting.charts.heat_map import heat_map
-from noisegate.reporting.charts.svg import Chart
+from noisegate.reporting.charts import Chart, heat_map
+from noisegate.reporting.drawing import MISSING, level_names, numbered, span_name
 from noisegate.reporting.marginals import Card, Compared, card, ordered
 from noisegate.reporting.page import percent, render_page
 from noisegate.reporting.relations import Relation

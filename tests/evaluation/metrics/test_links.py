@@ -94,13 +94,6 @@ def test_transitions_see_what_single_tables_do_not():
     assert found.distinct_values.largest_columns == ("state",)
 
 
-def test_pairs_of_parent_and_child_see_children_of_other_parents():
-    found = distances(made(kind=False, seed=1), made(seed=2))
-    assert found.parent_child.largest_columns == ("kind", "state")
-    assert found.parent_child.largest > 0.2
-    assert found.transitions.mean < 0.1
-
-
 def test_gaps_are_compared_whatever_their_length():
     found = distances(made(days=4), made(days=5))
     assert found.gaps.largest == 1.0

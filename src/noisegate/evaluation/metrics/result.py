@@ -100,11 +100,7 @@ def metrics_of(*kinds: Kind) -> list[type[MetricResult]]:
 
 
 def check_features(*several: np.ndarray, least: int) -> None:
-    """Checks that sets of features, (images, features), are finite and alike, with ``least`` images or more each.
-
-    Raises:
-        DataError: they are not.
-    """
+    """Checks that sets of features, (images, features), are finite and alike, with ``least`` images or more each."""
     for features in several:
         if features.ndim != 2 or features.shape[1] == 0:
             raise DataError(f"features have the shape {features.shape}; expected (images, features)")

@@ -21,13 +21,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from noisegate.errors import OptionError
-from noisegate.evaluation.utility.network_settings import NetworkOptions, SelectionRecipe
 from noisegate.evaluation.utility.networks import (
     NETWORKS,
     NETWORKS_VERSION,
     SELECTED_NETWORKS,
     SELECTION_VERSION,
     Network,
+    NetworkOptions,
+    SelectionRecipe,
     read_networks,
 )
 from noisegate.evaluation.utility.recipe import Answer, EpochDone, LabelledRows, Recipe, Suite, UntrainableError
@@ -62,7 +63,7 @@ class Estimator(Recipe):
         return "" if self.maker.startswith("sklearn.") else self.maker.partition(".")[0]
 
     def build(self, *, classes: int, seed: int) -> Any:
-        """Make the classifier, unfitted; the classes bound the components of linear discriminant analysis."""
+        """Returns the classifier, unfitted; the classes bound the components of linear discriminant analysis."""
         module, _, name = self.maker.rpartition(".")
         settings = dict(self.settings)
         if isinstance(components := settings.get("n_components"), int):
@@ -72,13 +73,13 @@ class Estimator(Recipe):
         return getattr(import_module(module), name)(**settings)
 
     def to_json(self) -> dict[str, object]:
-        """The recipe as JSON values."""
+        """Returns the recipe as JSON values."""
         return {"class": self.maker, "settings": dict(self.settings), "replaced": self.replaced}
 
     def answer(
         self, train: LabelledRows, test: LabelledRows, *, classes: int, seed: int, progress: EpochDone | None = None
     ) -> Answer:
-        """Fit on the training rows; warnings are counted, one note for each kind."""
+        """Returns the answer after a fit on the training rows; warnings are counted, one note for each kind."""
         found, compact = np.unique(train.labels, return_inverse=True)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -98,7 +99,7 @@ class Estimator(Recipe):
 
 
 def class_scores(classifier: Any, features: np.ndarray, found: np.ndarray, classes: int) -> np.ndarray:
-    """Ask a fitted classifier for a score per row and class: its probabilities, else its decision function.
+    """Returns the scores of a fitted classifier per row and class: its probabilities, else its decision function.
 
     Naive Bayes gives log-odds: they order the rows as its probabilities would, but those round to 0 and 1 with hundreds
     of features, and rows that are tied have no order.
@@ -111,9 +112,6 @@ def class_scores(classifier: Any, features: np.ndarray, found: np.ndarray, class
 
     Returns:
         float64, (rows, classes). A class that training never saw has the same score in every row, below all others.
-
-    Raises:
-        ValueError: a score is not finite.
     """
     if hasattr(classifier, "predict_joint_log_proba"):
         # In float64: sums over hundreds of features are large, and float32 would tie rows again.
@@ -183,7 +181,7 @@ _SHORT = {"logistic": "logistic regression", "mlp": "multi-layer perceptron"}
 
 
 def three() -> Suite:
-    """Give the default list for tables: logistic regression and two ensembles of 100 trees, on every core."""
+    """Returns the default list for tables: logistic regression and two ensembles of 100 trees, on every core."""
     forest, boosting = "sklearn.ensemble.RandomForestClassifier", "sklearn.ensemble.HistGradientBoostingClassifier"
     recipes = (
         Estimator(name="logistic regression", maker=_TWELVE[0][1], settings={"max_iter": 5_000}, seeded=False),
@@ -194,7 +192,7 @@ def three() -> Suite:
 
 
 def twelve(variant: Variant) -> Suite:
-    """Give the twelve classifiers of the papers, in the order of their tables.
+    """Returns the twelve classifiers of the papers, in the order of their tables.
 
     Of tables, the scores of hard predictions that the papers print stand beside ours: `UtilityReport.printed`.
 
@@ -224,7 +222,7 @@ def twelve(variant: Variant) -> Suite:
 
 
 def networks(names: Sequence[str] = NETWORKS, options: NetworkOptions | None = None) -> Suite:
-    """Give networks of Private Set Generation, each trained from several fresh starts.
+    """Returns networks of Private Set Generation, each trained from several fresh starts.
 
     Args:
         names: some of :data:`~noisegate.evaluation.utility.networks.NETWORKS`.
@@ -246,7 +244,7 @@ def networks(names: Sequence[str] = NETWORKS, options: NetworkOptions | None = N
 def selected_networks(
     names: Sequence[str] = ("cnn",), *, repeats: int = 1, selection: SelectionRecipe | None = None
 ) -> Suite:
-    """Give networks that are chosen by held-out images of their own source, never by real ones.
+    """Returns networks that are chosen by held-out images of their own source, never by real ones.
 
     Args:
         names: some of "cnn", "resnet", "resnet9" and "wrn"; the last three want a GPU for tens of thousands of images.
@@ -262,15 +260,11 @@ def selected_networks(
 
 
 def read_suite(classifiers: str, options: NetworkOptions | None = None) -> Suite:
-    """Read a choice of classifiers for a table.
+    """Returns the classifiers that are meant for a table.
 
     Args:
         classifiers: "three", "twelve", "networks" for all six, or names of networks separated by commas.
         options: of networks.
-
-    Raises:
-        OptionError: it is none of these.
-        MissingExtraError: one of them needs a package that is not installed.
     """
     if classifiers in ("three", "twelve"):
         suite = three() if classifiers == "three" else twelve("tables")
@@ -288,7 +282,7 @@ def read_suite(classifiers: str, options: NetworkOptions | None = None) -> Suite
 
 
 def read_classifiers(names: str, *, repeats: int = 1, selection: SelectionRecipe | None = None) -> Suite:
-    """Read which classifiers of images are meant.
+    """Returns the classifiers that are meant for images.
 
     Args:
         names: separated by commas: "cnn", "resnet", "resnet9", "wrn"; "logistic" and "mlp" of scikit-learn; "twelve"
