@@ -20,12 +20,6 @@ def test_children_come_to_their_parents_in_order_and_orphans_are_left_aside():
     assert [steps.tolist() for steps in found.consecutive] == [[0, 1], [1, 2]]
 
 
-def test_children_that_stand_in_order_do_not_go_back():
-    found = tables()
-    found["visits"] = found["visits"].take([2, 3, 1, 4, 0])
-    assert families(found).backwards == 0
-
-
 def test_a_missing_key_belongs_to_nobody_and_a_repeated_one_is_counted():
     found = tables()
     found["people"] = found["people"].set_column(0, "id", pa.array(["7", "7", None]))

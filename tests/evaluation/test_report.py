@@ -68,15 +68,6 @@ def test_the_json_form_and_the_page_both_carry_the_caveat_and_the_figures():
     assert f"{form['marginals_floor']['orders'][1]['mean_total_variation']:.4f}" in text
 
 
-def test_without_a_usable_label_the_marginals_still_come_with_a_note():
-    report = evaluate_tables(rows(0), rows(1), Schema(columns=COLUMNS), rows(2))
-    assert report.downstream is None
-    assert report.ceiling is None
-    assert report.marginals.order(1).mean > 0
-    assert "names no label" in page(report)
-    assert report.to_json()["downstream"] is None
-
-
 def test_notes_say_which_table_they_are_about():
     same = rows(0).set_column(1, "y", [pa.array(["no"] * 200)])
     report = evaluate_tables(same, rows(1), SCHEMA, rows(2))

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 from noisegate.errors import DataError
-from noisegate.evaluation import CAVEAT, NetworkOptions, Training, downstream_scores, three, twelve
+from noisegate.evaluation import CAVEAT, NetworkOptions, Training, downstream_scores, twelve
 from noisegate.evaluation.tables import LabelledTables
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema, pixel_schema
+from noisegate.schema import Categorical, Continuous, Integer, Schema, pixel_schema
 
 FEATURES = (
     Continuous(name="x", lower=-4.0, upper=4.0, missing=True),
@@ -76,14 +76,6 @@ def test_unseen_levels_and_missing_values_do_not_crash():
     assert downstream_scores(people(1), odd, SCHEMA).mean.roc_auc > 0.85
 
 
-def test_a_table_of_only_the_label_runs():
-    schema = Schema(columns=(Boolean(name="y"),), label="y")
-    rows = pa.table({"y": [True, False, False]})
-    report = downstream_scores(rows, rows, schema)
-    assert report.mean.roc_auc == 0.5
-    assert report.averaging == "positive class True"
-
-
 def test_many_classes_with_one_that_training_never_saw():
     schema = Schema(
         columns=(Integer(name="n", lower=0, upper=3), Categorical(name="y", levels=("a", "b", "c", "d"))), label="y"
@@ -97,16 +89,6 @@ def test_many_classes_with_one_that_training_never_saw():
     test = pa.table({"n": wider, "y": np.array(["a", "b", "d", "c"])[wider]})
     # "c" gets probability 0 everywhere: its ranking is a coin toss, and it pulls the mean down.
     assert 0.5 < downstream_scores(train, test, schema).mean.f1 <= 0.75
-
-
-def test_three_are_the_default_and_say_so():
-    report = downstream_scores(people(1), people(0), SCHEMA)
-    assert report == downstream_scores(people(1), people(0), SCHEMA, classifiers="three")
-    form = report.to_json()
-    assert form["classifiers"] == three().to_json()
-    assert "as_printed" not in form
-    spread = np.std([scores.f1 for scores in report.models.values()], ddof=1)
-    assert form["standard_deviation"]["f1"] == pytest.approx(spread)
 
 
 def test_the_twelve_of_the_papers_score_the_same_features():

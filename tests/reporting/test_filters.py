@@ -30,12 +30,6 @@ def test_a_picture_has_every_map_and_image_once(tmp_path, monkeypatch):
         assert options["vmax"] == -options["vmin"] == np.abs(single).max()
 
 
-def test_maps_of_colours_are_averaged_and_an_empty_map_can_be_drawn(tmp_path):
-    colour = MapRow(name="c", maps=np.zeros((1, 36)))
-    maps_picture([colour], tmp_path / "c.png", shape=ImageShape(height=4, width=3, channels=3), title="")
-    assert (tmp_path / "c.png").exists()
-
-
 def test_smoothing_is_of_neighbours_and_leaves_what_is_even(tmp_path, monkeypatch):
     drawn = []
     original = matplotlib.axes.Axes.imshow

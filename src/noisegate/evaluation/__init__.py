@@ -8,7 +8,6 @@ from __future__ import annotations
 from noisegate.evaluation.comparison import ImageReport, LinkedReport, Report
 from noisegate.evaluation.features import EncoderFeatures, ImageFeatures, Pixels, named_features
 from noisegate.evaluation.images import images_of, images_of_arrays
-from noisegate.evaluation.linked import evaluate_linked
 from noisegate.evaluation.metrics.frechet import frechet_distance
 from noisegate.evaluation.metrics.kid import KernelDistance, kernel_distance
 from noisegate.evaluation.metrics.links import LinkDistances
@@ -18,7 +17,7 @@ from noisegate.evaluation.metrics.ndb import DifferentBins, different_bins
 from noisegate.evaluation.metrics.prd import DistributionScores, distribution_scores
 from noisegate.evaluation.metrics.result import CAVEAT
 from noisegate.evaluation.regression import RegressionReport, RegressionScores, regression_scores
-from noisegate.evaluation.report import evaluate_images, evaluate_tables
+from noisegate.evaluation.report import evaluate_images, evaluate_linked, evaluate_tables
 from noisegate.evaluation.tables import downstream_scores
 from noisegate.evaluation.utility.networks import (
     NETWORKS,

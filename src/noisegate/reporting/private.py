@@ -16,7 +16,7 @@ from noisegate.evaluation.metrics.copies import NearestRecords
 from noisegate.evaluation.metrics.marginals import ColumnShares, column_shares
 from noisegate.reporting.charts import Chart, heat_map
 from noisegate.reporting.drawing import MISSING, level_names, numbered, span_name
-from noisegate.reporting.marginals import Card, Compared, card, ordered
+from noisegate.reporting.marginals import Card, card, ordered
 from noisegate.reporting.page import percent, render_page
 from noisegate.reporting.relations import Relation
 from noisegate.schema import NumericColumn, Schema
@@ -97,11 +97,9 @@ def _card(key: str, shown: ColumnShares, compared_with: str) -> Card:
     occurs = [(real[cell] > 0 or synthetic[cell] > 0) for cell in range(len(cells))]
     kept = [cell for cell, name in enumerate(cells) if name is not None and (occurs[cell] or cell < len(cells) - 2)]
     names = numbered([str(cells[cell]) for cell in kept])
-    compared = Compared(
-        column=column.name, cells=names, bars=real[kept], marks=synthetic[kept], ordered=ordered(column)
-    )
     told = f"{percent(shown.distance)} of the records are in another cell."
-    return card(key, compared, told, (f"real ({compared_with})", "synthetic"))
+    headings, shares = (f"real ({compared_with})", "synthetic"), (real[kept], synthetic[kept])
+    return card(key, column.name, names, shares, told, headings, ordered=ordered(column))
 
 
 def _pairs(synthetic: pa.Table, real: pa.Table, schema: Schema) -> tuple[list[Chart], list[tuple[str, str, str, str]]]:

@@ -14,7 +14,7 @@ from noisegate.privacy.events import Adjacency
 from noisegate.privacy.release import Release
 from noisegate.privacy.tradeoff import tradeoff
 from noisegate.reporting.charts import Chart, heat_map
-from noisegate.reporting.marginals import Card, Compared, card, ordered
+from noisegate.reporting.marginals import Card, card, ordered
 from noisegate.reporting.page import number, percent, picture, render_page
 from noisegate.reporting.promise import questions, right_of_hundred, tradeoff_chart
 from noisegate.reporting.released import (
@@ -184,15 +184,16 @@ def told_records(released: Released) -> tuple[str, str]:
 def measured_card(place: int, shown: Marginal, key: str = "column") -> Card:
     """Returns the card of one table of the release beside the synthetic records."""
     told = f"{shown.explained} of {len(shown.cells)} cells agree within noise and draw."
-    compared = Compared(
-        column=shown.name,
-        cells=shown.cells,
-        bars=shown.noisy,
-        marks=shown.synthetic,
+    return card(
+        f"{key}-{place}",
+        shown.name,
+        shown.cells,
+        (shown.noisy, shown.synthetic),
+        told,
+        ("measured, with noise", "synthetic"),
         error=shown.two_sigma,
         ordered=len(shown.columns) > 1 or ordered(shown.columns[0]),
     )
-    return card(f"{key}-{place}", compared, told, ("measured, with noise", "synthetic"))
 
 
 def errors_chart(found: Sequence[Marginal], errors: Sequence[PairError], key: str = "pair-errors") -> Chart | None:

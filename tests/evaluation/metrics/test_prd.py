@@ -27,12 +27,6 @@ def at(precision, recall, slope):
     return precision[place], recall[place]
 
 
-def test_equal_histograms_have_a_curve_through_the_corner():
-    precision, recall = prd_curve(EVEN, EVEN)
-    assert at(precision, recall, 1) == pytest.approx((1, 1))
-    assert (np.maximum(precision, recall) > 1 - 1e-9).all()
-
-
 def test_one_of_two_modes_is_precise_and_recalls_half():
     """Sajjadi et al. 2018, figure 2: all mass on half of the reference. α(λ) = min(λ/2, 1), β = α/λ."""
     synthetic, real = np.array([0.5, 0.5, 0, 0]), EVEN

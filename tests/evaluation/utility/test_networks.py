@@ -53,15 +53,6 @@ def test_each_network_starts_afresh_for_each_seed(report):
     assert report.mean.f1 == pytest.approx(np.mean([scores.f1 for scores in report.models.values()]))
 
 
-def test_progress_is_told_of_epochs_and_of_each_training(told):
-    assert told[:3] == [
-        ("LeNet, seed 5, epoch 1 of 2", 0, 6),
-        ("LeNet, seed 5, epoch 2 of 2", 0, 6),
-        ("LeNet, seed 5", 1, 6),
-    ]
-    assert told[-1] == ("MLP, seed 7", 6, 6)
-
-
 def test_the_json_form_states_the_settings_and_the_caveat(report):
     form = json.loads(json.dumps(report.to_json(), allow_nan=False))
     assert form["caveat"] == CAVEAT
@@ -230,8 +221,3 @@ def test_the_rate_falls_at_half_and_each_epoch_is_told(monkeypatch):
         *(f"MLP, seed 0, epoch {epoch} of 4" for epoch in range(1, 5)),
         "MLP, seed 0",
     ]
-
-
-def test_the_epochs_of_the_paper():
-    assert (Training().passes, Training(augment=True).passes, Training(epochs=7, augment=True).passes) == (300, 1000, 7)
-    assert Training().to_json()["batch"] == 256

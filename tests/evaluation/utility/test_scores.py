@@ -44,12 +44,6 @@ def test_the_accuracy_is_over_all_rows_and_not_per_class():
     assert score(np.array([1, 0, 1, 0]), two([0.9, 0.8, 0.4, 0.1])).accuracy == 0.5
 
 
-def test_scores_that_are_no_probabilities_rank_the_same():
-    labels = np.array([1, 0, 1, 0])
-    positive = np.array([0.9, 0.8, 0.4, 0.1])
-    assert score(labels, np.log(two(positive))) == score(labels, two(positive))
-
-
 def test_the_deviation_is_the_one_of_a_sample():
     several = [Scores(roc_auc=v, average_precision=0.5, f1=v, accuracy=v / 2) for v in (0.4, 0.8)]
     deviation = Scores.deviation(several)
