@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -9,17 +10,23 @@ from typing import TYPE_CHECKING, Any
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.evaluation.images import ImageDistances
 from noisegate.evaluation.metrics.links import LinkDistances
-from noisegate.evaluation.metrics.marginals import MarginalReport
+from noisegate.evaluation.metrics.marginals import MarginalReport, OrderDistance
 from noisegate.evaluation.metrics.result import CAVEAT, MetricResult
 from noisegate.evaluation.regression import RegressionReport
 from noisegate.evaluation.utility.runner import UtilityReport
 from noisegate.evaluation.utility.suites import TWELVE_VERSION
-from noisegate.evaluation.verdicts import of_distance, of_images, of_marginals, of_regression, of_scores
-from noisegate.verdict import Verdict
+from noisegate.verdict import Verdict, in_hundred, word_of_kept, word_of_misplaced
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
+
+# Scores differ by as much from one draw of a few thousand records to the next.
+_ALLOWANCE = 0.02
+# Real records whose own models do hardly better than guessing say nothing about synthetic ones.
+_LEAST_SKILL = 0.05
+_MARGINAL_CURE = "more records, a larger epsilon or fewer columns, as `noisegate plan` says for each"
+_MODEL_CURE = "a larger epsilon or more records, for what models learn"
 
 _STYLES = {"mean of the models": "bold", "± over its starts": "dim"}
 
@@ -139,14 +146,12 @@ class Report(EvaluationReport):
         return told | {key: {name: _json(one) for name, one in each.items()} for key, each in several.items()}
 
     def _judged(self) -> Iterator[Verdict | None]:
-        yield of_marginals(self.marginals)
+        yield _of_marginals(self.marginals)
         yield from self._judged_models()
 
     def _judged_models(self) -> Iterator[Verdict | None]:
-        if self.downstream is not None:
-            yield of_scores(self.downstream, self.ceiling)
-        if self.regression is not None:
-            yield of_regression(self.regression, self.regression_ceiling)
+        yield _of_models("ROC-AUC", "roc_auc", 0.5, self.downstream, self.ceiling)
+        yield _of_models("R²", "r2", 0.0, self.regression, self.regression_ceiling)
 
     def _distances(self) -> Iterator[Sheet]:
         headings = ["order", ">marginals", f">synthetic vs {self.compared_with}"]
@@ -227,12 +232,12 @@ class LinkedReport(Report):
     def _judged(self) -> Iterator[Verdict | None]:
         """Tables, links and what models learn; the sums over children are what these learn from."""
         for name, marginals in self.tables.items():
-            yield of_marginals(marginals, name)
+            yield _of_marginals(marginals, name)
         for name, link in self.links.items():
             pairs = {f"parents and {name}": link.parent_child, f"successive {name}": link.transitions}
             for what, distance in pairs.items():
                 if distance is not None:
-                    yield of_distance(distance, f"a pair of columns of {what}")
+                    yield _of_distance(distance, f"a pair of columns of {what}")
         yield from self._judged_models()
 
     def _more(self) -> Iterator[Sheet]:
@@ -272,8 +277,7 @@ class ImageReport(EvaluationReport):
         return self._json(distances=self.distances.to_json(), distances_floor=_json(self.floor), **scores)
 
     def _judged(self) -> Iterator[Verdict | None]:
-        if self.downstream is not None:
-            yield of_images(self.downstream, self.ceiling)
+        yield _of_models("accuracy", "accuracy", 0.0, self.downstream, self.ceiling)
 
     def _distances(self) -> Iterator[Sheet]:
         title, floor = "Images in features of both, and bins of pixels", self.floor
@@ -292,6 +296,50 @@ class ImageReport(EvaluationReport):
 def printed(results: Mapping[str, MetricResult | None]) -> dict[str, str]:
     """Returns the figures of several metrics as they are printed, by what each is called."""
     return {what: told for name, one in results.items() if one for what, told in one.page(name).items()}
+
+
+def _of_marginals(marginals: MarginalReport, table: str = "") -> Verdict:
+    """Returns what distances of pairs say, or of single columns where there is but one, beyond what sampling does."""
+    entry = marginals.orders[min(len(marginals.orders), 2) - 1]
+    what = "a pair of columns" if entry.order == 2 else "a single column"
+    return _of_distance(entry, f"{what} of {table}" if table else what)
+
+
+def _of_distance(entry: OrderDistance, what: str) -> Verdict:
+    """Returns what the distance of ``what`` says, beyond what sampling does."""
+    share = entry.beyond_sampling
+    word = word_of_misplaced(share)
+    reason = f"{in_hundred(share)} out of place in {what}, beyond what sampling alone does"
+    if word != "good":
+        reason += f"; most in {' × '.join(entry.largest_columns)}"
+    return Verdict(
+        word=word,
+        source="evaluate",
+        reasons=(reason,),
+        cures=() if word == "good" else (_MARGINAL_CURE,),
+        figures={f"out_of_place_in_{'pairs' if entry.order == 2 else 'singles'}": share},
+    )
+
+
+def _of_models(score: str, name: str, chance: float, made: Any, ceiling: Any) -> Verdict | None:
+    """Returns the word for the part of a mean score above chance that models of synthetic records keep.
+
+    None where only synthetic records trained some, and no word where there is little to keep.
+    """
+    if made is None or ceiling is None:
+        return None
+    synthetic, real = getattr(made.mean, name), getattr(ceiling.mean, name)
+    figures = {"score": score, "score_of_synthetic": synthetic, "score_of_real": real}
+    compared = f"models reach {score} {synthetic:.3f} where those of real records reach {real:.3f}"
+    if not math.isfinite(real) or real - chance < _LEAST_SKILL:
+        reason = f"{compared}, hardly better than guessing: nothing follows from it"
+        return Verdict(word=None, source="evaluate", reasons=(reason,), figures=figures)
+    # What is said is the part itself; the word forgives what may be chance.
+    plain = max((synthetic - chance) / (real - chance), 0.0)
+    kept = 1 - max(real - synthetic - _ALLOWANCE, 0.0) / (real - chance)
+    word, reason = word_of_kept(kept), f"{compared}: {plain:.0%} of what there is to learn"
+    cures = () if word == "good" else (_MODEL_CURE,)
+    return Verdict(word=word, source="evaluate", reasons=(reason,), cures=cures, figures=figures | {"kept": kept})
 
 
 def _json(value: Any) -> Any:
