@@ -206,13 +206,7 @@ def distinct_distance(
     Parents with fewer than two children say nothing of it and are left aside. Where children are drawn one by one their
     sequences change too often, and where one is copied too seldom.
 
-    Args:
-        synthetic: columns of the synthetic children.
-        real: columns of the real ones.
-        parents: of synthetic and of real children, whose each is, int64.
-
-    Returns:
-        The distance for each column; None where no parent has two children.
+    `parents` are those of the synthetic and of the real children, int64. None where no parent has two children.
 
     Examples:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Networks that score images, as recipes, and how each is trained: what may be chosen, and what is fixed.
+"""Networks that score images, and how each is trained: what may be chosen, and what is fixed.
 
 Private Set Generation has six, scored after the last epoch; four more are chosen by held-out images of their own
 source. The training itself is in :mod:`~noisegate.evaluation.utility.training`; torch is loaded when one is trained.
@@ -6,13 +6,12 @@ source. The training itself is in :mod:`~noisegate.evaluation.utility.training`;
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from dataclasses import field
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from noisegate.errors import OptionError
-from noisegate.evaluation.utility.recipe import Answer, EpochDone, LabelledRows, Recipe, UntrainableError
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Positive, Settings, settings
 
@@ -149,41 +148,3 @@ def build_network(name: str, shape: ImageShape, classes: int, *, seed: int) -> n
     (known,) = (name,) if name in SELECTED_NETWORKS else read_networks(name)
     network: nn.Module = builders[known](shape, classes, seed=seed)
     return network
-
-
-@dataclass(frozen=True, kw_only=True)
-class Network(Recipe):
-    """A network, trained from several fresh starts; on a CPU with one thread, where a seed gives the same scores.
-
-    One of :data:`NETWORKS` with :class:`Training`, one of :data:`SELECTED_NETWORKS` with :class:`SelectionRecipe`.
-    """
-
-    restarted: ClassVar[bool] = True
-    rows: ClassVar[str] = "images"
-
-    training: Training | SelectionRecipe
-
-    @property
-    def device(self) -> str:
-        """Where it runs; an OptionError where there is no such device."""
-        from noisegate.devices import choose_device
-
-        return choose_device(self.training.device).type
-
-    def answer(
-        self, train: LabelledRows, test: LabelledRows, *, classes: int, seed: int, progress: EpochDone | None = None
-    ) -> Answer:
-        """Returns its answer; ``seed`` decides weights, held-out images, their order and changes."""
-        from noisegate.evaluation.utility import training
-
-        shape = ImageShape(height=train.image[0], width=train.image[1], channels=train.image[2])
-        if isinstance(self.training, Training):
-            network = build_network(self.name, shape, classes, seed=seed).to(self.device)
-            return training.last_answer(network, train, test, self.training, seed=seed, progress=progress)
-        if len(train.labels) < 4:
-            raise UntrainableError(f"there are {len(train.labels)} training images, of which some must be held out")
-
-        def fresh() -> nn.Module:
-            return build_network(self.name, shape, classes, seed=seed).to(self.device)
-
-        return training.selected_answer(fresh, train, test, self.training, seed=seed, progress=progress)

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -26,13 +26,18 @@ from noisegate.evaluation.utility.networks import (
     NETWORKS_VERSION,
     SELECTED_NETWORKS,
     SELECTION_VERSION,
-    Network,
     NetworkOptions,
     SelectionRecipe,
+    Training,
+    build_network,
     read_networks,
 )
 from noisegate.evaluation.utility.recipe import Answer, EpochDone, LabelledRows, Recipe, Suite, UntrainableError
 from noisegate.evaluation.utility.scores import log_odds
+from noisegate.schema.pixels import ImageShape
+
+if TYPE_CHECKING:
+    from torch import nn
 
 THREE_VERSION = "2026.2"
 """Until 2026.1, which had no name in reports, the third was XGBoost."""
@@ -104,14 +109,8 @@ def class_scores(classifier: Any, features: np.ndarray, found: np.ndarray, class
     Naive Bayes gives log-odds: they order the rows as its probabilities would, but those round to 0 and 1 with hundreds
     of features, and rows that are tied have no order.
 
-    Args:
-        classifier: fitted on the codes 0 .. k-1 for the k classes that training saw.
-        features: one row per record.
-        found: the class codes that training saw, in increasing order, at least two.
-        classes: number of classes, those that training never saw included.
-
-    Returns:
-        float64, (rows, classes). A class that training never saw has the same score in every row, below all others.
+    `found` has the codes that training saw, in increasing order; a class that it never saw has the same score in every
+    row, below all others. float64, (rows, classes); a ValueError if a score is not finite.
     """
     if hasattr(classifier, "predict_joint_log_proba"):
         # In float64: sums over hundreds of features are large, and float32 would tie rows again.
@@ -133,6 +132,44 @@ def _flat(rows: LabelledRows) -> np.ndarray:
     """One row of float32 per record; intensities of images in [0, 1]."""
     flat = rows.features.reshape(len(rows.features), -1)
     return flat.astype(np.float32) / np.float32(255) if flat.dtype == np.uint8 else flat
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network(Recipe):
+    """A network, trained from several fresh starts; on a CPU with one thread, where a seed gives the same scores.
+
+    One of :data:`NETWORKS` with :class:`Training`, one of :data:`SELECTED_NETWORKS` with :class:`SelectionRecipe`.
+    """
+
+    restarted: ClassVar[bool] = True
+    rows: ClassVar[str] = "images"
+
+    training: Training | SelectionRecipe
+
+    @property
+    def device(self) -> str:
+        """Where it runs; an OptionError where there is no such device."""
+        from noisegate.devices import choose_device
+
+        return choose_device(self.training.device).type
+
+    def answer(
+        self, train: LabelledRows, test: LabelledRows, *, classes: int, seed: int, progress: EpochDone | None = None
+    ) -> Answer:
+        """Returns its answer; ``seed`` decides weights, held-out images, their order and changes."""
+        from noisegate.evaluation.utility import training
+
+        shape = ImageShape(height=train.image[0], width=train.image[1], channels=train.image[2])
+        if isinstance(self.training, Training):
+            network = build_network(self.name, shape, classes, seed=seed).to(self.device)
+            return training.last_answer(network, train, test, self.training, seed=seed, progress=progress)
+        if len(train.labels) < 4:
+            raise UntrainableError(f"there are {len(train.labels)} training images, of which some must be held out")
+
+        def fresh() -> nn.Module:
+            return build_network(self.name, shape, classes, seed=seed).to(self.device)
+
+        return training.selected_answer(fresh, train, test, self.training, seed=seed, progress=progress)
 
 
 # The defaults of xgboost 0.90, which are other ones today; a process works on one classifier, so one thread.
