@@ -7,29 +7,37 @@ import pytest
 
 from noisegate.errors import OptionError
 from noisegate.methods.registry import METHODS
-from noisegate.registry import Registry
+from noisegate.registry import Registry, extensions
 
 PACKAGE = {
-    "shapes/__init__.py": "",
-    "shapes/base.py": "from noisegate.registry import Registry\nSHAPES = Registry('shapes', 'shape')\n",
-    "shapes/big_square.py": "from .base import SHAPES\n@SHAPES.register('big-square', 'block')\nclass Square: pass\n",
-    "shapes/round.py": "from .base import SHAPES\n@SHAPES.register('circle')\nclass Circle: pass\n",
-    "other/__init__.py": "from shapes.base import SHAPES\nclass Star: pass\n@SHAPES.register('gem')\nclass Gem: pass\n"
-    "class Circle: pass\n",
+    "shapes/__init__.py": "from noisegate.registry import Registry\nSHAPES = Registry('shapes', 'shape')\n",
+    "shapes/square.py": "from . import SHAPES\n@SHAPES.register('big-square', 'block')\nclass Square: pass\n",
+    "shapes/round.py": "class Circle: pass\n",
+    "shapes-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: shapes\nVersion: 1.0\n",
+    "shapes-1.0.dist-info/entry_points.txt": "[shapes]\nbig-square = shapes.square:Square\n"
+    "block = shapes.square:Square\ncircle = shapes.round:Circle\n",
+    "other/__init__.py": "class Star: pass\n",
     "other-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: other\nVersion: 1.0\n",
-    "other-1.0.dist-info/entry_points.txt": "[shapes]\nstar = other:Star\ngem = other:Gem\ncircle = other:Circle\n"
-    "lost = other:Lost\n",
+    "other-1.0.dist-info/entry_points.txt": "[shapes]\nstar = other:Star\nlost = other:Lost\n",
 }
+CLASHING = {
+    "third-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: third\nVersion: 1.0\n",
+    "third-1.0.dist-info/entry_points.txt": "[shapes]\ncircle = third:Circle\n",
+}
+
+
+def installed(folder, package):
+    for name, text in package.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(textwrap.dedent(text))
+    return folder
 
 
 @pytest.fixture
 def shapes(tmp_path, monkeypatch):
-    for name, text in PACKAGE.items():
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(textwrap.dedent(text))
-    monkeypatch.syspath_prepend(tmp_path)
-    from shapes.base import SHAPES
+    monkeypatch.syspath_prepend(installed(tmp_path, PACKAGE))
+    from shapes import SHAPES
 
     yield SHAPES
     for name in [name for name in sys.modules if name.split(".")[0] in ("shapes", "other")]:
@@ -41,27 +49,27 @@ def test_a_class_is_imported_when_it_is_looked_for(shapes):
     assert "shapes.round" not in sys.modules
     assert shapes["block"] is shapes["big-square"]
     assert shapes["block"].name == "big-square"
-    # Found by no name of a module, so in any.
-    assert shapes["gem"].name == "gem"
-    assert "shapes.round" in sys.modules
+    assert shapes["circle"].name == "circle"
 
 
 def test_installed_packages_add_classes(shapes):
-    assert list(shapes) == ["big-square", "block", "circle", "gem", "lost", "star"]
-    assert shapes["star"].__module__ == "other"
-    assert shapes["star"] is shapes["star"]
+    assert list(shapes) == ["big-square", "block", "circle", "lost", "star"]
+    assert (shapes["star"].__module__, shapes["star"].name) == ("other", "star")
     with pytest.raises(OptionError, match="shape='lost' of an installed package cannot be loaded"):
         shapes["lost"]
 
 
-def test_duplicates_are_refused(shapes):
-    with pytest.raises(OptionError, match=r"shape='circle' is shapes.round.Circle already; give other.Circle another"):
-        shapes["circle"]
-    with pytest.raises(OptionError, match=r"shape='block' is shapes\.big_square\.Square already"):
+def test_duplicates_are_refused(shapes, tmp_path, monkeypatch):
+    assert shapes["block"]
+    with pytest.raises(OptionError, match=r"shape='block' is shapes\.square\.Square already"):
 
         @shapes.register("cube", "block")
         class Cube:
             pass
+
+    monkeypatch.syspath_prepend(installed(tmp_path / "third", CLASHING))
+    with pytest.raises(OptionError, match="two installed packages add 'circle'"):
+        shapes["circle"]
 
 
 def test_an_unknown_name_is_refused_with_the_choices(shapes):
@@ -69,10 +77,16 @@ def test_an_unknown_name_is_refused_with_the_choices(shapes):
         with pytest.raises(OptionError, match="is not known; choose one of any, big-square, block, circle"):
             shapes.find(name, "any")
     assert "sphere" not in shapes
-    assert "circle-2" not in shapes
 
 
 def test_every_method_has_the_name_that_it_is_found_by():
     assert isinstance(METHODS, Registry)
     for name, method in METHODS.items():
         assert method.name == name or (name, method.name) == ("mepf", "dp-mepf")
+
+
+@pytest.mark.parametrize("group", ["demos", "methods", "models", "names", "pages", "readers", "verbs"])
+def test_whatever_an_entry_point_names_is_there(group):
+    points = extensions(f"noisegate.{group}")
+    assert points
+    assert all(callable(point.load()) for point in points.values())

@@ -12,7 +12,7 @@ from psg.sets import IMAGE, Bench
 
 from noisegate.data.tables.tables import TableSource
 from noisegate.methods.dp_sgd import DPSGD
-from noisegate.models.classifiers import Classifier, load_classifier
+from noisegate.models.released_classifier import ReleasedClassifier, load_classifier
 from noisegate.records import Rows
 from noisegate.schema import Schema
 
@@ -43,7 +43,7 @@ def classifier_of(
     name: str,
     records: pa.Table | None = None,
     schema: Schema | None = None,
-) -> Classifier:
+) -> ReleasedClassifier:
     """Returns the classifier that is kept under a name in --out, or trains it; a stopped training goes on."""
     folder = model_folder(bench, method, epsilon, name).parent
     if (folder / "model").exists():
@@ -54,7 +54,7 @@ def classifier_of(
     return found
 
 
-def right(classifier: Classifier, table: pa.Table, schema: Schema) -> npt.NDArray[np.bool_]:
+def right(classifier: ReleasedClassifier, table: pa.Table, schema: Schema) -> npt.NDArray[np.bool_]:
     """Returns which labels of a table are predicted right, (rows,)."""
     place, found = schema.layout.label, []
     assert place is not None

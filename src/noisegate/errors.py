@@ -145,6 +145,8 @@ class MissingExtraError(UserError):
         return cls(f"{what} needs {package}; install it with: pip install 'noisegate[{EXTRAS[package]}]'")
 
 
+PACKAGES: dict[str, str] = {}
+"""Packages of noisegate's own beside it, and the extra that installs each."""
 EXTRAS = {
     "openpyxl": "excel",
     "torch": "torch",

@@ -11,7 +11,7 @@ from noisegate.atomic import check_named, new_file, unwritable
 from noisegate.errors import OptionError
 from noisegate.linked_pages import LinkedFound
 from noisegate.methods.registry import method_of
-from noisegate.models.folder import MODEL_FILE
+from noisegate.models.folder import MODEL_FILE, PUBLIC_PAGE
 from noisegate.models.linked import LinkedModel
 from noisegate.models.saved import load
 from noisegate.privacy.events import Adjacency
@@ -26,17 +26,16 @@ if TYPE_CHECKING:
     from noisegate.evaluation.utility.runner import Progress
     from noisegate.features.binning import NumericBins
     from noisegate.methods.method import Method
-    from noisegate.models.classifiers import Classifier
+    from noisegate.models.record_model import FittedModel as Model
     from noisegate.models.synthesizer import Synthesizer
     from noisegate.reporting.private import Measured
     from noisegate.reporting.public import DrawnRecords
     from noisegate.reporting.released import Released
     from noisegate.training.released import Table
 
-    Model: TypeAlias = Synthesizer | LinkedModel | Classifier
     Tables: TypeAlias = tuple[Sequence[NumericBins], list[Table]]
 
-PUBLIC, PRIVATE = "public.html", "private.html"
+PUBLIC, PRIVATE = PUBLIC_PAGE, "private.html"
 
 _ROWS, _IMAGES, _IMAGES_A_CLASS = 10_000, 500, 25
 _SEED = 0  # of what is drawn for a page, so that it is the same whenever it is made

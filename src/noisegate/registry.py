@@ -1,31 +1,76 @@
-"""Registries, which find classes by name: ours, and those of installed packages."""
+"""What installed packages add: methods, models, verbs and pages, each by its entry point, ours as a stranger's."""
 
 from __future__ import annotations
 
-import pkgutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
-from noisegate.errors import OptionError, choices
+from noisegate.errors import PACKAGES, MissingExtraError, OptionError, choices, installed
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")
 
 
-class Registry(Mapping[str, type[_T]], Generic[_T]):
-    """Classes by name: those of a package of ours, and those of installed packages by their entry points.
+def extensions(group: str) -> Mapping[str, EntryPoint]:
+    """Returns the entry points of a group by name, unloaded; of two with one name an `OptionError` tells.
 
-    Modules are imported when one of their classes is looked for: of the package first the module that is called like
-    the class ("dp-merf" is in ``merf`` or ``dp_merf``), then all. An installed package adds one by an entry point whose
-    name is that of the class, in the group that is called like our package:
+    Examples:
+        >>> from noisegate.registry import extensions
+        >>> extensions("noisegate.verbs")["fit"].load().__name__
+        'fit_command'
+    """
+    return _extensions(group, tuple(sys.path))
+
+
+def extension(group: str, name: str, what: str) -> Any:
+    """Returns what an entry point stands for.
+
+    Raises:
+        MissingExtraError: if no package that is installed has one of that name; `what` needs it.
+    """
+    point = extensions(group).get(name)
+    if point is None:
+        raise MissingExtraError(f"{what} is not installed{more() or '.'}")
+    return point.load()
+
+
+def more() -> str:
+    """Returns how to install those packages of ours that are not here, to follow what was not found; "" for none.
+
+    Examples:
+        >>> from noisegate.registry import more
+        >>> more()
+        ''
+    """
+    lacking = [f"'noisegate[{extra}]'" for package, extra in PACKAGES.items() if not installed(package)]
+    return f"; more is installed with: pip install {' '.join(lacking)}" if lacking else ""
+
+
+@cache
+def _extensions(group: str, _path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    named: dict[str, EntryPoint] = {}
+    for point in entry_points(group=group):
+        other = named.setdefault(point.name, point)
+        if other.value != point.value:
+            raise OptionError(
+                f"{group}: two installed packages add {point.name!r}, {other.value} and {point.value}; uninstall one."
+            )
+    return named
+
+
+class Registry(Mapping[str, type[_T]], Generic[_T]):
+    """Classes by name, those of installed packages by their entry points; each is imported when it is looked for.
+
+    A package adds a class, with a decorator or without, by an entry point that is called like it:
 
         [project.entry-points."noisegate.methods"]
         dp-example = "their_package.module:DPExample"
 
     Args:
-        package: Its full name, and that of the group of entry points.
+        group: Of the entry points.
         kind: What the classes are, for messages.
 
     Examples:
@@ -36,10 +81,9 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         'pairwise'
     """
 
-    def __init__(self, package: str, kind: str) -> None:
-        self._package, self._kind = package, kind
+    def __init__(self, group: str, kind: str) -> None:
+        self._group, self._kind = group, kind
         self._classes: dict[str, type[_T]] = {}
-        self._whole = False
 
     def register(self, name: str, *aliases: str) -> Callable[[type[_K]], type[_K]]:
         """Returns a decorator that adds a class, whose ``name`` becomes `name`; it is found by the aliases too."""
@@ -64,35 +108,21 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
             return self[name]
         except (KeyError, TypeError, AttributeError):
             known = choices(name, [*also, *self])
-            raise OptionError(f"{self._kind}={name!r} is not known; choose one of {known}.") from None
+            raise OptionError(f"{self._kind}={name!r} is not known; choose one of {known}{more()}.") from None
 
     def __getitem__(self, name: str) -> type[_T]:
-        if name not in self._classes:
-            self._import_ours(name)
-        for point in entry_points(group=self._package, name=name):
+        point = extensions(self._group).get(name)
+        if point is not None:
             try:
-                self.register(name)(point.load())
+                found = point.load()
             except (ImportError, AttributeError) as error:
                 raise OptionError(f"{self._kind}={name!r} of an installed package cannot be loaded: {error}.") from None
+            if self._classes.get(name) is not found:
+                self.register(name)(found)
         return self._classes[name]
 
     def __iter__(self) -> Iterator[str]:
-        self._import_ours(None)
-        return iter(sorted({*self._classes, *(point.name for point in entry_points(group=self._package))}))
+        return iter(sorted({*self._classes, *extensions(self._group)}))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
-
-    def _import_ours(self, name: str | None) -> None:
-        """Imports the module of a class, or all."""
-        if self._whole:
-            return
-        package = import_module(self._package)
-        modules = {module.name for module in pkgutil.walk_packages(package.__path__, f"{self._package}.")}
-        for stem in () if name is None else (name.replace("-", "_"), name.removeprefix("dp-").replace("-", "_")):
-            if f"{self._package}.{stem}" in modules:
-                import_module(f"{self._package}.{stem}")
-        if name not in self._classes:
-            for module in sorted(modules):
-                import_module(module)
-            self._whole = True

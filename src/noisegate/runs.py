@@ -22,16 +22,13 @@ from noisegate.privacy import accounting
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.plan import PricedPlan
 from noisegate.privacy.release import Release
+from noisegate.registry import extensions
 from noisegate.run_folder import CHECKPOINT_FILE, Run, RunFolder
 from noisegate.training.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
-    from noisegate.models.classifiers import Classifier
-    from noisegate.models.linked import LinkedModel
-    from noisegate.models.synthesizer import Synthesizer
+    from noisegate.models.record_model import FittedModel
     from noisegate.training.checkpoint import FitState
-
-    Model: TypeAlias = Synthesizer | LinkedModel | Classifier
 
 Ask: TypeAlias = Callable[[Gate, Any], Release]
 """What a run asks at its gate, by a plan; returns what has left it."""
@@ -86,7 +83,7 @@ def start_run(
     device: str,
     show_values: bool = False,
     engine: Engine | None = None,
-) -> Model:
+) -> FittedModel:
     """Returns the model of a new run of private records, which is written to the `out` of its folder, if it has one.
 
     Sums run on `engine`; None for this machine.
@@ -114,7 +111,7 @@ def release_run(
         return work.release(run, data, show_values=show_values, resumed=False, engine=engine, ask=ask)[0]
 
 
-def fit_run(release: Release, folder: RunFolder, *, device: str) -> Model:
+def fit_run(release: Release, folder: RunFolder, *, device: str) -> FittedModel:
     """Returns the model of a release that was made elsewhere; it is written to the `out` of the folder, if it has one.
 
     An interruption leaves the release in the folder, and `resume_run` goes on.
@@ -136,7 +133,7 @@ def resume_run(
     ledger: Any = None,
     show_values: bool = False,
     engine: Engine | None = None,
-) -> Model:
+) -> FittedModel:
     """Returns the model of a run that was interrupted; costs nothing.
 
     The records are needed only by a training whose steps are not done. `given` are options that were given beside it,
@@ -254,7 +251,7 @@ class _Work:
                 self.folder.observer.kept(error, kept, self.folder.observer.call(folder, data))
             raise
 
-    def model(self, method: Method, release: Release, plan: PricedPlan | None = None) -> Model:
+    def model(self, method: Method, release: Release, plan: PricedPlan | None = None) -> FittedModel:
         """Fits and saves; whatever stops it, the budget is not lost."""
         folder, step = self.folder, 0
         try:
@@ -264,7 +261,7 @@ class _Work:
             try:
                 with kept, self.folder.observer.working("Fitting", fitting.steps) as progress:
                     fitting.run(lambda state: self._stepped(state, kept, progress))
-                    model: Model = method.synthesizer(release, fitting)
+                    model: FittedModel = method.synthesizer(release, fitting)
                     if folder.out is not None:
                         model.save(folder.out)
             finally:
@@ -283,14 +280,13 @@ class _Work:
             folder.observer.fitted(summary.notes["warning"])
         return model
 
-    def _describe(self, model: Model, out: Path) -> None:
+    def _describe(self, model: FittedModel, out: Path) -> None:
         """Adds the public page, which is no part of what is verified; a model without one is whole."""
-        from noisegate.pages import add_public_page
-
-        try:
-            add_public_page(model, out)
-        except (NoisegateError, OSError) as error:
-            self.folder.observer.warn(f"{out} has no page: {error}. Make it with `noisegate report {out} -o DIR`.")
+        for page in extensions("noisegate.pages").values():
+            try:
+                page.load()(model, out)
+            except (NoisegateError, OSError) as error:
+                self.folder.observer.warn(f"{out} has no page: {error}. Make it with `noisegate report {out} -o DIR`.")
 
     def _stepped(self, state: FitState, kept: Checkpoint, progress: Callable[[int, str], None]) -> None:
         self.may_stop()

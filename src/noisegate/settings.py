@@ -52,6 +52,9 @@ from noisegate.errors import ModelError, OptionError
 from noisegate.seeds import MOST_SEED
 
 Count = Annotated[int, Field(ge=1, lt=2**62), "a positive whole number"]
+Whole = Annotated[int, Field(ge=0, lt=2**62), "a whole number, 0 or more"]
+Steps = Annotated[int, Field(ge=1, lt=2**62), "a whole number, 1 or more"]
+LearningRate = Annotated[float, Field(ge=0, le=10), "a number from 0 to 10"]
 TwoOrMore = Annotated[int, Field(ge=2, lt=2**62), "a whole number, 2 or more"]
 Number = Annotated[float, Field(allow_inf_nan=False), "a number"]
 Positive = Annotated[float, Field(gt=0, le=1e6), "a number above 0, at most 1e6"]

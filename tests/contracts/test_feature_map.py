@@ -3,14 +3,17 @@
 A new map is added to `MAPS`; a strange one is shown to be found out below.
 """
 
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from noisegate import features
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import Contingency
@@ -26,6 +29,7 @@ from noisegate.features.tangent_pairs import draw_pairs
 from noisegate.features.thumbnails import Thumbnails
 from noisegate.features.transforms import Compression, OuterProducts, Squares, random_axes, whitened
 from noisegate.features.wavelets import WaveletFourier, Wavelets
+from noisegate.gate.sums import REVIEWED, is_reviewed
 from noisegate.networks.layers import ChosenLayers
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Layout, Schema, pixel_schema
 from noisegate.schema.pixels import ImageShape
@@ -190,3 +194,18 @@ class Shifted(Levels):
 def test_a_torch_form_that_differs_is_found_out():
     with pytest.raises(AssertionError, match="torch form is off"):
         check_feature_map(Shifted(columns=(0, 1), sizes=(4, 2)), TABLE)
+
+
+def test_the_gate_believes_the_norms_of_reviewed_maps_alone():
+    stated = {
+        f"{one.__module__}.{name}"
+        for module in pkgutil.walk_packages(features.__path__, f"{features.__name__}.")
+        for name, one in vars(import_module(module.name)).items()
+        if isinstance(one, type)
+        and one.__module__ == module.name
+        and "exact_sum" in vars(one)
+        and not getattr(one, "_is_protocol", False)
+    }
+    assert stated == REVIEWED
+    assert is_reviewed(Contingency)
+    assert not is_reviewed(type("Contingency", (Contingency,), {"__module__": Contingency.__module__}))

@@ -9,9 +9,9 @@ from noisegate import Budget, Gate, Release
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.methods.dp_sgd import DPSGD
-from noisegate.models.classifiers import load_classifier
 from noisegate.models.locally_linear import LocallyLinear
 from noisegate.models.network_classifier import NetworkClassifier
+from noisegate.models.released_classifier import load_classifier
 from noisegate.privacy.events import SampledGaussianEvent
 from noisegate.schema import Boolean, Categorical, Continuous, Schema, pixel_schema
 from noisegate.training.momentum import NoisyMomentum

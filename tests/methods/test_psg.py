@@ -19,7 +19,7 @@ from noisegate.privacy.grid import UNITS
 from noisegate.schema import Boolean, Categorical, Continuous, ImageShape, Schema, pixel_schema
 from noisegate.training import synthetic_set
 from noisegate.training.checkpoint import FinishedFit
-from noisegate.training.fit import SetSchedule
+from noisegate.training.schedules import SetSchedule
 from noisegate.training.synthetic_set import FreeRecords, SetTraining
 
 SHAPE = ImageShape(height=8, width=8)

@@ -248,7 +248,7 @@ def votes_probed_in_place_of_features(plant: Plant) -> None:
     """The gate probes votes, which hide what a network rounds by a record's place."""
     plant.rewrite(
         "sums_query.SumSession._task",
-        "feature_map.encoding if isinstance(feature_map, ImageVotes | EncodedFourier) else feature_map",
+        "feature_map.encoding if isinstance(feature_map, EncodingMap) else feature_map",
         "feature_map",
     )
 
@@ -256,7 +256,9 @@ def votes_probed_in_place_of_features(plant: Plant) -> None:
 @bug("test_what_the_encoder_of_strokes_rounds_is_probed_and_not_what_angles_hide")
 def angles_probed_in_place_of_features(plant: Plant) -> None:
     """The gate probes random Fourier features of an encoder's vectors, which hide most of what it rounds by place."""
-    plant.rewrite("sums_query.SumSession._task", "ImageVotes | EncodedFourier", "ImageVotes")
+    plant.rewrite(
+        "sums_query.SumSession._task", "isinstance(feature_map, EncodingMap)", 'hasattr(feature_map, "candidates")'
+    )
 
 
 # Features.

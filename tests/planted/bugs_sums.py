@@ -154,6 +154,12 @@ def parts_counted_whole(plant: Plant) -> None:
     )
 
 
+@bug("test_the_gate_believes_the_norms_of_reviewed_maps_alone")
+def any_map_is_reviewed(plant: Plant) -> None:
+    """The gate believes whatever norm a map states of itself, a stranger's too."""
+    plant.wrap("sums.is_reviewed")(lambda _, kind: True)
+
+
 @bug("test_only_counts_of_cells_take_records_in_part")
 def any_map_takes_parts(plant: Plant) -> None:
     """Weighted rows are handed to maps that know nothing of weights."""

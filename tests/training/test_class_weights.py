@@ -5,8 +5,9 @@ import pytest
 
 from noisegate import DPMERF, JointEmbedding
 from noisegate.errors import OptionError
-from noisegate.training.fit import FitSettings, PerceptualFitSettings
+from noisegate.training.fit import FitSettings
 from noisegate.training.moment_matching import Target, class_weights
+from noisegate.training.schedules import PerceptualFitSettings
 
 DIM = 40
 

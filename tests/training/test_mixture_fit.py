@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from noisegate.errors import OptionError
-from noisegate.training.fit import MixtureSettings
 from noisegate.training.mixture_fit import MixtureFit
+from noisegate.training.mixture_settings import MixtureSettings
 from noisegate.training.released import Table
 from noisegate.training.trial import _Attempt
 

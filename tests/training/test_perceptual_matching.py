@@ -10,9 +10,9 @@ from torch import nn
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import RowForm
 from noisegate.models.generator import Generator
-from noisegate.training.fit import PerceptualFitSettings
 from noisegate.training.moment_matching import Target
 from noisegate.training.perceptual_matching import MovingAverage, PerceptualMatching, Validation
+from noisegate.training.schedules import PerceptualFitSettings
 
 CPU = torch.device("cpu")
 

@@ -10,9 +10,10 @@ from noisegate.features.feature_map import RowForm
 from noisegate.methods.joint import JointEmbedding
 from noisegate.methods.mepf import DPMEPF
 from noisegate.models.generator import Generator
-from noisegate.training.fit import FitSettings, PerceptualFitSettings
+from noisegate.training.fit import FitSettings
 from noisegate.training.moment_matching import HalvesMatching, Target, class_weights
 from noisegate.training.perceptual_matching import PerceptualMatching
+from noisegate.training.schedules import PerceptualFitSettings
 
 CPU = torch.device("cpu")
 MEANS = np.array([[1.0, 0.0, -1.0], [-0.5, 0.5, 0.5]])

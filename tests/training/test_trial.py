@@ -7,8 +7,8 @@ import pytest
 
 from noisegate.training import trial as module
 from noisegate.training.expected_counts import Distance
-from noisegate.training.fit import MixtureSettings
 from noisegate.training.mixture_fit import FAR, MixtureFit
+from noisegate.training.mixture_settings import MixtureSettings
 from noisegate.training.released import Table
 from noisegate.training.trial import Path, Trial
 

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+import noisegate
 from noisegate.cli.console import ERR, OUT, print_json, say, steps
 from noisegate.cli.options import Json
 from noisegate.errors import OptionError, require
 from noisegate.models.output.table_file import table_writer
 from noisegate.progress import spinner
+from noisegate.registry import extension
 
 if TYPE_CHECKING:
     from noisegate.evaluation.comparison import ImageReport, Report
     from noisegate.gate.gate import Gate
     from noisegate.methods.method import Method
     from noisegate.models.synthesizer import Synthesizer
-    from noisegate.schema import Schema
 
 FIGURES, MODEL, CERTIFICATE = "demo.json", "model", "model/certificate.md"
 SURVEY, SURVEY_ASIDE = "survey.csv", "survey-kept-aside.csv"
@@ -32,22 +32,6 @@ MADE_OF_IMAGES = {FIGURES, "images.toml", MODEL, "drawn.parquet", "drawn.png", "
 MADE_OF_IMAGES |= {"synthetic.parquet", "synthetic.png"}
 _OF_EARLIER = {"comparison.png"}
 TEST_EVERY = 5
-
-COUNT, ASIDE = 10_000, 2_000
-SETTINGS: Mapping[str, Any] = {
-    "pixels": 400,
-    "orientations": 400,
-    "wavelets": 400,
-    "strokes": 0,
-    "fit_options": {"steps": 1000, "batch": 100},
-}
-"""A sixth of the steps of `noisegate fit`, so that a demonstration takes a minute; strokes stay rougher for it."""
-_CAPTION = """\
-Look at synthetic.png beside drawn.png: each row is a digit, and every digit should be there.
-Some images are spoilt: they come from {images:,} images and a short fit; `noisegate fit` takes six times as many steps.
-The guarantee is epsilon = {epsilon:g}, delta = {delta:g}, for adding or removing one image. What was copied may be
-shown here because it belongs to nobody; private images may not.
-"""
 
 
 def demo_command(
@@ -77,7 +61,7 @@ def demo_command(
     out = out or Path("noisegate-demo-images" if images else "noisegate-demo")
     _remove_earlier(out, MADE_OF_IMAGES if images else MADE)
     told: list[tuple[dict[str, Any], Any]] = []
-    make = _copy_digits if images else _copy_survey
+    make = extension("noisegate.demos", "images", "a demo of images") if images else _copy_survey
     write_folder(out, lambda folder: told.append(make(folder, epsilon)))
     figures, text = told[0]
     check = f"(check it: noisegate verify {out / MODEL})"
@@ -118,54 +102,26 @@ def _copy_survey(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
     train, test = _write_survey(folder)
     say("1. A survey on marriage and affairs, and a schema that says what is publicly known about its columns.")
     gate = Gate(train, schema=schema, epsilon=epsilon, unit="respondent")
-    synthesizer = _fit(Pairwise(), gate, records="records", sums="counts", model="model")
+    synthesizer = fitted(Pairwise(), gate, records="records", sums="counts", model="model")
     synthesizer.save(folder / MODEL)
-    table = synthesizer.sample(_noisy_count(synthesizer), seed=0)
+    table = synthesizer.sample(noisy_count(synthesizer), seed=0)
     with table_writer(folder / "synthetic.csv", schema) as write:
         write(table)
-    evaluation = _pages(folder, synthesizer, test, train)
+    evaluation = pages(folder, synthesizer, test, train)
     say("4. Compared with the real answers.")
     (folder / FIGURES).write_text(json.dumps(evaluation.to_json(), indent=2, default=str) + "\n", "utf-8")
     return {"evaluation": evaluation.to_json()}, evaluation.render()
 
 
-def _copy_digits(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
-    """Fills the empty `folder`; returns the figures and what is told of them."""
-    from noisegate.cli.digits import DIGITS, SIDE, drawn_digits
-    from noisegate.gate.gate import Gate
-    from noisegate.methods.joint import JointEmbedding
-    from noisegate.schema import pixel_schema
-
-    schema = pixel_schema(SIDE, SIDE, labels=range(DIGITS))
-    schema.to_toml(folder / "images.toml")
-    _write_images(folder, "drawn", schema, drawn_digits(COUNT), COUNT)
-    say(f"1. {COUNT:,} digits of {SIDE} x {SIDE} pixels, drawn from fonts, stand for private images.")
-    method = JointEmbedding(image=(SIDE, SIDE, 1), **SETTINGS)
-    gate = Gate(folder / "drawn.parquet", schema=schema, epsilon=epsilon, unit="image")
-    synthesizer = _fit(method, gate, records="images", sums="sums", model="generator")
-    synthesizer.save(folder / MODEL)
-    number, certificate = _noisy_count(synthesizer), synthesizer.certificate
-    _write_images(folder, "synthetic", schema, synthesizer.images(number, seed=0), number)
-    say(f"4. Drew {number:,} synthetic images.")
-    _write_images(folder, "aside", schema, drawn_digits(ASIDE, seed=1), ASIDE)
-    _pages(folder, synthesizer, folder / "aside.parquet", folder / "drawn.parquet", classifiers="logistic")
-    say(f"5. Compared with {ASIDE:,} digits that were drawn anew.")
-    figures = {"epsilon": certificate.epsilon, "delta": certificate.delta, "images": COUNT, "synthetic": number}
-    (folder / FIGURES).write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
-    return {"figures": figures}, _CAPTION.format(**figures)
-
-
-def _pages(folder: Path, synthesizer: Synthesizer, test: Path, train: Path, **options: Any) -> Report | ImageReport:
+def pages(folder: Path, synthesizer: Synthesizer, test: Path, train: Path, **options: Any) -> Report | ImageReport:
     """Makes both pages; returns the figures of the private one."""
-    from noisegate.pages import report
-
     with ERR.status("Comparing with the real records", spinner=spinner(ERR)):
-        pages = report(synthesizer, out=folder, test=test, train=train, **options)
-    assert pages.evaluation is not None
-    return pages.evaluation
+        made = noisegate.report(synthesizer, out=folder, test=test, train=train, **options)
+    assert made.evaluation is not None
+    return cast("Report | ImageReport", made.evaluation)
 
 
-def _fit(method: Method, gate: Gate, *, records: str, sums: str, model: str) -> Synthesizer:
+def fitted(method: Method, gate: Gate, *, records: str, sums: str, model: str) -> Synthesizer:
     """Returns the synthesizer of the records behind a gate, and says on the way what happens to them."""
     release = method.query(gate)
     numbers = sum(values.size for values in release.values.values())
@@ -178,23 +134,9 @@ def _fit(method: Method, gate: Gate, *, records: str, sums: str, model: str) -> 
     return method.synthesizer(release, fitting)
 
 
-def _noisy_count(synthesizer: Synthesizer) -> int:
+def noisy_count(synthesizer: Synthesizer) -> int:
     """Returns as many records as the noisy count says: the true number is private."""
     return max(round(float(synthesizer.release.values["counts"].sum())), 1)
-
-
-def _write_images(folder: Path, name: str, schema: Schema, batches: Any, number: int) -> None:
-    """Writes images, and a picture of some of each class."""
-    from noisegate.models.output.formats import image_writer
-    from noisegate.models.output.grid import SampleGrid
-
-    assert schema.images is not None
-    shown = SampleGrid(form=schema.images, out=folder / f"{name}.png")
-    with image_writer(folder / f"{name}.parquet", schema.images, number) as write:
-        for batch in batches:
-            write(batch)
-            shown.add(batch)
-    shown.write()
 
 
 def _remove_earlier(out: Path, made: set[str]) -> None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from noisegate.models.classifiers import Classifier
     from noisegate.models.locally_linear import LocallyLinear
+    from noisegate.models.released_classifier import ReleasedClassifier
     from noisegate.records import Rows
     from noisegate.schema.pixels import ImageShape
 
@@ -107,7 +107,7 @@ def predict_command(
     """
     import pyarrow as pa
 
-    from noisegate.models.classifiers import load_classifier
+    from noisegate.models.released_classifier import load_classifier
     from noisegate.schema import Schema
 
     check_outside(out, data)
@@ -132,14 +132,14 @@ def predict_command(
         say(f"Wrote {done:,} predictions to {out}.{told}")
 
 
-def _read(path: Path, classifier: Classifier, *, show_values: bool) -> Iterator[Rows]:
+def _read(path: Path, classifier: ReleasedClassifier, *, show_values: bool) -> Iterator[Rows]:
     """Yields the records in a file, encoded by the schema of the classifier without its label."""
     for records, _ in _labelled(path, classifier, labelled=False, show_values=show_values):
         yield records
 
 
 def _labelled(
-    path: Path, classifier: Classifier, *, labelled: bool, show_values: bool
+    path: Path, classifier: ReleasedClassifier, *, labelled: bool, show_values: bool
 ) -> Iterator[tuple[Rows, npt.NDArray[np.integer[Any]]]]:
     """Yields the records in a file, encoded without their label, beside the codes of that, -1 unless `labelled`."""
     import numpy as np

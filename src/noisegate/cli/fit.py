@@ -34,11 +34,11 @@ from noisegate.progress import reading
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
+    from noisegate.models.record_model import FittedModel
     from noisegate.observer import Observer
     from noisegate.privacy.plan import PricedPlan
     from noisegate.privacy.release import Release
     from noisegate.run_folder import Run, RunFolder
-    from noisegate.runs import Model
 
 DATA = "DATA, the private records,"
 ShowValues = Annotated[bool, typer.Option("--show-values", help="Let errors quote private values.")]
@@ -174,9 +174,9 @@ def console_observer(asked: str, as_json: bool) -> Observer:
     return ConsoleObserver()
 
 
-def report_fit(model: Model, out: Path, seconds: float, as_json: bool) -> None:
+def report_fit(model: FittedModel, out: Path, seconds: float, as_json: bool) -> None:
     """Tells what a fit made."""
-    from noisegate.pages import PUBLIC
+    from noisegate.models.folder import PUBLIC_PAGE
 
     release, summary = model.release, getattr(model, "summary", None)
     certificate, counts = release.certificate, release.values.get("counts")
@@ -205,8 +205,8 @@ def report_fit(model: Model, out: Path, seconds: float, as_json: bool) -> None:
     show_verdict(None if summary is None else summary.verdict)
     following = f"explain {out}" if summary is None else f"sample {out} -n 10000 -o {_synthetic(release)}"
     OUT.print(f"Model and certificate: {out}, {out / 'certificate.md'}. Next: noisegate {following}")
-    if (out / PUBLIC).exists():
-        OUT.print(f"A page that may be published with it: {out / PUBLIC}")
+    if (out / PUBLIC_PAGE).exists():
+        OUT.print(f"A page that may be published with it: {out / PUBLIC_PAGE}")
 
 
 def _synthetic(release: Release) -> str:

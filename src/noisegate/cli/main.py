@@ -1,4 +1,4 @@
-"""The command `noisegate`: its verbs, in the order in which a data steward needs them, and how it ends."""
+"""The command `noisegate`: the verbs that are installed, in the order of a data steward's work, and how it ends."""
 
 from __future__ import annotations
 
@@ -17,45 +17,16 @@ import typer
 from rich.markup import escape
 
 from noisegate._version import __version__
-from noisegate.cli import (
-    audit,
-    demo,
-    evaluate,
-    explain,
-    fit,
-    guided,
-    ledger,
-    plan,
-    pretrain,
-    report,
-    sample,
-    schema,
-    silos,
-    verify,
-)
 from noisegate.cli.console import ERR, discard, print_json
 from noisegate.cli.verbs import Verbs
 from noisegate.errors import EXTRAS, MissingExtraError, NoisegateError, at_command_line
+from noisegate.registry import extensions
 
-VERBS: dict[str, typer.Typer | Callable[..., None]] = {
-    "demo": demo.demo_command,
-    "start": guided.start_command,
-    "schema": schema.app,
-    "plan": plan.plan_command,
-    "fit": fit.fit_command,
-    "sample": sample.sample_command,
-    "report": report.report_command,
-    "evaluate": evaluate.evaluate_command,
-    "explain": explain.explain_command,
-    "predict": explain.predict_command,
-    "verify": verify.verify_command,
-    "audit": audit.audit_command,
-    "ledger": ledger.app,
-    "key": silos.key_command,
-    "release": silos.release_command,
-    "merge": silos.merge_command,
-    "pretrain": pretrain.app,
-}
+_ORDER = (
+    *("demo", "start", "schema", "plan", "fit", "sample", "report", "evaluate", "explain", "predict", "verify"),
+    *("audit", "ledger", "key", "release", "merge", "pretrain"),
+)
+"""Of work, in which help lists the verbs that are installed; those of other packages come last."""
 # Typer brings its own copy of click or uses the installed one, as its version has it: this finds the right class.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 _STOPPED = 130
@@ -63,10 +34,16 @@ _TRACEBACK = "NOISEGATE_TRACEBACK"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+def _verbs() -> list[str]:
+    """Returns the names of the verbs that are installed, in the order of work."""
+    known = extensions("noisegate.verbs")
+    return [name for name in _ORDER if name in known] + sorted(set(known) - set(_ORDER))
+
+
 class _InOrder(Verbs):
     def list_commands(self, ctx: object) -> list[str]:
         """Returns the verbs in the order of work, and not of the alphabet."""
-        return list(VERBS)
+        return _verbs()
 
 
 app = typer.Typer(
@@ -84,7 +61,8 @@ app = typer.Typer(
     "Exit codes: 0 done, 2 the request cannot be met as it stands, 3 the ledger refuses, 4 an audit found more than is "
     "claimed, 130 the run was stopped.",
 )
-for _name, _verb in VERBS.items():
+for _name in _verbs():
+    _verb = extensions("noisegate.verbs")[_name].load()
     if isinstance(_verb, typer.Typer):
         app.add_typer(_verb, name=_name)
     else:

@@ -29,8 +29,7 @@ def verify_command(
 
     Example: `noisegate verify model`
     """
-    from noisegate.models.folder import verify
-    from noisegate.pages import PUBLIC
+    from noisegate.models.folder import PUBLIC_PAGE, verify
     from noisegate.privacy.certificate import schema_cost
     from noisegate.schema_certificate import SchemaVerification
 
@@ -54,9 +53,9 @@ def verify_command(
     if certificate.silos is not None:
         OUT.print(certificate.silos.sentence, soft_wrap=True)
     OUT.print(f"Hashes are right: {', '.join(found.files)}.")
-    if PUBLIC in found.others:
-        OUT.print(f"{PUBLIC} is not part of this; `noisegate report {escape(str(model))} -o DIR` makes it anew.")
-    if others := [name for name in found.others if name != PUBLIC]:
+    if PUBLIC_PAGE in found.others:
+        OUT.print(f"{PUBLIC_PAGE} is not part of this; `noisegate report {escape(str(model))} -o DIR` makes it anew.")
+    if others := [name for name in found.others if name != PUBLIC_PAGE]:
         OUT.print(f"[yellow]Not covered[/yellow], whatever it holds: {escape(', '.join(map(repr, others)))}.")
 
 

@@ -13,7 +13,7 @@ from noisegate.data.tables.parts import Part
 from noisegate.errors import DataError
 from noisegate.records import WeightedRows
 from noisegate.schema import Schema
-from noisegate.schema.linked import Link
+from noisegate.schema.linked import Link, LinkedSchema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,3 +88,10 @@ class LinkedRecords:
     def link(self, name: str) -> LinkRows:
         """Returns the rows of the link to the table called `name`."""
         return LinkRows(tables=self.tables, of=next(link for link in self.tables.schema.links if link.name == name))
+
+
+def open_linked(
+    data: Any, schema: LinkedSchema, *, show_values: bool, progress: Callable[[int], None] | None
+) -> LinkedRecords:
+    """Returns linked tables as a gate holds them; nothing is read yet."""
+    return LinkedRecords(tables=LinkedSource(data, schema, show_values=show_values, progress=progress))

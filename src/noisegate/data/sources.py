@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from noisegate.data.tables.tables import Source, TableSource
 from noisegate.data.units import UnitLimit
 from noisegate.errors import OptionError
+from noisegate.registry import extension
 from noisegate.schema import Schema
 from noisegate.schema.linked import LinkedSchema
+
+
+def reader(kind: str) -> Any:
+    """Returns what opens records of a kind, by its entry point in the group `noisegate.readers`."""
+    return extension("noisegate.readers", kind, f"what reads {kind}")
 
 
 def open_records(
@@ -27,10 +32,7 @@ def open_records(
     """
     if isinstance(schema, Schema):
         return open_source(data, schema, show_values=show_values, **options)
-    from noisegate.data.link_rows import LinkedRecords
-    from noisegate.data.linked import LinkedSource
-
-    return LinkedRecords(tables=LinkedSource(data, schema, show_values=show_values, progress=progress))
+    return reader("linked")(data, schema, show_values=show_values, progress=progress)
 
 
 def open_source(
@@ -52,16 +54,9 @@ def open_source(
         on_error: "refuse", or "skip" to leave out images that cannot be used; see `ImageSource`.
     """
     if schema.images is not None:
-        from noisegate.data.images.decode import ImageReadOptions
-        from noisegate.data.images.images import ImageSource, find_images
-        from noisegate.data.images.memory import memory_images
-
-        unit = None if units is None else units.column
-        options = ImageReadOptions(form=schema.images, unit_column=unit, show_values=show_values)
-        in_file = isinstance(data, str | Path)
-        found = find_images(Path(data), options) if in_file else memory_images(data, options)
+        found = reader("images")(data, schema, show_values=show_values, units=units, on_error=on_error)
         if found is not None:
-            return ImageSource(data, schema, show_values=show_values, units=units, on_error=on_error, origins=found)
+            return cast("Source[Any]", found)
     if on_error != "refuse":
         raise OptionError(
             f"on_error={on_error!r}: only images can be skipped, and the data is a table; leave on_error out"

@@ -87,7 +87,7 @@ class ExactSum:
 
 @runtime_checkable
 class ExactMap(FeatureMap, Protocol):
-    """A map that is summed in integers of its own. The gate checks the bound, and takes it from this library only."""
+    """A map that is summed in integers of its own. The gate takes a reviewed bound (`gate.sums.REVIEWED`)."""
 
     def exact_sum(self, grid: Grid) -> ExactSum | None:
         """Returns the sum on `grid`; None where vectors have to be quantised one by one.
@@ -95,6 +95,15 @@ class ExactMap(FeatureMap, Protocol):
         Raises:
             OptionError: if the grid is too narrow, or too coarse, for the map.
         """
+
+
+@runtime_checkable
+class EncodingMap(FeatureMap, Protocol):
+    """A map that hides what another one rounds, as the votes of an encoder's vectors do: the gate probes that one."""
+
+    @property
+    def encoding(self) -> FeatureMap:
+        """From records to vectors; each row of the map itself is computed from one of its rows alone."""
 
 
 @runtime_checkable

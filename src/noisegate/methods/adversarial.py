@@ -24,7 +24,7 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.seeds import MOST_SEED
 from noisegate.settings import Count, ImageSize, Widths, settings
-from noisegate.training.fit import AdversarialConfig
+from noisegate.training.schedules import AdversarialConfig
 
 if TYPE_CHECKING:
     from noisegate.models.generator import Generator

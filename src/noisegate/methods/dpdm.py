@@ -28,7 +28,7 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Fraction, ImageSize, LabelShares, by_preset, settings
-from noisegate.training.fit import DiffusionConfig
+from noisegate.training.schedules import DiffusionConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64

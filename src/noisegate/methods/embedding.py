@@ -1,7 +1,6 @@
 """Methods that release class-wise mean embeddings in one pass: a method is its feature maps and their budget shares.
 
-`MeanEmbeddingMethod` makes plan and query of them; `NetworkMethod` has those of a public network. How a generator is
-fitted to them is `noisegate.methods.matched`.
+`MeanEmbeddingMethod` makes plan and query of them. How a generator is fitted to them is `noisegate.methods.matched`.
 """
 
 from __future__ import annotations
@@ -11,19 +10,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from noisegate.features.feature_map import Counts, FeatureMap
-from noisegate.methods.encoders import PublicNetwork
 from noisegate.methods.method import Method
-from noisegate.models.activations import chosen_activations
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import ImageSize, Names, Seed, Share, settings
+from noisegate.settings import ImageSize, Seed, Share, settings
 
 if TYPE_CHECKING:
-    from noisegate.features.perceptual import Activations
     from noisegate.gate.gate import Gate
-    from noisegate.networks.named import FrozenNetwork
 
 COUNTS = "counts"
 """The query for the number of records of each label."""
@@ -114,31 +109,3 @@ class MeanEmbeddingMethod(Method):
 
     def _with_counts(self, schema: Schema) -> dict[str, Embedding]:
         return {**self.embeddings(schema), COUNTS: Embedding(Counts(), self.counts_share)}
-
-
-@settings
-class NetworkMethod(PublicNetwork, MeanEmbeddingMethod):
-    """Base of methods whose vectors are activations of a frozen public network."""
-
-    layers: Names = ()
-    """Modules of it; empty for the encoder's four, or all convolutions of another network but 1 x 1 shortcuts."""
-
-    def public_network(self) -> FrozenNetwork | None:
-        """Returns the network, or None if it is not asked for; a UserError if it is not here."""
-        return self.encoder()
-
-    def activations(self, *, pool: bool) -> Activations:
-        """Returns the map from images to activations, or with `pool` to the mean of each channel over the picture."""
-        network = self.public_network()
-        assert network is not None
-        return chosen_activations(network, self.layers, self.shape, pool=pool)
-
-    def public_facts(self, schema: Schema) -> dict[str, Any]:
-        """Returns the settings, with the digest of the network that was used, whichever it is."""
-        network = self.public_network()
-        return {"settings": self.to_json() | ({"sha256": network.sha256} if network else {})}
-
-    def check_fit(self, device: str) -> None:
-        """Finds what would stop the fit, before any budget is spent; see `Method`."""
-        super().check_fit(device)
-        self.public_network()

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import OptionError
+from noisegate.methods.embedding import MeanEmbeddingMethod
 from noisegate.methods.method import Method
 from noisegate.models.activations import chosen_activations
 from noisegate.models.decoder import PACKAGED, LoadedDecoder, load_decoder
-from noisegate.settings import ImageSize, settings
+from noisegate.schema import Schema
+from noisegate.settings import ImageSize, Names, settings
 
 if TYPE_CHECKING:
-    from noisegate.features.perceptual import Perceptual
+    from noisegate.features.perceptual import Activations, Perceptual
     from noisegate.networks.named import FrozenNetwork
 
 
@@ -90,3 +92,31 @@ class EncodedImages(PublicNetwork):
     def stored_with_digests(self) -> dict[str, Any]:
         """Returns the settings as JSON with the digests of encoder and decoder, whichever they are."""
         return self.to_json() | {"sha256": self.encoder().sha256, "decoder_sha256": self.checked_decoder().digest}
+
+
+@settings
+class NetworkMethod(PublicNetwork, MeanEmbeddingMethod):
+    """Base of methods whose vectors are activations of a frozen public network."""
+
+    layers: Names = ()
+    """Modules of it; empty for the encoder's four, or all convolutions of another network but 1 x 1 shortcuts."""
+
+    def public_network(self) -> FrozenNetwork | None:
+        """Returns the network, or None if it is not asked for; a UserError if it is not here."""
+        return self.encoder()
+
+    def activations(self, *, pool: bool) -> Activations:
+        """Returns the map from images to activations, or with `pool` to the mean of each channel over the picture."""
+        network = self.public_network()
+        assert network is not None
+        return chosen_activations(network, self.layers, self.shape, pool=pool)
+
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns the settings, with the digest of the network that was used, whichever it is."""
+        network = self.public_network()
+        return {"settings": self.to_json() | ({"sha256": network.sha256} if network else {})}
+
+    def check_fit(self, device: str) -> None:
+        """Finds what would stop the fit, before any budget is spent; see `Method`."""
+        super().check_fit(device)
+        self.public_network()

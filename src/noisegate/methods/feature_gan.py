@@ -22,8 +22,9 @@ from noisegate.gate.per_example.losses import RowInputs
 from noisegate.methods.adversarial import AdversarialMethod
 from noisegate.methods.encoders import EncodedImages
 from noisegate.methods.registry import register
-from noisegate.models.image_network import check_image_schema, read_shape
+from noisegate.models.image_network import check_image_schema
 from noisegate.schema import Schema
+from noisegate.schema.pixels import read_shape
 from noisegate.settings import Count, ImageSize, Positive, Widths, settings
 
 if TYPE_CHECKING:

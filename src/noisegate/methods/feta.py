@@ -23,8 +23,7 @@ from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.plan import Budget, Query
 from noisegate.schema import Schema
-from noisegate.settings import Count, Fraction, Positive, Share, by_preset, settings
-from noisegate.training.fit import Whole
+from noisegate.settings import Count, Fraction, Positive, Share, Whole, by_preset, settings
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate

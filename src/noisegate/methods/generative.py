@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from noisegate.gate.gate import Gate
-    from noisegate.models.classifiers import Classifier
     from noisegate.models.record_model import RecordModel
+    from noisegate.models.released_classifier import ReleasedClassifier
     from noisegate.models.synthesizer import Synthesizer
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -94,7 +94,7 @@ class ClassifierMethod(DescentMethod):
     makes = "classifier"
 
     @abstractmethod
-    def classifier(self, release: Release) -> Classifier:
+    def classifier(self, release: Release) -> ReleasedClassifier:
         """Returns the classifier in a release; a ModelError if that is of another method, schema or settings."""
 
     def synthesizer(self, release: Release, fitting: Any = None) -> Any:

@@ -24,7 +24,8 @@ from pydantic import Field
 
 from noisegate.errors import OptionError
 from noisegate.features.orientation import Orientations
-from noisegate.methods.embedding import COUNTS, Embedding, NetworkMethod
+from noisegate.methods.embedding import COUNTS, Embedding
+from noisegate.methods.encoders import NetworkMethod
 from noisegate.methods.matched import IMAGE_FIT, MatchedMethod
 from noisegate.methods.registry import register
 from noisegate.models.image_maps import ImageMap

@@ -18,9 +18,9 @@ from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema.linked import LinkedSchema
 from noisegate.settings import Options, Seed, TwoOrMore, settings
-from noisegate.training.fit import MixtureSettings
 from noisegate.training.forecast import Forecast, forecast_of
 from noisegate.training.link_design import LinkAnswers, LinkDesign
+from noisegate.training.mixture_settings import MixtureSettings
 from noisegate.training.pairwise import COUNTS
 from noisegate.training.released import Answered
 from noisegate.training.verdicts import verdict_of_fit
@@ -63,7 +63,7 @@ class Linked(Method):
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε."""
     fit_options: Options = field(default_factory=dict)
-    """Changes to `noisegate.training.fit.MixtureSettings`; they cannot change the privacy."""
+    """Changes to `noisegate.training.mixture_settings.MixtureSettings`; they cannot change the privacy."""
     seed: Seed = 0
     """Of the public randomness: the fit's first components and chains. Never of the private noise."""
 

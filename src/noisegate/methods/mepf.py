@@ -27,7 +27,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, NoBool, Share, Widths, by_preset, settings
-from noisegate.training.fit import PerceptualFitSettings
+from noisegate.training.schedules import PerceptualFitSettings
 
 if TYPE_CHECKING:
     from noisegate.training.perceptual_matching import PerceptualMatching

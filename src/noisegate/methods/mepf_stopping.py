@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from noisegate.methods.embedding import NetworkMethod
+from noisegate.methods.encoders import NetworkMethod
 from noisegate.models.activations import chosen_activations
 from noisegate.schema import Schema
 from noisegate.settings import settings

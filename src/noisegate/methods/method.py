@@ -7,16 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, cast
 
 from noisegate.errors import FitWarning, OptionError
-from noisegate.features.error_bounds import ErrorBound
-from noisegate.features.noise_bounds import NoiseBounds
-from noisegate.models.image_network import read_shape
 from noisegate.privacy.plan import Budget, PricedPlan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.schema.pixels import ImageShape
+from noisegate.schema.pixels import ImageShape, read_shape
 from noisegate.settings import Settings
 from noisegate.training.checkpoint import FinishedFit, Fit, FitState
 from noisegate.training.released import Table
@@ -30,6 +27,18 @@ if TYPE_CHECKING:
     from noisegate.models.record_model import RecordModel
     from noisegate.models.synthesizer import Synthesizer
     from noisegate.training.forecast import Forecast
+
+
+class StatedError(Protocol):
+    """A bound on the error of a query that a method states before any data is read."""
+
+    def text(self) -> str:
+        """Returns the bound in a sentence."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns it as a JSON object."""
+        ...
 
 
 class Method(Settings, ABC):
@@ -208,7 +217,7 @@ class Method(Settings, ABC):
         """Returns in one sentence what the method does with such records, and why; "auto" says it."""
         return None
 
-    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[ErrorBound | NoiseBounds, ...]:
+    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[StatedError, ...]:
         """Returns, before any data is read, how far queries are from the kernels that they stand for.
 
         One bound for each query whose dimension is a trade-off, or what the noise on all of them costs; `records` is

@@ -27,9 +27,9 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, NoneOrMore, Options, Relative, Seed, TwoOrMore, settings
 from noisegate.training import pairwise as rounds
-from noisegate.training.fit import MixtureSettings
 from noisegate.training.forecast import Forecast, forecast, forecast_of
 from noisegate.training.histograms import COARSE, HISTOGRAMS
+from noisegate.training.mixture_settings import MixtureSettings
 from noisegate.training.pairwise import Design
 from noisegate.training.pairwise_choices import cells_for, columns_named, reason
 from noisegate.training.released import Table, Values, read_tables
@@ -91,7 +91,7 @@ class Pairwise(Method):
     report_share: NoneOrMore = 0.0
     """Budget share of counts that the fit never sees, for scores that may be published; 0 for none."""
     fit_options: Options = field(default_factory=dict)
-    """Changes to `noisegate.training.fit.MixtureSettings`; they cannot change the privacy."""
+    """Changes to `noisegate.training.mixture_settings.MixtureSettings`; they cannot change the privacy."""
     seed: Seed = 0
     """Of the public randomness: the fit's first components. Never of the private noise."""
 

@@ -22,8 +22,8 @@ from noisegate.methods.generative import GenerativeMethod
 from noisegate.privacy.plan import Query
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Fraction, Positive, Share, Unit, settings
-from noisegate.training.fit import SetSchedule, Whole
+from noisegate.settings import Fraction, Positive, Share, Unit, Whole, settings
+from noisegate.training.schedules import SetSchedule
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -50,6 +50,8 @@ from noisegate.schema_certificate import SchemaVerification, check_stated, verif
 
 FORMAT = 1
 MODEL_FILE, GENERATOR_FILE, PAGE_FILE = "model.json", "generator.safetensors", "certificate.md"
+PUBLIC_PAGE = "public.html"
+"""The page that may be published with the model; no part of what is verified."""
 HASHED = (CERTIFICATE_FILE, PAGE_FILE, VALUES_FILE, GENERATOR_FILE)
 _RELEASED = HASHED[:3]
 _FIELDS = {"format", "model", "certificate", "files"}

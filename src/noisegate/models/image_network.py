@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
-from noisegate.errors import OptionError, SchemaError
+from noisegate.errors import OptionError
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 
@@ -88,21 +88,6 @@ def is_drawable(shape: ImageShape) -> bool:
     """Returns whether the decoder of drawings makes such images: grey, and of about the size of a drawing."""
     sides = shape.height, shape.width
     return shape.channels == 1 and min(sides) >= _LEAST_DRAWN and max(sides) <= _MOST_DRAWN
-
-
-def read_shape(image: Any) -> ImageShape:
-    """Returns the shape of the images that `image` gives as (height, width, channels).
-
-    Raises:
-        OptionError: if it gives none.
-    """
-    try:
-        height, width, channels = image
-        return ImageShape(height=height, width=width, channels=channels)
-    except (TypeError, ValueError, SchemaError):
-        raise OptionError(
-            f"image={image!r} must be (height, width, channels) for a generator of images, as in (28, 28, 1)."
-        ) from None
 
 
 def check_image_schema(schema: Schema, shape: ImageShape, *, labelled: bool = True) -> None:

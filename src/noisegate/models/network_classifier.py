@@ -17,11 +17,10 @@ import numpy.typing as npt
 
 from noisegate.errors import ModelError, NoisegateError
 from noisegate.models.folder import NETWORK_CLASSIFIER, read_model, write_model
-from noisegate.models.image_network import read_shape
 from noisegate.models.inputs import inputs_of
 from noisegate.models.released_classifier import ReleasedClassifier
 from noisegate.schema import EncodedTable
-from noisegate.schema.pixels import ImageShape
+from noisegate.schema.pixels import ImageShape, read_shape
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -7,12 +7,14 @@ A model is fitted to a release, so it is public, and drawing from it costs no pr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, cast, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy.typing as npt
 
 from noisegate.errors import EXTRAS, MissingExtraError, ModelError
+from noisegate.privacy.release import Release
+from noisegate.registry import extensions, more
 from noisegate.schema import EncodedTable, Region, Schema
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ class RecordModel(Protocol):
     """A distribution over records that can be drawn from, saved and rebuilt.
 
     Attributes:
-        kind: Names the class in a saved model; see `MODELS`.
+        kind: Names the class in a saved model; see `model_class`.
     """
 
     kind: ClassVar[str]
@@ -71,31 +73,34 @@ class ConditionalModel(Protocol):
         ...
 
 
-# By name, so that a saved model of one kind is opened without importing what the others need.
-MODELS = {
-    "image-generator": "noisegate.models.image:NeuralImage",
-    "diffusion": "noisegate.models.diffusion:DiffusionImages",
-    "table-generator": "noisegate.models.table:NeuralTable",
-    "mixture": "noisegate.models.mixture:Mixture",
-    "labelled-mixture": "noisegate.models.labelled:LabelledMixture",
-    "graphical": "noisegate.models.graphical:GraphicalModel",
-    "bayesian-network": "noisegate.models.bayesian_network:BayesianNetwork",
-    "point-set": "noisegate.models.record_sets:PointSet",
-    "weighted-reference": "noisegate.models.record_sets:WeightedReference",
-    "decoded-reference": "noisegate.models.decoded:DecodedReference",
-    "decoded-gaussian": "noisegate.models.decoded:DecodedGaussian",
-    "decoded-generator": "noisegate.models.decoded:DecodedGenerator",
-}
-"""Where the class of each kind is defined, as "module:class"."""
+class FittedModel(Protocol):
+    """What a run comes to: a synthesizer of records or of linked tables, or a classifier, with what left the gate."""
+
+    @property
+    def release(self) -> Release:
+        """What left the gate, with its certificate."""
+        ...
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes it into a new folder."""
+        ...
 
 
-def model_class(kind: str) -> type[RecordModel]:
-    """Returns the class of a kind, if this version knows it and what it takes is installed."""
-    if kind not in MODELS:
-        raise ModelError(f"a model of kind {kind!r} is not known to this version; it knows {', '.join(MODELS)}.")
-    module, _, name = MODELS[kind].partition(":")
+def model_class(kind: str) -> Any:
+    """Returns the class of a kind in a saved model, by its entry point in the group `noisegate.models`.
+
+    A kind that draws records is a `RecordModel`; a classifier, or a model of linked tables, is one with `load`.
+
+    Raises:
+        ModelError: if no package that is installed knows the kind.
+        MissingExtraError: if what it takes is not installed.
+    """
+    known = extensions("noisegate.models")
+    if kind not in known:
+        listed = ", ".join(sorted(known))
+        raise ModelError(f"a model of kind {kind!r} is not known to this version; it knows {listed}{more()}.")
     try:
-        return cast("type[RecordModel]", getattr(import_module(module), name))
+        return known[kind].load()
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.cards import ResultCard, Shown
+from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, kind_in
 from noisegate.models.inputs import Inputs
+from noisegate.models.record_model import model_class
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable
@@ -55,3 +59,17 @@ class ReleasedClassifier(Shown, ABC):
         facts = {"classes": classes, "guarantee": certificate.guarantee, **told.facts}
         title = f"{type(self).__name__}: a classifier of {len(self.classes)} classes"
         return ResultCard(title=title, facts=facts, sheets=told.sheets)
+
+    @abstractmethod
+    def save(self, folder: str | Path) -> Path:
+        """Writes the classifier into a new folder."""
+
+
+def load_classifier(folder: str | Path) -> ReleasedClassifier:
+    """Returns the classifier that its `save` wrote, after checking every hash.
+
+    Raises:
+        ModelError: if the folder is missing, broken or was changed, or holds a model of records.
+    """
+    kind = NETWORK_CLASSIFIER if kind_in(Path(folder)) == NETWORK_CLASSIFIER else CLASSIFIER
+    return cast("ReleasedClassifier", model_class(kind).load(folder))

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noisegate.models.folder import LINKED, holds_classifier, kind_in
+from noisegate.models.record_model import model_class
 
 if TYPE_CHECKING:
-    from noisegate.models.classifiers import Classifier
-    from noisegate.models.linked import LinkedModel
-    from noisegate.models.synthesizer import Synthesizer
+    from noisegate.models.record_model import FittedModel
 
 
-def load(folder: str | Path) -> Synthesizer | LinkedModel | Classifier:
+def load(folder: str | Path) -> FittedModel:
     """Returns the model in a folder, after checking every hash: of a table, of linked tables, or a classifier.
 
     Args:
@@ -30,12 +29,11 @@ def load(folder: str | Path) -> Synthesizer | LinkedModel | Classifier:
         >>> load(made.save("model")).sample(2).column_names
         ['ill']
     """
-    from noisegate.models.classifiers import load_classifier
     from noisegate.models.synthesizer import Synthesizer, model_path
 
     found = model_path(folder)
-    if kind_in(found) == LINKED:
-        from noisegate.models.linked import LinkedModel
-
-        return LinkedModel.load(found)
-    return load_classifier(found) if holds_classifier(found) else Synthesizer.load(found)
+    kind = kind_in(found)
+    if kind == LINKED or holds_classifier(found):
+        loaded: FittedModel = model_class(kind).load(found)
+        return loaded
+    return Synthesizer.load(found)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args, overload
 
-from noisegate.errors import SchemaError
+from noisegate.errors import OptionError, SchemaError
 from noisegate.schema.columns import Categorical, Column, Integer, check_keys, column_name, levels
 
 Resize: TypeAlias = Literal["refuse", "stretch", "crop", "pad"]
@@ -189,3 +189,18 @@ def require_memory(shape: ImageShape, needed: int, what: str) -> None:
             f"images of {shape}: {what} takes about {needed / 1e9:,.0f} GB of memory, and this machine has "
             f'{memory / 1e9:,.0f} GB; choose a smaller size, and resize = "stretch", "crop" or "pad"'
         )
+
+
+def read_shape(image: Any) -> ImageShape:
+    """Returns the shape of the images that `image` gives as (height, width, channels).
+
+    Raises:
+        OptionError: if it gives none.
+    """
+    try:
+        height, width, channels = image
+        return ImageShape(height=height, width=width, channels=channels)
+    except (TypeError, ValueError, SchemaError):
+        raise OptionError(
+            f"image={image!r} must be (height, width, channels) for a generator of images, as in (28, 28, 1)."
+        ) from None

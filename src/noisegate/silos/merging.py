@@ -30,7 +30,7 @@ from noisegate.silos.published import merged_noise, plan_of
 from noisegate.silos.rounds import read_release
 
 if TYPE_CHECKING:
-    from noisegate.runs import Model
+    from noisegate.models.record_model import FittedModel
     from noisegate.schema import Schema
 
 NOBODY = "Whoever merged them"
@@ -47,7 +47,7 @@ def merge(
     out: str | Path | None = None,
     device: str = "auto",
     observer: Observer | None = None,
-) -> Release | Model:
+) -> Release | FittedModel:
     """Returns the model of what several silos released; of a round that is not the last, what all silos need next.
 
     Costs nothing more, and needs no record.
@@ -135,7 +135,7 @@ def _guarantee(silos: Silos, first: Certificate) -> dict[str, Any]:
     return {"epsilon": stated, "delta": delta, "events": events}
 
 
-def complete(merged: Release, folder: RunFolder, *, device: str = "auto") -> Release | Model:
+def complete(merged: Release, folder: RunFolder, *, device: str = "auto") -> Release | FittedModel:
     """Returns the model of a merged release; itself while a round is missing. Written to the `out` of a folder."""
     if not is_last(merged):
         if folder.out is not None:

@@ -22,7 +22,7 @@ from noisegate.models.inputs import DiscriminatorInput
 from noisegate.networks.discriminator import Discriminator
 from noisegate.training.adam import Adam, gradients
 from noisegate.training.checkpoint import joined, under
-from noisegate.training.fit import AdversarialConfig
+from noisegate.training.schedules import AdversarialConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64

@@ -19,10 +19,10 @@ from noisegate.privacy.release import Release
 from noisegate.seeds import public_random
 from noisegate.training.chain_fit import fit_chain
 from noisegate.training.checkpoint import FitState, under
-from noisegate.training.fit import MixtureSettings
 from noisegate.training.link_design import LinkDesign
 from noisegate.training.link_start import with_start
 from noisegate.training.mixture_fit import MixtureFit, mixture_of, within_cells
+from noisegate.training.mixture_settings import MixtureSettings
 from noisegate.training.tables import ClassTables
 
 _PARENTS = 20_000

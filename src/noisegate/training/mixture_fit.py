@@ -29,8 +29,8 @@ from noisegate.schema import Layout, NumericColumn, Schema
 from noisegate.training.checkpoint import FitState, under
 from noisegate.training.descent import Descent
 from noisegate.training.expected_counts import Components
-from noisegate.training.fit import MixtureSettings
 from noisegate.training.label_fit import MOST_LABELS, LabelFit
+from noisegate.training.mixture_settings import MixtureSettings
 from noisegate.training.pairwise import Design
 from noisegate.training.released import Table
 from noisegate.training.tables import ClassTables, class_tables, split

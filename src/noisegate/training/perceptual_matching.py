@@ -22,8 +22,8 @@ from noisegate.features.feature_map import TorchForm
 from noisegate.models.generator import Generator
 from noisegate.training.adam import Adam, one_cycle
 from noisegate.training.checkpoint import FitState, joined, under
-from noisegate.training.fit import PerceptualFitSettings
 from noisegate.training.moment_matching import Discrepancy, MomentMatching, Target, class_weights
+from noisegate.training.schedules import PerceptualFitSettings
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64, Shaped

@@ -30,7 +30,8 @@ from noisegate.networks.dcgan import build_dcgan
 from noisegate.schema.pixels import ImageShape
 from noisegate.training.adam import Adam, gradients
 from noisegate.training.checkpoint import Resumable, check_finite, joined, restore, under
-from noisegate.training.fit import PriorNetwork, SetSchedule
+from noisegate.training.fit import PriorNetwork
+from noisegate.training.schedules import SetSchedule
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64

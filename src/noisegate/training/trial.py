@@ -23,7 +23,7 @@ import numpy.typing as npt
 from noisegate.training.array_adam import restore_arrays
 from noisegate.training.descent import Descent
 from noisegate.training.expected_counts import Components, Distance
-from noisegate.training.fit import MixtureSettings
+from noisegate.training.mixture_settings import MixtureSettings
 from noisegate.training.tables import ClassTables
 
 if TYPE_CHECKING:

@@ -215,6 +215,19 @@ def check_on_error(on_error: str) -> None:
         raise OptionError(f"on_error={on_error!r}: choose one of {', '.join(get_args(OnError))}")
 
 
+def open_images(
+    data: Any, schema: Schema, *, show_values: bool, units: UnitLimit | None, on_error: str
+) -> ImageSource | None:
+    """Return the images in ``data``; None where that is a table, such as one with a column for each pixel."""
+    assert schema.images is not None
+    unit = None if units is None else units.column
+    options = ImageReadOptions(form=schema.images, unit_column=unit, show_values=show_values)
+    found = find_images(Path(data), options) if isinstance(data, str | Path) else memory_images(data, options)
+    if found is None:
+        return None
+    return ImageSource(data, schema, show_values=show_values, units=units, on_error=on_error, origins=found)
+
+
 def find_images(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
     """Return the images at ``path``, or None if it may be a table, such as one with a column for each pixel.
 

@@ -15,9 +15,7 @@ import numpy as np
 
 from noisegate.errors import OptionError
 from noisegate.features.contingency import Contingency
-from noisegate.features.encoded import EncodedFourier
-from noisegate.features.feature_map import FeatureMap
-from noisegate.features.image_votes import ImageVotes
+from noisegate.features.feature_map import EncodingMap, FeatureMap
 from noisegate.gate.execution import block_rows, map_execution
 from noisegate.gate.session import Access, Integers, Session, Values
 from noisegate.gate.sums import Engine, SumTask
@@ -145,7 +143,7 @@ class SumSession(Session):
         # What is looked up or counted is integers of the record alone (G-06, G-12, G-23); there is nothing to probe.
         if task.exact is not None:
             return task
-        # Votes and angles hide what features round; so these are probed, in blocks of the size that is summed.
-        seen = feature_map.encoding if isinstance(feature_map, ImageVotes | EncodedFourier) else feature_map
+        # Votes and angles hide what an encoding rounds; so that is probed, in blocks of the size that is summed.
+        seen = feature_map.encoding if isinstance(feature_map, EncodingMap) else feature_map
         rows = block_rows(feature_map, len(layout.numeric))
         return replace(task, chosen=map_execution(name, seen, layout, rows))
