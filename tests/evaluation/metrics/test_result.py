@@ -15,8 +15,6 @@ from noisegate.evaluation.metrics import result
 from noisegate.evaluation.metrics.result import MetricResult, metric, metrics_of
 from noisegate.schema import Continuous
 
-SOURCE = __name__
-
 
 @dataclass(frozen=True, kw_only=True)
 class Apart(MetricResult):
@@ -35,13 +33,13 @@ class Apart(MetricResult):
 @pytest.fixture
 def installed(monkeypatch):
     """Adds a metric to a kind, as an installed package would."""
+    metrics_of("features")  # ours are there
     monkeypatch.setattr(result, "_METRICS", dict(result._METRICS))
 
     def install(kind):
-        monkeypatch.setattr(f"{SOURCE}.added", lambda: metric("apart", kind)(Apart), raising=False)
-        points = [EntryPoint("apart", f"{SOURCE}:add_{kind}", "noisegate.metrics")]
-        monkeypatch.setattr(f"{SOURCE}.add_{kind}", metric("apart", kind)(Apart), raising=False)
-        monkeypatch.setattr(result, "entry_points", lambda group: points)
+        metric("apart", kind)(Apart)
+        point = EntryPoint("apart", f"{__name__}:Apart", "noisegate.metrics")
+        monkeypatch.setattr(result, "extensions", lambda group: {"apart": point})
 
     return install
 

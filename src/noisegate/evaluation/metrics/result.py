@@ -14,12 +14,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
 from noisegate.errors import DataError, OptionError
+from noisegate.registry import extensions
 
 CAVEAT = (
     "These figures were computed on real data and are NOT covered by the differential privacy guarantee; "
@@ -88,7 +88,7 @@ def metrics_of(*kinds: Kind) -> list[type[MetricResult]]:
     package = import_module(__package__)
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         import_module(module.name)
-    for point in entry_points(group="noisegate.metrics"):
+    for point in extensions("noisegate.metrics").values():
         try:
             point.load()
         except (ImportError, AttributeError) as error:
