@@ -36,10 +36,7 @@ SAID = {
         ("dpmm, n = 32561: a change of one record over it", 1522, 0.5),
         ("DataSynthesizer, ε = 1: ε of the saved description", 3.5, 0),
     ],
-    "pate_gan": [
-        ("1/δ as computed, 10 ^ 5", 15, 0),
-        ("share of right guesses from the range of what is made", 1, 0),
-    ],
+    "pate_gan": [("1/δ as computed, 10 ^ 5", 15, 0), ("share of right guesses from the range of what is made", 1, 0)],
     "dp_feta": [
         ("ε of the means, claimed", 0.165, 0.0005),
         ("MNIST's 5, 5,421 of 60,000: ε", 0.187, 0.0005),
@@ -48,10 +45,7 @@ SAID = {
         ("FETA-Pro, ε of the embedding with 1/m", 0.117, 0.0005),
         ("FETA-Pro, ε of the embedding with 2/m", 0.25, 0.0005),
     ],
-    "dp_mepf": [
-        ("ε of the release claimed to be 1", 1.24, 0.005),
-        ("ε of the release claimed to be 10", 12.8, 0.05),
-    ],
+    "dp_mepf": [("ε of the release claimed to be 1", 1.24, 0.005), ("ε of the release claimed to be 10", 12.8, 0.05)],
 }
 
 

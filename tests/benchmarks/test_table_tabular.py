@@ -17,12 +17,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "dp_merf"))
 import table_tabular
 from paper_budget import paper_cost, paper_split, renyi_sigma
 from papers.catalogue import TABLES
-from tabular_page import (
-    EXPECTED,
-    SOURCES,
-    hp_paper_cost,
-    papers_figures,
-)
+from tabular_page import EXPECTED, SOURCES, hp_paper_cost, papers_figures
 
 
 @pytest.mark.parametrize("name", TABLES)

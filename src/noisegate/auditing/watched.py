@@ -144,10 +144,7 @@ def _exact(part: Any, source: Any, tasks: Mapping[str, SumTask]) -> Totals:
 
 
 def _watched(
-    session: StepSession,
-    plan: CalibratedStepPlan,
-    vectors: Callable[[Mapping[str, Any]], Vectors],
-    watch: Watch,
+    session: StepSession, plan: CalibratedStepPlan, vectors: Callable[[Mapping[str, Any]], Vectors], watch: Watch
 ) -> StepSession:
     """Returns a session whose steps tell their answers with the vectors of samples at the same parameters."""
     step = session.step

@@ -62,8 +62,7 @@ class EvaluateOptions:
         ),
     ] = None
     jobs: Annotated[
-        int | None,
-        typer.Option(min=1, help="Of twelve or networks: how many run side by side. Default: every core."),
+        int | None, typer.Option(min=1, help="Of twelve or networks: how many run side by side. Default: every core.")
     ] = None
     image: Annotated[
         str | None,

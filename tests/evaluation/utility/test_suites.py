@@ -3,12 +3,7 @@ import json
 import pytest
 
 from noisegate.errors import MissingExtraError, OptionError
-from noisegate.evaluation import (
-    TWELVE_VERSION,
-    read_classifiers,
-    three,
-    twelve,
-)
+from noisegate.evaluation import TWELVE_VERSION, read_classifiers, three, twelve
 from noisegate.evaluation.utility.suites import read_suite
 
 NAMES = [

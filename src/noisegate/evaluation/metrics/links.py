@@ -196,10 +196,7 @@ def count_distance(synthetic: np.ndarray, real: np.ndarray, *, most: int) -> Ord
 
 
 def distinct_distance(
-    synthetic: Mapping[str, ColumnLevels],
-    real: Mapping[str, ColumnLevels],
-    *,
-    parents: tuple[np.ndarray, np.ndarray],
+    synthetic: Mapping[str, ColumnLevels], real: Mapping[str, ColumnLevels], *, parents: tuple[np.ndarray, np.ndarray]
 ) -> OrderDistance | None:
     """Returns how far apart numbers of different cells among the children of a parent are, 10 and more as one number.
 

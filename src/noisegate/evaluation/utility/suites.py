@@ -180,12 +180,7 @@ _XGB_THEN: dict[str, object] = {"max_depth": 3, "learning_rate": 0.1, "tree_meth
 # what it chooses by itself above two classes.
 _TWELVE: tuple[tuple[str, str, dict[str, object], dict[str, object]], ...] = (
     ("logistic regression", "sklearn.linear_model.LogisticRegression", {"max_iter": 5_000}, {"max_iter": 2_000}),
-    (
-        "random forest",
-        "sklearn.ensemble.RandomForestClassifier",
-        {"n_estimators": 100, "class_weight": "balanced"},
-        {},
-    ),
+    ("random forest", "sklearn.ensemble.RandomForestClassifier", {"n_estimators": 100, "class_weight": "balanced"}, {}),
     ("Gaussian naive Bayes", "sklearn.naive_bayes.GaussianNB", {}, {}),
     ("Bernoulli naive Bayes", "sklearn.naive_bayes.BernoulliNB", {"binarize": 0.5}, {"alpha": 0.02}),
     ("linear SVC", "sklearn.svm.LinearSVC", {"loss": "hinge", "max_iter": 10_000, "tol": 1e-8}, {"dual": True}),
