@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from noisegate.errors import UserError
-from noisegate.evaluation.aggregates import beside
-from noisegate.evaluation.families import LinkedTables, bring_together
-from noisegate.evaluation.linked import BINS
+from noisegate.evaluation.families import LinkedTables, beside, bring_together
 from noisegate.evaluation.metrics.links import LinkDistances, link_distances
 from noisegate.evaluation.metrics.marginals import marginal_distances
+from noisegate.evaluation.report import BINS
 from noisegate.evaluation.tables import downstream_scores
 from noisegate.schema.linked import LinkedSchema
 

@@ -207,10 +207,10 @@ def _only(images: Images, classes: list[int]) -> Images:
 def _figures(made: Images, real: Images, judge: EncoderFeatures) -> dict[str, Any]:
     figures = image_distances(made, real, judge)
     return {
-        "frechet": figures.frechet,
-        "precision": figures.distribution.precision if figures.distribution else None,
-        "recall": figures.distribution.recall if figures.distribution else None,
-        "ndb": figures.bins.to_json() if figures.bins else None,
+        "frechet": figures["frechet"].distance,
+        "precision": figures["prd"].precision if figures["prd"] else None,
+        "recall": figures["prd"].recall if figures["prd"] else None,
+        "ndb": figures["ndb"].to_json() if figures["ndb"] else None,
     }
 
 

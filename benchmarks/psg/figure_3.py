@@ -35,7 +35,7 @@ from rich.console import Console
 
 from noisegate import Gate, Synthesizer, UserError
 from noisegate.evaluation import LabelledRows, Training
-from noisegate.evaluation.utility.networks import Network
+from noisegate.evaluation.utility.suites import Network
 from noisegate.methods.registry import make_for
 from noisegate.schema import Schema, pixel_schema
 

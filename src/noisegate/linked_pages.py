@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from noisegate.evaluation.utility.runner import Progress
     from noisegate.models.linked import LinkedModel
     from noisegate.reporting.private import Measured
-    from noisegate.reporting.public_links import ReleasedLink
+    from noisegate.reporting.public import ReleasedLink
     from noisegate.schema.links import Link
 
 _FAMILIES, _MOST_FAMILIES = 5_000, 20_000
@@ -31,7 +31,7 @@ class LinkedFound:
 
     def page(self) -> str:
         """Returns the public page, HTML."""
-        from noisegate.reporting.public_links import LinkedSubject, linked_page
+        from noisegate.reporting.public import LinkedSubject, linked_page
 
         model = self.model
         return linked_page(
@@ -68,7 +68,7 @@ class LinkedFound:
         return self._tables(_FAMILIES)
 
     def _links(self) -> list[ReleasedLink]:
-        from noisegate.reporting.public_links import ReleasedLink
+        from noisegate.reporting.public import ReleasedLink
         from noisegate.reporting.released import Released
 
         read: Any = method_of(self.model.certificate)

@@ -10,8 +10,7 @@ import pytest
 import planted
 from noisegate import Budget, audit
 from noisegate.auditing.attacks import Auditor, projected
-from noisegate.auditing.examples import LINKED, SMALL, TABLE
-from noisegate.auditing.families import made_up_families
+from noisegate.auditing.examples import LINKED, SMALL, TABLE, made_up_families
 from noisegate.auditing.measure import measured
 from noisegate.auditing.watched import Watch, WatchedGate
 from noisegate.data.tables.tables import TableSource

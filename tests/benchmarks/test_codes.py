@@ -5,8 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noisegate.errors import DataError, OptionError
-
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "dp_hp"))
 
 from codes import code_distances
@@ -37,32 +35,3 @@ def test_every_marginal_of_each_order_is_counted():
     assert [(entry.order, entry.used, entry.total) for entry in report.orders] == [(2, 10, 10), (3, 10, 10), (4, 5, 5)]
     for entry in report.orders:
         assert (entry.mean, entry.largest) == pytest.approx(brute(left, right, entry.order))
-
-
-def test_a_sample_of_the_marginals_says_so_and_follows_its_seed():
-    first, again, other = (
-        code_distances(codes(0), codes(1), SIZES, orders=(3,), max_subsets=4, seed=seed).order(3) for seed in (1, 1, 2)
-    )
-    assert (first.used, first.total) == (4, 10)
-    assert first == again
-    assert first.mean != other.mean
-
-
-@pytest.mark.parametrize(
-    ("spoil", "reason"),
-    [
-        (lambda good: good[:, :3], "5 columns"),
-        (lambda good: good.astype(float), "float64"),
-        (lambda good: good + 1, "'a' of the synthetic table"),
-        (lambda good: good - 1, "outside 0 .. 1"),
-        (lambda good: good[:0], "no rows"),
-    ],
-)
-def test_what_is_no_table_of_these_codes_is_refused(spoil, reason):
-    with pytest.raises(DataError, match=reason):
-        code_distances(spoil(codes(0)), codes(1), SIZES)
-
-
-def test_no_marginals_at_all_is_refused():
-    with pytest.raises(OptionError, match="max_subsets"):
-        code_distances(codes(0), codes(1), SIZES, max_subsets=0)

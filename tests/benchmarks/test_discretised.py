@@ -1,22 +1,17 @@
-import importlib.util
-import itertools
-import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
 
 from noisegate import Schema
 from noisegate.data.frames import read_table
-from noisegate.errors import DataError, OptionError
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "dp_hp"))
 
 from codes import code_distances
-from discretised import SCHEMA, discretise, domain, published_distance
+from discretised import SCHEMA, discretise, domain
 
 # The sizes in the public code of the papers, in the order of the table.
 BOUNDED = [91, 9, 11, 16, 16, 7, 15, 6, 5, 2, 11, 11, 10, 41, 2]
@@ -83,45 +78,6 @@ def test_the_steps_of(column, version, pairs):
     assert found[:, list(domain(version)).index(column)].tolist() == list(pairs.values())
 
 
-def test_what_has_no_code_is_refused():
-    with pytest.raises(DataError, match="'sex'"):
-        codes("bounded", person(sex="?"))
-    with pytest.raises(DataError, match="'age'"):
-        codes("bounded", person(age=float("nan")))
-    with pytest.raises(OptionError, match="'coarse'"):
-        domain("coarse")
-
-
-def published(left, right, alpha):
-    """As the papers' code counts, in numpy's words."""
-    bins = right.max(axis=0) - right.min(axis=0)
-    left = np.clip(left, right.min(axis=0), right.max(axis=0))
-    found = []
-    for subset in itertools.combinations(range(right.shape[1]), alpha + 1):
-        chosen = list(subset)
-        shares = [np.histogramdd(part[:, chosen], bins=bins[chosen])[0] / len(part) for part in (left, right)]
-        found.append(0.5 * np.abs(shares[0] - shares[1]).sum())
-    return np.mean(found)
-
-
-def test_the_published_figure_is_that_of_the_papers_code():
-    generator = np.random.default_rng(0)
-    left, right = (np.column_stack([generator.integers(0, size, 300) for size in (2, 3, 7, 12, 5)]) for _ in range(2))
-    left[:, 3] = np.minimum(left[:, 3], 7)  # never as high as the real codes
-    for alpha in (1, 2, 3):
-        assert published_distance(left, right, alpha) == pytest.approx(published(left, right, alpha))
-    with pytest.raises(OptionError, match="alpha"):
-        published_distance(left, right, 5)
-
-
-def test_the_published_figure_does_not_see_a_column_of_two_codes():
-    left = np.array([[0, 0, 1], [1, 1, 1], [2, 0, 1], [0, 1, 0]])
-    right = left.copy()
-    right[:, 1] = 1 - right[:, 1]
-    assert published_distance(left, right, 1) == 0.0
-    assert code_distances(left, right, {"a": 3, "b": 2, "c": 2}, orders=(2,)).order(2).mean > 0.2
-
-
 @pytest.mark.data
 def test_the_real_table_has_every_code(data_dir):
     schema = Schema.from_toml(SCHEMA)
@@ -131,25 +87,3 @@ def test_the_real_table_has_every_code(data_dir):
         assert (right.max(axis=0) + 1).tolist() == list(domain(version).values())
         report = code_distances(left, right, domain(version), orders=(2, 3))
         assert [entry.mean for entry in report.orders] == pytest.approx(expected, abs=0.001)
-
-
-@pytest.mark.slow
-def test_the_coarser_table_is_fitted_and_measured_by_its_codes(tmp_path, monkeypatch, capsys):
-    """Table 1 with --version simple: a model of the schema of D would have ages in years to give back."""
-    folder = Path(__file__).parents[2] / "benchmarks" / "dp_hp"
-    spec = importlib.util.spec_from_file_location("dp_hp_table_1", folder / "table_1.py")
-    table_1 = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(table_1)
-    random = np.random.default_rng(0)
-    ages, sexes = random.integers(17, 91, 300), ["Male", "Female"] * 150
-    people = [person(age=int(age), sex=sex) for age, sex in zip(ages, sexes, strict=True)]
-    pa.csv.write_csv(pa.Table.from_pylist(people), tmp_path / "train.csv")
-    out = tmp_path / "figures.json"
-    asked = ["--data", tmp_path, "--epsilon", "1", "--version", "simple", "--methods", "privbayes", "--seeds", "1"]
-    monkeypatch.setattr(sys, "argv", ["table_1.py", *map(str, asked), "--json", str(out)])
-    monkeypatch.setattr(table_1, "ALPHAS", (1,))
-    assert table_1.main() == 0
-    (run,) = json.loads(out.read_text())["runs"]
-    assert (run["version"], run["method"], run["epsilon"]) == ("simple", "privbayes", 1.0)
-    assert 0 < run["codes_1"] == run["schema_1"] < 0.5, "ordinal codes are binned by nothing"
-    assert "0.182" in capsys.readouterr().out

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.special import eval_hermite
 
-from noisegate.errors import OptionError
 from noisegate.features.hermite import hermite, rho_of
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
@@ -100,16 +99,6 @@ def test_lemma_d1_is_met_where_one_column_differs():
     assert distance == pytest.approx(sum_kernel_distance(mmds(one, two)), rel=1e-4)
 
 
-def test_the_product_kernel_is_below_the_sum_of_sharper_ones():
-    """Equations 82 to 85, by the inequality of means: equality where all columns are equally far apart."""
-    apart = np.random.default_rng(0).normal(0, 0.5, (1000, 5))
-    apart[0] = 0.7
-    product = np.exp(-np.square(apart).sum(axis=1) / (2 * SCALE**2))
-    mean = np.exp(-5 * np.square(apart) / (2 * SCALE**2)).mean(axis=1)
-    assert (product <= mean * (1 + 1e-12)).all()
-    assert product[0] == pytest.approx(mean[0])
-
-
 MATRIX = np.array([[2.0, 0.9, 0.0], [0.9, 1.0, -0.3], [0.0, -0.3, 0.7]])
 POINTS = np.random.default_rng(1).uniform(-0.8, 0.8, (12, 3))
 
@@ -152,21 +141,3 @@ def test_equation_61_is_false_as_printed():
         ]
     )
     assert np.abs(printed.T @ printed - np.exp(-np.square(points[:, None] - points))).max() > 1
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: marginal_distance(-1.0, columns=2, tail=0.0),
-        lambda: marginal_distance(1.0, columns=0, tail=0.0),
-        lambda: order_within(0.0, length_scale=SCALE),
-        lambda: order_within(1e-3, length_scale=1e-3),
-        lambda: sum_kernel_distance([]),
-        lambda: sum_kernel_distance([-0.1]),
-        lambda: mahalanobis_features(POINTS, MATRIX, order=2, alpha=1.0),
-        lambda: mahalanobis_features(POINTS, -MATRIX, order=2),
-    ],
-)
-def test_unusable_arguments_are_refused(call):
-    with pytest.raises(OptionError):
-        call()

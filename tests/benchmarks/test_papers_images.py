@@ -3,7 +3,6 @@
 import gzip
 import io
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +12,10 @@ import pytest
 from PIL import Image
 
 from noisegate.data.tables.tables import TableSource
-from noisegate.errors import DataError
 from noisegate.schema import EncodedTable
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from papers import images
 from papers.catalogue import load
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 28, 28)).astype(np.uint8)
@@ -62,16 +59,6 @@ def test_images_become_a_table_of_pixels(name: str, form: str, tmp_path: Path) -
         assert table.column_names == list(loaded.schema.names)
 
 
-def test_some_of_mnist_are_drawn_by_a_public_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_idx(tmp_path, packed=False)
-    monkeypatch.setattr(images, "MNIST_8K", replace(images.MNIST_8K, train_records=2))
-    whole, drawn = load("mnist", tmp_path), [load("mnist-8k", tmp_path, seed=seed).train for seed in (0, 0, 1, 2, 3)]
-    assert drawn[0].equals(drawn[1])
-    assert {tuple(table["label"].to_pylist()) for table in drawn} > {tuple(drawn[0]["label"].to_pylist())}
-    assert {tuple(table["label"].to_pylist()) for table in drawn} <= {(3, 0), (3, 9), (0, 9)}
-    assert load("mnist-8k", tmp_path).test.equals(whole.test)
-
-
 def test_colours_of_cifar_become_grey_at_their_size(tmp_path: Path) -> None:
     colours = np.random.default_rng(1).integers(0, 256, (5, 32, 32, 3)).astype(np.uint8)
     write_parquet(tmp_path, colours)
@@ -80,67 +67,3 @@ def test_colours_of_cifar_become_grey_at_their_size(tmp_path: Path) -> None:
     assert np.abs(pixels - colours[:3] @ [0.299, 0.587, 0.114]).max() < 1
     assert (loaded.test["label"].to_pylist(), loaded.schema.images.shape.axes) == ([1, 5], (32, 32, 1))
     EncodedTable.concatenate(list(TableSource(loaded.train, loaded.schema).batches()))
-
-
-def test_a_table_of_pixels_fits_its_schema(tmp_path: Path) -> None:
-    write_idx(tmp_path, packed=False)
-    loaded = load("fashion-mnist", tmp_path)
-    records = EncodedTable.concatenate(list(TableSource(loaded.test, loaded.schema).batches()))
-    assert np.array_equal(np.rint(records.numeric * 255).reshape(-1, 28, 28), IMAGES[3:])
-
-
-@pytest.mark.parametrize("broken", [b"", b"\x00\x00\x08", idx(IMAGES[:3])[:-1], b"\x00\x00\x0d" + idx(IMAGES[:3])[3:]])
-def test_a_broken_idx_file_is_named(broken: bytes, tmp_path: Path) -> None:
-    write_idx(tmp_path, packed=False)
-    (tmp_path / "train-images-idx3-ubyte").write_bytes(broken)
-    with pytest.raises(DataError, match="train-images-idx3-ubyte: is no whole IDX file"):
-        load("fashion-mnist", tmp_path)
-
-
-def test_images_without_their_labels_are_refused(tmp_path: Path) -> None:
-    write_idx(tmp_path, packed=False)
-    (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(idx(DIGITS))
-    with pytest.raises(DataError, match=r"arrays of shape \(2, 28, 28\) and \(5,\)"):
-        load("mnist", tmp_path)
-    (tmp_path / "t10k-labels-idx1-ubyte").unlink()
-    with pytest.raises(DataError, match=r"no file t10k-labels-idx1-ubyte or t10k-labels-idx1-ubyte\.gz"):
-        load("mnist", tmp_path)
-
-
-def test_a_broken_archive_is_named(tmp_path: Path) -> None:
-    write_idx(tmp_path, packed=True)
-    path = tmp_path / "train-images-idx3-ubyte.gz"
-    path.write_bytes(path.read_bytes()[:30])
-    with pytest.raises(DataError, match=r"train-images-idx3-ubyte\.gz: cannot be read"):
-        load("mnist", tmp_path)
-
-
-def test_an_image_of_another_kind_is_named_by_its_record(tmp_path: Path) -> None:
-    write_parquet(tmp_path, IMAGES[:, :27])
-    with pytest.raises(DataError, match=r"train\.parquet, record 1: expected an image of 28 x 28 gray pixels"):
-        load("mnist", tmp_path)
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        pa.table({"image": pa.array([{"bytes": b"no image", "path": ""}]), "label": [1]}),
-        pa.table({"image": pa.array([{"bytes": None, "path": ""}], pa.struct([("bytes", pa.binary())])), "label": [1]}),
-        pa.table({"image": [1], "label": [1]}),
-        pa.table({"label": [1]}),
-    ],
-)
-def test_a_parquet_file_without_images_is_named(table: pa.Table, tmp_path: Path) -> None:
-    pq.write_table(table, tmp_path / "train.parquet")
-    with pytest.raises(DataError, match=r"train\.parquet"):
-        load("mnist", tmp_path)
-
-
-@pytest.mark.data
-def test_the_real_digits_are_read(data_dir: Path, tmp_path: Path) -> None:
-    (tmp_path / "train.parquet").symlink_to(data_dir / "mnist" / "test.parquet")  # the training file takes long
-    (tmp_path / "test.parquet").symlink_to(data_dir / "mnist" / "test.parquet")
-    loaded = load("mnist", tmp_path)
-    assert loaded.train.equals(loaded.test)
-    assert loaded.test.num_rows == 10_000
-    assert set(loaded.test["label"].to_pylist()) == set(range(10))

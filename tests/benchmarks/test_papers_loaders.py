@@ -1,6 +1,5 @@
 """The data sets of the papers, from made-up files in the published formats: each loads and fits its public schema."""
 
-import gzip
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +10,12 @@ import pytest
 
 from noisegate import Gate, Schema
 from noisegate.data.tables.tables import TableSource
-from noisegate.errors import DataError, OptionError
+from noisegate.errors import DataError
 from noisegate.schema import EncodedTable, decode
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from papers.catalogue import DATASETS, IMAGES, TABLES, load, published
+from papers.catalogue import DATASETS, TABLES, load, published
 from papers.published import Loaded
 
 pytestmark = pytest.mark.slow  # scripts that make figures, and are run by hand
@@ -137,119 +136,12 @@ def test_a_table_in_its_published_format_fits_its_schema(name: str, tmp_path: Pa
     Gate(loaded.train, schema=loaded.schema, epsilon=1.0)  # checks names and types
 
 
-def test_every_table_of_the_papers_is_tested_here() -> None:
-    assert set(FILES) == set(TABLES) == set(DATASETS) - set(IMAGES)
-
-
 def test_the_split_follows_from_the_seed_and_loses_no_record(tmp_path: Path) -> None:
     write("adult", tmp_path)
     first, again, other = (load("adult", tmp_path, seed=seed) for seed in (0, 0, 1))
     assert first.train.equals(again.train)
     assert not first.train.equals(other.train)
     assert sorted(cells(first)["age"]) == sorted(cells(other)["age"]) == [20 + row for row in range(ROWS)]
-
-
-def test_adult_may_have_a_header_line(tmp_path: Path) -> None:
-    plain = load("adult", write("adult", tmp_path).parent)
-    (tmp_path / "train.csv").write_text(
-        ",".join(plain.schema.names) + "\n" + (tmp_path / "adult.data").read_text().strip()
-    )
-    (tmp_path / "adult.data").unlink()
-    assert load("adult", tmp_path).train.equals(plain.train)
-
-
-def test_census_leaves_out_the_weight_and_knows_na_from_missing(tmp_path: Path) -> None:
-    write("census", tmp_path)
-    found = cells(load("census", tmp_path))
-    assert "instance weight" not in found
-    assert set(found["hispanic origin"]) == {"NA"}
-    assert set(found["country of birth mother"]) == {None}
-    # What stands on either side of the weight in the file.
-    assert set(found["detailed household summary in household"]) == {"Other relative of householder"}
-    assert set(found["citizenship"]) == {"Native- Born in the United States"}
-    assert set(found["year"]) == {95}
-
-
-def test_credit_leaves_out_the_time(tmp_path: Path) -> None:
-    write("credit", tmp_path)
-    found = cells(load("credit", tmp_path))
-    assert list(found) == [*(f"V{n}" for n in range(1, 29)), "Amount", "Class"]
-    assert found["V28"] == pytest.approx([3.5] * ROWS)
-
-
-def test_labels_are_grouped_as_the_papers_say(tmp_path: Path) -> None:
-    # A, E, I, O, U of 26 letters; state 1 in the rows 0, 5, 10, ... 25. The last level is the positive class.
-    for name, positive, count in (("isolet", "vowel", 5), ("epileptic", "seizure", 6)):
-        write(name, tmp_path, 26)
-        loaded = load(name, tmp_path)
-        labels = [label for part in (loaded.train, loaded.test) for label in part[loaded.schema.label].to_pylist()]
-        assert len(labels) == 26
-        assert labels.count(positive) == count
-        assert loaded.schema.label_column.levels[-1] == positive
-
-
-def test_copies_with_a_header_line_hold_the_same_records(tmp_path: Path) -> None:
-    # Isolet: a header line, and letters as 1.0; epileptic: no first column, states without quotes.
-    path = write("isolet-test", tmp_path)
-    plain = load("isolet-test", tmp_path)
-    header = joined(*(f"f{number}" for number in range(1, 618)), "class")
-    lines = [header, *(f"{line}0" for line in path.read_text().split("\n") if line)]
-    path.unlink()
-    (tmp_path / "isolet_test.csv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
-    assert load("isolet-test", tmp_path).train.equals(plain.train)
-    published_form = load("epileptic", write("epileptic", tmp_path).parent)
-    cut = [line.split(",", 1)[1].replace('"', "") for line in (tmp_path / "data.csv").read_text().split()]
-    (tmp_path / "data.csv").unlink()
-    (tmp_path / "epileptic.csv").write_text("\n".join(cut))
-    assert load("epileptic", tmp_path).train.equals(published_form.train)
-
-
-def test_covtype_has_the_two_attributes_that_the_flags_code(tmp_path: Path) -> None:
-    write("covtype", tmp_path)
-    found = cells(load("covtype", tmp_path))
-    order = np.argsort(found["soil_type"])
-    assert np.array(found["soil_type"])[order].tolist() == [1 + 3 * row for row in range(ROWS)]
-    assert np.array(found["wilderness_area"])[order].tolist() == [row % 4 + 1 for row in range(ROWS)]
-    assert np.array(found["cover_type"])[order].tolist() == [row % 7 + 1 for row in range(ROWS)]
-
-
-def test_covtype_refuses_a_record_with_two_soils(tmp_path: Path) -> None:
-    path = write("covtype", tmp_path)
-    lines = path.read_text().splitlines()
-    fields = lines[4].split(",")
-    fields[14:54] = ["1", "1", *["0"] * 38]
-    path.write_text("\n".join([*lines[:4], ",".join(fields), *lines[5:]]))
-    with pytest.raises(DataError, match="record 5: exactly one of soil_type_1 to soil_type_40"):
-        load("covtype", tmp_path)
-
-
-def test_covtype_takes_the_first_lines_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("papers.covtype.FIRST", 6)
-    write("covtype", tmp_path)
-    assert sorted(cells(load("covtype", tmp_path))["soil_type"]) == [1, 4, 7, 10, 13, 16]
-
-
-def test_intrusion_knows_what_no_list_names_and_clamps(tmp_path: Path) -> None:
-    write("intrusion", tmp_path)
-    found = cells(load("intrusion", tmp_path))
-    assert sorted(found["service"]) == ["http"] * (ROWS - 1) + ["other"]
-    assert set(found["su_attempted"]) == {1}  # the file has a 2 there, the description 0 and 1
-
-
-def test_cervical_keeps_a_record_with_many_missing_answers(tmp_path: Path) -> None:
-    write("cervical", tmp_path)
-    found = cells(load("cervical", tmp_path))
-    assert sum(value is None for value in found["STDs"]) == 1
-    assert found["IUD"].count(False) == ROWS - 1
-    assert found["STDs: Time since last diagnosis"] == [None] * ROWS
-
-
-def test_a_compressed_file_is_read(tmp_path: Path) -> None:
-    path = write("covtype", tmp_path)
-    plain = load("covtype", tmp_path)
-    (tmp_path / "covtype.data.gz").write_bytes(gzip.compress(path.read_bytes()))
-    path.unlink()
-    assert load("covtype", tmp_path).train.equals(plain.train)
 
 
 @pytest.mark.parametrize("name", DATASETS)
@@ -269,45 +161,3 @@ def test_a_broken_file_is_named_and_no_record_is_quoted(name: str, tmp_path: Pat
     assert str(path) in str(caught.value)
     assert "secret" not in str(caught.value)
     assert caught.value.__context__ is None  # Arrow's own message would quote it
-
-
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe,1\n1,2\n"])
-def test_a_file_that_is_no_text_is_named(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "creditcard.csv").write_bytes(content)
-    with pytest.raises(DataError, match=r"creditcard\.csv"):
-        load("credit", tmp_path)
-
-
-def test_an_unknown_label_is_named_by_record_and_not_quoted(tmp_path: Path) -> None:
-    path = write("intrusion", tmp_path)
-    path.write_text(path.read_text().replace("satan.", "secret."))
-    with pytest.raises(DataError, match="the last field, record 3: expected one of 'normal', 'back'") as caught:
-        load("intrusion", tmp_path)
-    assert "secret" not in str(caught.value)
-
-
-def test_a_header_without_a_column_is_named(tmp_path: Path) -> None:
-    path = write("cervical", tmp_path)
-    path.write_text(path.read_text().replace("Dx:CIN", "Dx:XIN"))
-    with pytest.raises(DataError, match="the column 'Dx:CIN', once"):
-        load("cervical", tmp_path)
-
-
-def test_one_record_cannot_be_split(tmp_path: Path) -> None:
-    write("adult", tmp_path, 1)
-    with pytest.raises(DataError, match=r"1 record\(s\) cannot be split"):
-        load("adult", tmp_path)
-
-
-def test_an_unknown_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="'titanic' is not known; choose one of adult, census"):
-        load("titanic", tmp_path)
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("name", ["adult", "cervical", "epileptic", "intrusion", "isolet-test"])
-def test_the_real_file_is_read(name: str, data_dir: Path) -> None:
-    loaded = load(name, data_dir / ("adult" if name == "adult" else "papers"))
-    assert loaded.train.num_rows == published(name).train_records
-    encoded(loaded.train, loaded.schema)
-    encoded(loaded.test, loaded.schema)

@@ -32,22 +32,6 @@ def test_three_by_default(evaluate):
     assert "list 'three', version 2026.2" in " ".join(evaluate().out.split())
 
 
-def test_without_xgboost_the_papers_list_says_how_to_get_it_before_anything_is_read(evaluate, desk, monkeypatch):
-    monkeypatch.setattr("noisegate.errors.find_spec", lambda name: None)
-    desk.data.unlink()
-    ended = evaluate("--classifiers", "twelve")
-    assert ended.code == 2
-    assert "pip install 'noisegate[papers]'" in ended.err
-
-
-def test_a_wrong_choice_is_refused_before_anything_is_read(evaluate, desk):
-    desk.data.unlink()
-    ended = evaluate("--classifiers", "thirteen")
-    assert ended.code == 2
-    assert "'thirteen'; expected 'three', 'twelve', 'networks' or" in " ".join(ended.err.split())
-    assert evaluate("--jobs", 0).code == 2
-
-
 @pytest.fixture
 def images(tmp_path, cli):
     """Images of 2 x 2 pixels, of which the first is bright for a 1."""
@@ -81,14 +65,6 @@ def test_networks_on_images(images):
     assert scored["models"]["MLP"]["roc_auc"] > 0.9
     again = images("--classifiers", "MLP", "--repeats", 2, *BRIEF, "--json")
     assert again.json == ended.json
-
-
-def test_all_networks_for_people(images):
-    ended = images("--classifiers", "networks", "--repeats", 1, "--epochs", 1, "--device", "cpu", "--jobs", 1)
-    assert ended.code == 0
-    for name in ("ConvNet", "LeNet", "AlexNet", "VGG11", "ResNet18", "MLP"):
-        assert name in ended.out
-    assert "NOT covered" in ended.out
 
 
 def test_a_shape_stands_in_for_the_names(images, tmp_path):

@@ -67,10 +67,3 @@ def test_a_picture_of_private_records_says_so_in_its_name(evaluate, tmp_path):
     ended = evaluate("--images", "--features", "pixels", *more)
     assert ended.code == 2
     assert "starts with private-" in " ".join(ended.err.split())
-
-
-def test_a_schema_of_a_table_is_refused(evaluate, tmp_path):
-    (tmp_path / "table.toml").write_text('[columns.x]\nkind = "integer"\nlower = 0\nupper = 9\n')
-    ended = evaluate("--images", schema="table.toml")
-    assert ended.code == 2
-    assert "the schema describes a table" in " ".join(ended.err.split())

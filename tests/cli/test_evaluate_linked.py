@@ -27,13 +27,3 @@ def test_folders_of_linked_tables_are_measured_and_keep_to_the_schema_of_the_out
     assert set(ended.json["links_floor"]) == {"visits"}
     shown = evaluate()
     assert "visits and their parents" in shown.out and "NOT covered" in " ".join(shown.out.split())
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [(("--train", "nowhere"), "nowhere: expected a folder with a file for each of the tables people, visits")],
-)
-def test_what_linked_tables_do_not_have_is_named(evaluate, options, message):
-    ended = evaluate(*options)
-    assert ended.code == 2
-    assert message in " ".join(ended.err.split())

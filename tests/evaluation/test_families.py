@@ -3,8 +3,7 @@ import pyarrow as pa
 import pytest
 from tests.evaluation.linked_tables import SCHEMA, tables
 
-from noisegate.errors import DataError
-from noisegate.evaluation.families import bring_together
+from noisegate.evaluation.families import beside, bring_together
 
 
 def families(found, name="visits"):
@@ -19,12 +18,6 @@ def test_children_come_to_their_parents_in_order_and_orphans_are_left_aside():
     assert found.counts.tolist() == [3, 0, 1]
     assert [found.orphans, found.repeated, found.backwards] == [1, 0, 1]
     assert [steps.tolist() for steps in found.consecutive] == [[0, 1], [1, 2]]
-
-
-def test_children_that_stand_in_order_do_not_go_back():
-    found = tables()
-    found["visits"] = found["visits"].take([2, 3, 1, 4, 0])
-    assert families(found).backwards == 0
 
 
 def test_a_missing_key_belongs_to_nobody_and_a_repeated_one_is_counted():
@@ -45,15 +38,19 @@ def test_grandchildren_follow_the_order_of_their_parents():
     assert np.array_equal(found.counts, [3, 0, 1])
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda found: found.pop("finds"), "the test tables lack 'finds'; give a table for each"),
-        (lambda found: found.update(people=found["people"].drop_columns(["id"])), "column 'id' .* a key, is not"),
-    ],
-)
-def test_what_is_lacking_is_named(change, message):
-    found = tables()
-    change(found)
-    with pytest.raises(DataError, match=message):
-        bring_together(found, SCHEMA, "test")
+def test_parents_stand_beside_what_their_children_come_to():
+    table, schema = beside(bring_together(tables(), SCHEMA, "test"), SCHEMA)
+    assert schema.label == "ill"
+    assert table.column_names == list(schema.names)
+    assert {name: table[name].to_pylist() for name in table.column_names[2:]} == {
+        "visits.number": [3, 0, 1],
+        "visits.day.mean": [pytest.approx(7 / 30), None, 0.5],
+        "visits.day.last": [0.3, None, 0.5],
+        # A pain that is missing is neither in the mean nor the last one.
+        "visits.pain.mean": [0.25, None, 1.0],
+        "visits.pain.last": [0.5, None, 1.0],
+        "finds.number": [3, 0, 1],
+        "finds.sure.False": [pytest.approx(2 / 3), None, 0.0],
+        "finds.sure.True": [pytest.approx(1 / 3), None, 1.0],
+    }
+    assert schema.column("finds.number").upper == 12

@@ -5,8 +5,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from noisegate.errors import DataError, ModelError, OptionError
-from noisegate.evaluation import EncoderFeatures, Pixels, inception, named_features
+from noisegate.errors import ModelError, OptionError
+from noisegate.evaluation import EncoderFeatures, Pixels, inception
 from noisegate.evaluation.features import in_batches
 
 
@@ -45,22 +45,6 @@ def test_the_encoder_sees_the_images_and_needs_a_name():
     assert np.allclose(features(grey), features(grey.repeat(3, axis=3)), atol=1e-4)
     with pytest.raises(OptionError, match="name is missing"):
         EncoderFeatures(encoder)
-
-
-@pytest.mark.parametrize(
-    "broken", [np.zeros((3, 4, 4), np.uint8), np.zeros((3, 4, 4, 1)), np.zeros((0, 4, 4, 1), np.uint8)]
-)
-def test_what_is_no_images_is_named(broken):
-    with pytest.raises(DataError, match="images have the shape"):
-        in_batches(small(), broken)
-
-
-def test_names_are_those_that_are_known():
-    assert named_features("pixels").name == "pixels"
-    with pytest.raises(OptionError, match=r"features is 'vgg'; expected one of 'encoder', 'inception-v3', 'pixels'"):
-        named_features("vgg")
-    with pytest.raises(OptionError, match="weights is for the features 'inception-v3', not for 'pixels'"):
-        named_features("pixels", "some/file")
 
 
 def test_means_of_a_pooling_leave_the_padding_out():

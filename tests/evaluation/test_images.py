@@ -37,11 +37,6 @@ def test_columns_in_another_order_are_put_in_their_places():
     )
 
 
-def test_more_than_ten_rows_and_columns_are_numbers_and_not_text():
-    schema = pixel_schema(12, 11, labels=(0, 1))
-    assert [column.name for column in find_pixels(schema).columns] == list(schema.names[:-1])
-
-
 def test_other_names_need_a_shape_and_keep_their_order():
     schema = renamed(6)
     pixels = find_pixels(schema, ImageShape(height=2, width=3))
@@ -54,19 +49,6 @@ def test_other_names_need_a_shape_and_keep_their_order():
 def test_names_with_a_hole_tell_no_shape(gone):
     schema = Schema(tuple(column for column in SCHEMA.columns if column.name != gone), label="label")
     with pytest.raises(OptionError, match="do not tell the shape"):
-        find_pixels(schema)
-
-
-def test_a_shape_that_does_not_fit_is_refused():
-    with pytest.raises(OptionError, match="image 3 x 3 x 1 has 9 intensities, the schema 12 columns"):
-        find_pixels(SCHEMA, ImageShape(height=3, width=3))
-    with pytest.raises(OptionError, match=r"image 2 x 6 x 1 does not fit the names.*2 x 3 x 2"):
-        find_pixels(SCHEMA, ImageShape(height=2, width=6))
-
-
-def test_a_column_that_is_no_intensity_is_named():
-    schema = Schema((*SCHEMA.columns, Categorical(name="hospital", levels=("x", "y"))), label="label")
-    with pytest.raises(OptionError, match="'hospital' is categorical"):
         find_pixels(schema)
 
 

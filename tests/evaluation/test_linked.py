@@ -2,12 +2,10 @@ from dataclasses import replace
 from io import StringIO
 
 import pyarrow.csv
-import pytest
 from rich.console import Console
 from tests.evaluation.metrics.test_links import SCHEMA, made
 
 import noisegate
-from noisegate.errors import DataError
 from noisegate.evaluation import CAVEAT, evaluate_linked, three
 from noisegate.schema import Schema
 from noisegate.schema.linked import LinkedSchema, LinkedTable
@@ -42,18 +40,6 @@ def test_children_of_others_are_found_out_by_the_models():
     assert alone.downstream.mean.accuracy < 0.7 < alone.ceiling.mean.accuracy
     assert alone.verdict.word in ("rough", "noise")
     assert any("successive visits" in reason for reason in alone.verdict.reasons)
-
-
-def test_without_training_tables_there_is_no_floor():
-    report = evaluate_linked(made(seed=1), made(seed=2), SCHEMA)
-    assert report.compared_with == "test" and report.links_floor is None
-    assert report.to_json()["links_floor"] is None
-
-
-def test_a_table_without_rows_is_refused():
-    tables = made()
-    with pytest.raises(DataError, match="no rows"):
-        evaluate_linked({**tables, "people": tables["people"].slice(0, 0)}, tables, SCHEMA)
 
 
 def test_the_one_call_form_takes_mappings_folders_and_what_samples(tmp_path):

@@ -2,10 +2,8 @@
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from noisegate import Schema
-from noisegate.errors import DataError
 from noisegate.evaluation import evaluate_tables, regression_scores
 from noisegate.schema import Categorical, Continuous
 
@@ -67,12 +65,3 @@ def test_records_without_a_class_are_left_out_with_a_word():
     none = real.set_column(1, "g", pa.nulls(300, pa.string()))
     assert "0 class(es) in the test table" in evaluate_tables(some, none, schema, some).notes[0]
     assert any("no class at all" in note for note in evaluate_tables(none, some, schema).notes)
-
-
-def test_a_label_that_is_not_numeric_is_refused():
-    with pytest.raises(DataError, match="the label 'g' is categorical"):
-        regression_scores(table(50, 0), table(50, 1), Schema(SCHEMA.columns, label="g"))
-
-
-def test_without_training_records_nothing_is_said_of_what_is_kept():
-    assert "kept" not in evaluate_tables(table(500, 0), table(300, 1), SCHEMA).verdict.figures

@@ -55,15 +55,6 @@ def test_floor_and_ceiling_are_of_the_real_tables_only():
     assert report.downstream != report.ceiling
 
 
-def test_without_it_the_marginals_are_compared_with_the_test_table():
-    report = evaluate_tables(rows(0), rows(0), SCHEMA)
-    assert report.compared_with == "test"
-    assert report.marginals.order(2).mean == 0.0
-    assert report.floor is None
-    assert report.ceiling is None
-    assert "synthetic vs test" in page(report)
-
-
 def test_the_json_form_and_the_page_both_carry_the_caveat_and_the_figures():
     report = evaluate_tables(rows(0, centre=0.5), rows(1), SCHEMA, rows(2))
     form = json.loads(json.dumps(report.to_json(), allow_nan=False))
@@ -75,19 +66,6 @@ def test_the_json_form_and_the_page_both_carry_the_caveat_and_the_figures():
     assert f"{form['downstream']['mean']['roc_auc']:.3f}" in text
     assert f"{form['marginals']['orders'][1]['mean_total_variation']:.4f}" in text
     assert f"{form['marginals_floor']['orders'][1]['mean_total_variation']:.4f}" in text
-
-
-def test_names_are_printed_as_they_are_and_not_as_markup():
-    assert "x [red]" in page(evaluate_tables(rows(0, centre=2.0), rows(1), SCHEMA))
-
-
-def test_without_a_usable_label_the_marginals_still_come_with_a_note():
-    report = evaluate_tables(rows(0), rows(1), Schema(columns=COLUMNS), rows(2))
-    assert report.downstream is None
-    assert report.ceiling is None
-    assert report.marginals.order(1).mean > 0
-    assert "names no label" in page(report)
-    assert report.to_json()["downstream"] is None
 
 
 def test_notes_say_which_table_they_are_about():
@@ -107,15 +85,6 @@ def test_progress_counts_on_over_the_ceiling():
     told.clear()
     evaluate_tables(rows(0), rows(1), SCHEMA, progress=lambda *said: told.append(said[1:]))
     assert told == [(1, 3), (2, 3), (3, 3)]
-
-
-def test_the_page_has_accuracy_and_the_spread_over_the_models():
-    report = evaluate_tables(rows(0, centre=0.5), rows(1), SCHEMA)
-    text = page(report, width=80)
-    assert f"{report.downstream.mean.accuracy:.3f}" in text
-    assert f"{report.downstream.deviation.roc_auc:.3f}" in text
-    assert "± over the models" in text
-    assert "…" not in text
 
 
 def test_networks_have_a_row_for_each_and_one_for_its_starts():

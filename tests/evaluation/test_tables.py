@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisegate.errors import DataError, OptionError
-from noisegate.evaluation import CAVEAT, NetworkOptions, Training, downstream_scores, three, twelve
-from noisegate.evaluation.tables import Preparation
-from noisegate.schema import Boolean, Categorical, Continuous, ImageShape, Integer, Schema, pixel_schema
+from noisegate.errors import DataError
+from noisegate.evaluation import CAVEAT, NetworkOptions, Training, downstream_scores, twelve
+from noisegate.evaluation.tables import LabelledTables
+from noisegate.schema import Categorical, Continuous, Integer, Schema, pixel_schema
 
 FEATURES = (
     Continuous(name="x", lower=-4.0, upper=4.0, missing=True),
@@ -60,13 +60,6 @@ def test_a_training_table_with_one_class_gives_constant_scores_and_a_note(only):
     assert any(f"only the class {only!r}" in note for note in report.notes)
 
 
-def test_a_training_table_without_any_label_gives_the_same_and_says_so():
-    report = downstream_scores(with_label(people(1), pa.nulls(300, pa.string())), people(0), SCHEMA)
-    assert report.mean.roc_auc == 0.5
-    assert any("no class at all" in note for note in report.notes)
-    assert any("300 rows of the training table" in note for note in report.notes)
-
-
 def test_rows_without_a_known_label_are_left_out_and_counted():
     test = people(0)
     labels = test["y"].to_pylist()
@@ -81,22 +74,6 @@ def test_unseen_levels_and_missing_values_do_not_crash():
     odd = test.set_column(1, "c", [pa.array(["?", "unheard-of", *test["c"].to_pylist()[2:]])])
     odd = odd.set_column(0, "x", [pa.array([None, *test["x"].to_pylist()[1:]])])
     assert downstream_scores(people(1), odd, SCHEMA).mean.roc_auc > 0.85
-
-
-def test_constant_and_all_missing_features_run():
-    def poor(table):
-        flat = table.set_column(0, "x", [pa.nulls(len(table), pa.float64())])
-        return flat.set_column(1, "c", [pa.array(["low"] * len(table))])
-
-    assert downstream_scores(poor(people(1)), poor(people(0)), SCHEMA).mean.roc_auc == 0.5
-
-
-def test_a_table_of_only_the_label_runs():
-    schema = Schema(columns=(Boolean(name="y"),), label="y")
-    rows = pa.table({"y": [True, False, False]})
-    report = downstream_scores(rows, rows, schema)
-    assert report.mean.roc_auc == 0.5
-    assert report.averaging == "positive class True"
 
 
 def test_many_classes_with_one_that_training_never_saw():
@@ -114,33 +91,6 @@ def test_many_classes_with_one_that_training_never_saw():
     assert 0.5 < downstream_scores(train, test, schema).mean.f1 <= 0.75
 
 
-@pytest.mark.parametrize(
-    ("schema", "reason"),
-    [
-        (Schema(columns=SCHEMA.columns), "names no label"),
-        (Schema(columns=SCHEMA.columns, label="x"), "'x' is continuous"),
-    ],
-)
-def test_a_schema_without_a_usable_label_is_refused(schema, reason):
-    with pytest.raises(DataError, match=reason):
-        downstream_scores(people(1), people(0), schema)
-
-
-def test_a_test_table_with_one_class_is_refused():
-    with pytest.raises(DataError, match="1 class"):
-        downstream_scores(people(1), with_label(people(0), pa.array(["no"] * 300)), SCHEMA)
-
-
-def test_three_are_the_default_and_say_so():
-    report = downstream_scores(people(1), people(0), SCHEMA)
-    assert report == downstream_scores(people(1), people(0), SCHEMA, classifiers="three")
-    form = report.to_json()
-    assert form["classifiers"] == three().to_json()
-    assert "as_printed" not in form
-    spread = np.std([scores.f1 for scores in report.models.values()], ddof=1)
-    assert form["standard_deviation"]["f1"] == pytest.approx(spread)
-
-
 def test_the_twelve_of_the_papers_score_the_same_features():
     told = []
     report = downstream_scores(
@@ -155,15 +105,6 @@ def test_the_twelve_of_the_papers_score_the_same_features():
     mean = np.mean([one.weighted_f1 for one in report.printed.values()])
     assert report.to_json()["as_printed"]["mean"]["weighted_f1"] == pytest.approx(mean)
     assert all(one.roc_auc <= report.models[name].roc_auc + 0.02 for name, one in report.printed.items())
-
-
-def test_the_twelve_survive_a_training_table_with_one_class():
-    report = downstream_scores(
-        with_label(people(1), pa.array(["yes"] * 300)), people(0), SCHEMA, classifiers="twelve", jobs=1
-    )
-    assert report.mean.roc_auc == 0.5
-    assert report.mean.accuracy == pytest.approx(np.mean([y == "yes" for y in people(0)["y"].to_pylist()]))
-    assert len(report.notes) == 1
 
 
 IMAGES = pixel_schema(8, 8, labels=(3, 5))
@@ -215,35 +156,6 @@ def test_networks_leave_out_rows_without_a_label_but_need_every_pixel():
         downstream_scores(digits(0), holes, IMAGES, classifiers="mlp", networks=BRIEF)
 
 
-def test_networks_refuse_what_is_no_image():
-    with pytest.raises(OptionError, match="'c' is categorical, no intensity"):
-        downstream_scores(people(1), people(0), SCHEMA, classifiers="networks")
-    with pytest.raises(OptionError, match="image 4 x 4 x 1 has 16"):
-        downstream_scores(
-            digits(0),
-            digits(1),
-            IMAGES,
-            classifiers="mlp",
-            networks=NetworkOptions(image=ImageShape(height=4, width=4)),
-        )
-
-
-def test_an_unknown_network_in_a_list_is_named():
-    with pytest.raises(OptionError, match=r"network 'bert' is not known; expected some of convnet, lenet"):
-        downstream_scores(digits(0), digits(1), IMAGES, classifiers="mlp,bert")
-
-
-def test_an_unknown_choice_of_classifiers_is_refused():
-    with pytest.raises(OptionError, match="'thirteen'; expected 'three', 'twelve', 'networks' or"):
-        downstream_scores(people(1), people(0), SCHEMA, classifiers="thirteen")
-
-
-def test_the_figures_carry_the_caveat():
-    form = downstream_scores(people(1), people(0), SCHEMA).to_json()
-    assert form["caveat"] == CAVEAT
-    assert set(form["models"]["gradient boosting"]) == {"roc_auc", "average_precision", "f1", "accuracy"}
-
-
 MIXED = Schema(
     columns=(
         Integer(name="n", lower=0, upper=10, missing=True),
@@ -258,33 +170,30 @@ def mixed(n, c):
     return pa.table({"n": n, "c": c, "y": ["no"] * len(n)})
 
 
+def matrix(train, table):
+    return LabelledTables.of(train, table, MIXED).features()["test"]
+
+
 def test_numbers_are_standardised_and_filled_by_the_training_table():
     train = mixed([0, 2, 10, None], ["a"] * 4)
-    matrix = Preparation(train, MIXED, "y").matrix(mixed([4, None], ["a", "a"]))
+    found = matrix(train, mixed([4, None], ["a", "a"]))
     unit = np.array([0.0, 0.2, 1.0])
     expected = (np.array([0.4, 0.2]) - unit.mean()) / unit.std()  # the median fills the second row
-    np.testing.assert_allclose(matrix[:, 1], expected, rtol=1e-6)
-    assert matrix[:, 2].tolist() == [0.0, 1.0]
-
-
-def test_without_missing_numbers_in_training_there_is_no_indicator():
-    with_indicator = Preparation(mixed([1, None], ["a", "b"]), MIXED, "y").matrix(mixed([1], ["a"]))
-    without = Preparation(mixed([1, 2], ["a", "b"]), MIXED, "y").matrix(mixed([1], ["a"]))
-    assert with_indicator.shape[1] == without.shape[1] + 1
+    np.testing.assert_allclose(found[:, 1], expected, rtol=1e-6)
+    assert found[:, 2].tolist() == [0.0, 1.0]
 
 
 def test_levels_are_one_hot_over_the_schema_and_unseen_ones_are_all_zero():
-    matrix = Preparation(mixed([1], ["a"]), MIXED, "y").matrix(mixed([1] * 4, ["a", "b", None, "zebra"]))
-    assert matrix[:, 2:].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]
+    found = matrix(mixed([1], ["a"]), mixed([1] * 4, ["a", "b", None, "zebra"]))
+    assert found[:, 2:].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]
 
 
 def test_a_constant_and_an_all_missing_number_give_finite_features():
     for values in ([3, 3], pa.nulls(2)):
-        preparation = Preparation(mixed(values, ["a", "b"]), MIXED, "y")
-        assert np.isfinite(preparation.matrix(mixed([10, None], ["a", "b"]))).all()
+        assert np.isfinite(matrix(mixed(values, ["a", "b"]), mixed([10, None], ["a", "b"]))).all()
 
 
 def test_the_label_is_no_feature():
-    preparation = Preparation(mixed([1], ["a"]), MIXED, "y")
     flipped = pa.table({"n": [1], "c": ["a"], "y": ["yes"]})
-    np.testing.assert_array_equal(preparation.matrix(mixed([1], ["a"])), preparation.matrix(flipped))
+    train = mixed([1], ["a"])
+    np.testing.assert_array_equal(matrix(train, train), matrix(train, flipped))

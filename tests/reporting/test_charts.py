@@ -5,11 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from noisegate.reporting.charts.bars import Bar, bars
-from noisegate.reporting.charts.heat_map import heat_map
-from noisegate.reporting.charts.lines import Curve, lines
-from noisegate.reporting.charts.svg import cut, tag
-from noisegate.reporting.marginals import Compared, card
+from noisegate.reporting.charts import Bar, Curve, bars, cut, heat_map, lines, tag
+from noisegate.reporting.marginals import card
 
 
 def numbers(name, drawing):
@@ -44,12 +41,10 @@ def test_a_span_of_days_has_both_ends():
 def test_many_levels_become_the_largest_and_the_rest_and_the_table_has_all():
     names = [f"level {place}" for place in range(40)]
     shares = np.arange(40) / np.arange(40).sum()
-    shown = Compared(column="c", cells=names, bars=shares, marks=shares[::-1])
-    made = card("k", shown, "told", ("real", "synthetic"))
+    made = card("k", "c", names, (shares, shares[::-1]), "told", ("real", "synthetic"))
     assert "26 others" in made.chart.drawing
     assert [row[0] for row in made.chart.rows] == names
-    together = card("k", Compared(column="c", cells=names, bars=shares, marks=shares, ordered=True), "", ("", ""))
-    assert "others" not in together.chart.drawing
+    assert "others" not in card("k", "c", names, (shares, shares), "", ("", ""), ordered=True).chart.drawing
 
 
 def test_a_heat_map_shades_by_value_and_leaves_out_what_is_not_measured():

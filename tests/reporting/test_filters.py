@@ -1,9 +1,7 @@
 import matplotlib.axes
 import numpy as np
-import pytest
 from matplotlib.image import imread
 
-from noisegate.errors import OptionError
 from noisegate.reporting.filters import MapRow, maps_picture
 from noisegate.schema.pixels import ImageShape
 
@@ -32,12 +30,6 @@ def test_a_picture_has_every_map_and_image_once(tmp_path, monkeypatch):
         assert options["vmax"] == -options["vmin"] == np.abs(single).max()
 
 
-def test_maps_of_colours_are_averaged_and_an_empty_map_can_be_drawn(tmp_path):
-    colour = MapRow(name="c", maps=np.zeros((1, 36)))
-    maps_picture([colour], tmp_path / "c.png", shape=ImageShape(height=4, width=3, channels=3), title="")
-    assert (tmp_path / "c.png").exists()
-
-
 def test_smoothing_is_of_neighbours_and_leaves_what_is_even(tmp_path, monkeypatch):
     drawn = []
     original = matplotlib.axes.Axes.imshow
@@ -52,16 +44,3 @@ def test_smoothing_is_of_neighbours_and_leaves_what_is_even(tmp_path, monkeypatc
     assert blurred[1, 1] == blurred.max() < 0.5
     assert blurred[1, 0] == blurred[1, 2] > blurred[0, 0] > 0
     assert np.allclose(even, 1.0)
-
-
-def test_what_cannot_be_drawn_is_refused(tmp_path):
-    with pytest.raises(OptionError, match="images of 5 x 5 x 1, which have 25 inputs"):
-        maps_picture([row()], tmp_path / "x.png", shape=ImageShape(height=5, width=5), title="")
-    with pytest.raises(OptionError, match="found 0"):
-        maps_picture([], tmp_path / "x.png", shape=SHAPE, title="")
-    with pytest.raises(OptionError, match="found 30"):
-        maps_picture([row(30)], tmp_path / "x.png", shape=SHAPE, title="")
-    with pytest.raises(OptionError, match="smooth=-1"):
-        maps_picture([row()], tmp_path / "x.png", shape=SHAPE, title="", smooth=-1)
-    with pytest.raises(OptionError, match="cannot write the picture"):
-        maps_picture([row()], tmp_path / "none" / "x.png", shape=SHAPE, title="")

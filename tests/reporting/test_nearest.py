@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from noisegate.errors import DataError, OptionError
+from noisegate.errors import OptionError
 from noisegate.evaluation import Pixels
 from noisegate.records import Images
 from noisegate.reporting import nearest as module
@@ -50,13 +50,3 @@ def test_a_name_that_does_not_say_it_is_refused(tmp_path):
     with pytest.raises(OptionError, match=r"starts with 'private-', for instance 'private-nearest\.png'"):
         nearest_picture(images(0, 2), images(1, 2), tmp_path / "nearest.png")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_cannot_be_drawn_is_named(tmp_path):
-    file = tmp_path / "private-a.png"
-    with pytest.raises(DataError, match="cannot be put side by side"):
-        nearest_picture(images(0, 2, channels=3), images(1, 2), file)
-    with pytest.raises(OptionError, match="rows is 0"):
-        nearest_picture(images(0, 2), images(1, 2), file, rows=0)
-    with pytest.raises(OptionError, match="cannot write the picture"):
-        nearest_picture(images(0, 2), images(1, 2), tmp_path / "absent" / "private-a.png")

@@ -10,7 +10,6 @@ from noisegate import Schema, load, report, synthesize
 from noisegate.errors import DataError, ModelError, OptionError
 from noisegate.evaluation import CAVEAT
 from noisegate.privacy.tradeoff import tradeoff
-from noisegate.reporting.page import render_page
 from noisegate.schema import Boolean
 
 from .conftest import FEW, SCHEMA, rows
@@ -122,13 +121,3 @@ def test_a_classifier_has_a_public_page_and_no_private_one(tmp_path):
     assert "Single columns" not in shown
     with pytest.raises(OptionError, match="a classifier draws no records"):
         report(folder, out=tmp_path / "pages", test=rows(1))
-
-
-def test_what_a_template_names_must_be_given():
-    with pytest.raises(Exception, match="undefined"):
-        render_page("private.html")
-
-
-def test_the_schema_of_the_pages_has_no_constraint(pages):
-    assert not SCHEMA.constraints
-    assert "keeps to these rules" not in text(pages.public)

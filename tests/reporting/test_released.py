@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from noisegate.features.binning import NumericBins
-from noisegate.reporting.cells import cell_names, level_names, numbered, span_name
+from noisegate.reporting.drawing import cell_names, level_names, numbered, span_name
 from noisegate.reporting.released import Released, error_matrix, noisy_marginals, pair_errors
 from noisegate.schema import Boolean, Categorical, Continuous, Date, EncodedTable, Integer, Schema
 from noisegate.training.released import Table

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from noisegate.auditing.bounds import one_run_epsilon, right_guesses, scaled, sensitivity_factor
-from noisegate.auditing.examples import UNIT, Worlds, candidates
-from noisegate.auditing.families import FamilyWorlds, made_up_families
+from noisegate.auditing.examples import UNIT, FamilyWorlds, Worlds, candidates, made_up_families
 from noisegate.auditing.measure import Seen, SeenSteps, SeenSums, by_threshold, measured, orthonormal
 from noisegate.auditing.report import AuditReport
 from noisegate.auditing.watched import Vector, Vectors, Watch, WatchedGate

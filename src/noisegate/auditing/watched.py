@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -87,7 +87,7 @@ class WatchedGate(Gate):
             each = _clipped(each, plan)
             return lambda places: np.asarray(each[list(places)].sum(axis=0))
 
-        return _WatchedSteps(super().gradients(plan, loss, **options), plan, vectors, self._watch)
+        return _watched(super().gradients(plan, loss, **options), plan, vectors, self._watch)
 
     def batch(self, plan: CalibratedStepPlan, vector: SampleVector, **options: Any) -> Any:
         """Returns a session of vectors of whole samples whose steps are watched."""
@@ -113,7 +113,7 @@ class WatchedGate(Gate):
 
             return of
 
-        return _WatchedSteps(super().batch(plan, vector, **options), plan, vectors, self._watch)
+        return _watched(super().batch(plan, vector, **options), plan, vectors, self._watch)
 
     def shards(self, plan: CalibratedStepPlan, teacher: Teacher, *, device: str = "cpu", **options: Any) -> Any:
         """Returns a session of sums over shards whose steps are watched."""
@@ -143,34 +143,20 @@ def _exact(part: Any, source: Any, tasks: Mapping[str, SumTask]) -> Totals:
         return LocalEngine(threads=1).sum(replace(source, tables=tables), tasks, None)
 
 
-class _WatchedSteps:
-    """A session that tells each step's answer; everything else is the session's."""
+def _watched(
+    session: StepSession, plan: CalibratedStepPlan, vectors: Callable[[Mapping[str, Any]], Vectors], watch: Watch
+) -> StepSession:
+    """Returns a session whose steps tell their answers with the vectors of samples at the same parameters."""
+    step = session.step
 
-    def __init__(
-        self,
-        session: StepSession,
-        plan: CalibratedStepPlan,
-        vectors: Callable[[Mapping[str, Any]], Vectors],
-        watch: Watch,
-    ) -> None:
-        self._session, self._plan, self._vectors, self._watch = session, plan, vectors, watch
-
-    def step(self, parameters: Mapping[str, Any]) -> Any:
-        """Returns a step of the session, and tells it with the vectors of samples at the same parameters."""
-        vectors = self._vectors(parameters)
-        noisy = self._session.step(parameters)
-        self._watch.on_step(self._plan, _flat(noisy, self._plan) / self._plan.noise_std_natural, vectors)
+    def told(parameters: Mapping[str, Any]) -> Any:
+        known = vectors(parameters)
+        noisy = step(parameters)
+        watch.on_step(plan, _flat(noisy, plan) / plan.noise_std_natural, known)
         return noisy
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._session, name)
-
-    def __enter__(self) -> Self:
-        self._session.__enter__()
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        self._session.__exit__(*raised)
+    session.step = told  # type: ignore[method-assign]
+    return session
 
 
 class _WatchedShards(ShardSession):

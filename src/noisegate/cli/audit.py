@@ -30,23 +30,20 @@ def audit_command(
     epsilon: Annotated[float | None, typer.Option(help="ε to claim. Default: that of the model, or 1.")] = None,
     delta: Annotated[float | None, typer.Option(help="δ to claim. Default: that of the model, or 1e-5.")] = None,
     adjacency: Annotated[
-        str | None,
-        typer.Option(help="add-remove or replace-one. Default: that of the model, or add-remove."),
+        str | None, typer.Option(help="add-remove or replace-one. Default: that of the model, or add-remove.")
     ] = None,
     schema: Annotated[
-        Path | None,
-        typer.Option(help="Columns, a TOML file. Default: those of the model, or built-in ones."),
+        Path | None, typer.Option(help="Columns, a TOML file. Default: those of the model, or built-in ones.")
     ] = None,
     runs: Annotated[
-        int | None,
-        typer.Option(help="Runs over both data sets. Default: enough to show the noise within 15 %."),
+        int | None, typer.Option(help="Runs over both data sets. Default: enough to show the noise within 15 %.")
     ] = None,
     by: Annotated[
         str,
         typer.Option(
             help="What the attacker sees: projection (all that is released), one-run (the same, of one run with many "
             "canaries), samples (synthetic records alone; fits a model in each run) or attribute (the same, and "
-            "all of a record but one column, which is guessed).",
+            "all of a record but one column, which is guessed)."
         ),
     ] = "projection",
     public: Public = None,

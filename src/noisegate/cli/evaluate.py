@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -61,8 +62,7 @@ class EvaluateOptions:
         ),
     ] = None
     jobs: Annotated[
-        int | None,
-        typer.Option(min=1, help="Of twelve or networks: how many run side by side. Default: every core."),
+        int | None, typer.Option(min=1, help="Of twelve or networks: how many run side by side. Default: every core.")
     ] = None
     image: Annotated[
         str | None,
@@ -139,7 +139,7 @@ def evaluate_command(options: EvaluateOptions, as_json: Json = False) -> None:
     Linked tables: `noisegate evaluate --synthetic FOLDER --test TEST_FOLDER --schema clinic.toml`
     """
     from noisegate.schema import Schema
-    from noisegate.schema.linked import LinkedSchema, read_schema
+    from noisegate.schema.linked import read_schema
 
     if options.images:
         images = Schema.from_toml(require_schema(options.schema))
@@ -149,61 +149,54 @@ def evaluate_command(options: EvaluateOptions, as_json: Json = False) -> None:
         options.check()
         suite, networks = _suite(options)
         schema = read_schema(require_schema(options.schema))
-        if isinstance(schema, LinkedSchema):
-            report = _linked(options, schema, suite)
-        else:
-            report = _tables(options, schema, suite, networks)
+        report = _tables(options, schema, suite, networks)
     if as_json:
         print_json(report.to_json())
     else:
         OUT.print(report.render())
 
 
-def _tables(options: EvaluateOptions, schema: Schema, suite: Suite, networks: NetworkOptions) -> Any:
-    """Reads tables and measures them."""
-    from noisegate.data.frames import read_table
-    from noisegate.evaluation import evaluate_tables as measure
+def _tables(options: EvaluateOptions, schema: Schema | LinkedSchema, suite: Suite, networks: NetworkOptions) -> Any:
+    """Reads tables, of which several may be linked, and measures them."""
+    from noisegate.data.frames import read_linked, read_table
+    from noisegate.evaluation import evaluate_linked, evaluate_tables
     from noisegate.evaluation.images import find_pixels
-    from noisegate.reporting.measuring import compared
+    from noisegate.reporting.measuring import compared, compared_linked
     from noisegate.reporting.private import private_page
+    from noisegate.schema.linked import LinkedSchema
 
-    if suite.name == "networks":
-        find_pixels(schema, networks.image)
-    for path in filter(None, (options.synthetic, options.test, options.train) if schema.images is None else ()):
-        say_files(path)
+    read: Any
+    measure: Any
+    look: Any
+    more = options.given("jobs")
+    if isinstance(schema, LinkedSchema):
+        if suite.name == "networks":
+            raise OptionError("--classifiers networks is for images; choose three or twelve for linked tables")
+        read, measure, look = partial(read_linked, schema=schema), evaluate_linked, compared_linked
+        doing = "Training classifiers and measuring links"
+    else:
+        if suite.name == "networks":
+            find_pixels(schema, networks.image)
+        for path in filter(None, (options.synthetic, options.test, options.train) if schema.images is None else ()):
+            say_files(path)
+        read, measure, look = (
+            partial(read_table, schema=schema, show_values=options.show_values),
+            evaluate_tables,
+            compared,
+        )
+        doing, more = "Training classifiers and counting marginals", more | {"networks": networks}
     with new_file(options.page, "page") if options.page else nullcontext() as page:
-        made, test, used = options.read(lambda path: read_table(path, schema, show_values=options.show_values))
-        doing, more = "Training classifiers and counting marginals", options.given("jobs")
-        report = options.measure(doing, suite, measure, made, test, schema, used, networks=networks, **more)
-        if page:
-            measured = compared(report, made, test, used, schema, seed=options.seed)
-            page.write_text(private_page(measured), encoding="utf-8")
-    return report
-
-
-def _linked(options: EvaluateOptions, schema: LinkedSchema, suite: Suite) -> Any:
-    """Reads linked tables and measures them."""
-    from noisegate.data.frames import read_linked
-    from noisegate.evaluation import evaluate_linked as measure
-    from noisegate.reporting.measuring import compared_linked
-    from noisegate.reporting.private import private_page
-
-    if suite.name == "networks":
-        raise OptionError("--classifiers networks is for images; choose three or twelve for linked tables")
-    with new_file(options.page, "page") if options.page else nullcontext() as page:
-        made, test, used = options.read(lambda path: read_linked(path, schema))
-        doing, more = "Training classifiers and measuring links", options.given("jobs")
+        made, test, used = options.read(read)
         report = options.measure(doing, suite, measure, made, test, schema, used, **more)
         if page:
-            measured = compared_linked(report, made, test, used, schema, seed=options.seed)
-            page.write_text(private_page(measured), encoding="utf-8")
+            page.write_text(private_page(look(report, made, test, used, schema, seed=options.seed)), encoding="utf-8")
     return report
 
 
 def _suite(options: EvaluateOptions) -> tuple[Suite, NetworkOptions]:
     """Returns what is trained, and what was said about networks; an error where no network is trained."""
     from noisegate.evaluation.images import read_image
-    from noisegate.evaluation.utility.network_settings import REPEATS, NetworkOptions, Training
+    from noisegate.evaluation.utility.networks import REPEATS, NetworkOptions, Training
     from noisegate.evaluation.utility.suites import read_suite
 
     classifiers = options.classifiers or "three"

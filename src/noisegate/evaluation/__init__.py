@@ -5,14 +5,9 @@ Everything here is computed on real data, so it is outside the privacy guarantee
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
-from noisegate.evaluation.comparison import ImageReport, Report
+from noisegate.evaluation.comparison import ImageReport, LinkedReport, Report
 from noisegate.evaluation.features import EncoderFeatures, ImageFeatures, Pixels, named_features
 from noisegate.evaluation.images import images_of, images_of_arrays
-from noisegate.evaluation.linked import evaluate_linked
-from noisegate.evaluation.linked_report import LinkedReport
 from noisegate.evaluation.metrics.frechet import frechet_distance
 from noisegate.evaluation.metrics.kid import KernelDistance, kernel_distance
 from noisegate.evaluation.metrics.links import LinkDistances
@@ -22,14 +17,19 @@ from noisegate.evaluation.metrics.ndb import DifferentBins, different_bins
 from noisegate.evaluation.metrics.prd import DistributionScores, distribution_scores
 from noisegate.evaluation.metrics.result import CAVEAT
 from noisegate.evaluation.regression import RegressionReport, RegressionScores, regression_scores
-from noisegate.evaluation.report import evaluate_images, evaluate_tables
+from noisegate.evaluation.report import evaluate_images, evaluate_linked, evaluate_tables
 from noisegate.evaluation.tables import downstream_scores
-from noisegate.evaluation.utility.network_settings import NetworkOptions, SelectionRecipe, Training
-from noisegate.evaluation.utility.networks import NETWORKS, NETWORKS_VERSION, build_network
-from noisegate.evaluation.utility.printed_scores import PrintedScores
+from noisegate.evaluation.utility.networks import (
+    NETWORKS,
+    NETWORKS_VERSION,
+    NetworkOptions,
+    SelectionRecipe,
+    Training,
+    build_network,
+)
 from noisegate.evaluation.utility.recipe import LabelledRows, Recipe, Suite
 from noisegate.evaluation.utility.runner import UtilityReport, utility_scores
-from noisegate.evaluation.utility.scores import Scores
+from noisegate.evaluation.utility.scores import PrintedScores, Scores
 from noisegate.evaluation.utility.suites import (
     THREE_VERSION,
     TWELVE_VERSION,
@@ -92,14 +92,3 @@ __all__ = [
     "twelve",
     "utility_scores",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Give what has another name since this version, with a warning."""
-    from noisegate.evaluation.renamed import RENAMED
-
-    if name not in RENAMED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found, now = RENAMED[name]
-    warnings.warn(f"noisegate.evaluation.{name} is now {now}", DeprecationWarning, stacklevel=2)
-    return found

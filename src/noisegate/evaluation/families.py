@@ -1,8 +1,13 @@
-"""The children of each parent together and in order: what every figure of linked tables is computed on."""
+"""The children of each parent together and in order: what every figure of linked tables is computed on.
+
+`beside` makes one plain table of them, what models learn from linked tables: a parent has the number of its children
+and, of each of their columns, the mean and the last of numbers and the share of each level. Grandchildren count as
+children of their grandparent.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -12,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisegate.errors import DataError
-from noisegate.evaluation.reading import read_numbers
+from noisegate.evaluation.reading import read_levels, read_numbers
+from noisegate.schema import Column, Continuous, Integer, NumericColumn, Schema
 from noisegate.schema.linked import Link, LinkedSchema
 
 Tables: TypeAlias = Mapping[str, pa.Table]
@@ -48,7 +54,7 @@ class LinkedPair:
         return before, before + 1
 
     def of_grandparents(self, upper: LinkedPair) -> LinkedPair:
-        """The same children as those of their grandparents, whose children ``upper`` has; by the order of both."""
+        """Returns the children as those of their grandparents, whose children ``upper`` has; by the order of both."""
         place = np.full(len(self.counts), -1)
         place[upper.rows] = np.arange(len(upper.rows))
         found = np.flatnonzero(place[self.parent] >= 0)
@@ -73,11 +79,7 @@ class LinkedTables:
 
 
 def bring_together(tables: Tables, schema: LinkedSchema, what: str) -> LinkedTables:
-    """Find the children of each parent in all links; messages call the tables the ``what`` ones.
-
-    Raises:
-        DataError: a table is lacking, or one of its columns.
-    """
+    """Returns the children of each parent in all links; messages call the tables the ``what`` ones."""
     absent = [name for name in schema.names if name not in tables]
     if absent:
         raise DataError(
@@ -117,3 +119,48 @@ def _keys(table: pa.Table, name: str) -> pa.Array:
             f"{', '.join(map(repr, table.column_names))}; evaluate tables that were made with this schema"
         )
     return table.column(name).combine_chunks().cast(pa.string())
+
+
+def beside(linked: LinkedTables, schema: LinkedSchema) -> tuple[pa.Table, Schema]:
+    """Returns the table of the units of privacy with numeric columns for what hangs on them, and its schema."""
+    root, below, most = schema.root, dict[str, LinkedPair](), {schema.root.name: 1}
+    table, columns = linked.tables[root.name].select(root.schema.names), list(root.schema.columns)
+    for link in schema.links:
+        families, name = linked.families[link.name], link.name
+        below[name] = families.of_grandparents(below[link.parent.name]) if link.parent.name in below else families
+        most[name] = most[link.parent.name] * (link.child.most or 1)
+        columns.append(Integer(name=f"{name}.number", lower=0, upper=most[name]))
+        table = table.append_column(columns[-1].name, pa.array(below[name].counts))
+        for column in link.child.schema.columns:
+            for what, values in _summaries(linked.tables[name], column, link.child.schema, below[name]):
+                columns.append(Continuous(name=f"{name}.{column.name}.{what}", lower=0.0, upper=1.0, missing=True))
+                table = table.append_column(columns[-1].name, pa.array(values, from_pandas=True))
+    return table, Schema(columns, label=root.schema.label, missing_values=root.schema.missing_values)
+
+
+def _summaries(
+    table: pa.Table, column: Column, schema: Schema, families: LinkedPair
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields the summaries of a column by parent, each with its name; NaN for parents about whom nothing is known."""
+    parents, parent = len(families.counts), families.parent
+    if isinstance(column, NumericColumn):
+        values = read_numbers(table, column, schema).unit[families.rows]
+        known = ~np.isnan(values)
+        values, parent = values[known], parent[known]
+        yield (
+            "mean",
+            _ratio(np.bincount(parent, weights=values, minlength=parents), np.bincount(parent, minlength=parents)),
+        )
+        last = np.full(parents, np.nan)
+        last[parent] = values  # the last one that is written stays
+        yield "last", last
+        return
+    codes = read_levels(table, column, schema).codes[families.rows]
+    for code, level in enumerate(column.levels):
+        yield f"{level}", _ratio(np.bincount(parent[codes == code], minlength=parents), families.counts)
+
+
+def _ratio(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    found = np.full(len(counts), np.nan)
+    np.divide(sums, counts, out=found, where=counts > 0)
+    return found

@@ -28,7 +28,7 @@ class ImageFeatures(Protocol):
         """What figures in these features are called after, with all that they depend on."""
 
     def __call__(self, pixels: np.ndarray) -> np.ndarray:
-        """Give finite float32 or float64, (rows, dim), of uint8, (rows, height, width, channels)."""
+        """Returns finite float32 or float64, (rows, dim), of uint8, (rows, height, width, channels)."""
 
 
 class Pixels:
@@ -37,7 +37,7 @@ class Pixels:
     name = "pixels"
 
     def __call__(self, pixels: np.ndarray) -> np.ndarray:
-        """Give one row of intensities per image."""
+        """Returns one row of intensities per image."""
         return pixels.reshape(len(pixels), -1).astype(np.float32) / 255
 
 
@@ -63,7 +63,7 @@ class EncoderFeatures:
         self.name, self._encoder = name, encoder
 
     def __call__(self, pixels: np.ndarray) -> np.ndarray:
-        """Give 144 features per image."""
+        """Returns 144 features per image."""
         from torch import nn
 
         return in_batches(nn.Sequential(self._encoder, nn.AdaptiveAvgPool2d(1), nn.Flatten()), pixels)
@@ -74,9 +74,6 @@ class Inception:
 
     Args:
         weights: the file; None to look in the cache of torch. Nothing is downloaded.
-
-    Raises:
-        ModelError: the file is not there, is another one, or torchvision is not installed.
     """
 
     name = "inception-v3"
@@ -89,12 +86,12 @@ class Inception:
         inception.load_weights(self._network, path)
 
     def __call__(self, pixels: np.ndarray) -> np.ndarray:
-        """Give 2,048 features per image."""
+        """Returns 2,048 features per image."""
         return in_batches(self._network, pixels)
 
 
 def named_features(name: str, weights: Path | None = None) -> ImageFeatures:
-    """Give features by their name, one of :data:`FEATURES`; ``weights`` as :class:`Inception` takes them.
+    """Returns features by their name, one of :data:`FEATURES`; ``weights`` as :class:`Inception` takes them.
 
     Raises:
         OptionError: there are no such features, or ``weights`` for others than "inception-v3".
@@ -110,7 +107,7 @@ def named_features(name: str, weights: Path | None = None) -> ImageFeatures:
 
 
 def check_pixels(pixels: np.ndarray) -> None:
-    """Make sure that an array holds images: uint8, (rows, height, width, channels), at least one row."""
+    """Checks that an array holds images: uint8, (rows, height, width, channels), at least one row."""
     if pixels.ndim != 4 or pixels.dtype != np.uint8 or not len(pixels):
         raise DataError(
             f"images have the shape {pixels.shape} and the type {pixels.dtype}; expected at least one, uint8 of shape "
@@ -119,7 +116,7 @@ def check_pixels(pixels: np.ndarray) -> None:
 
 
 def in_batches(network: nn.Module, pixels: np.ndarray) -> np.ndarray:
-    """Run a network over images in batches, on a GPU if there is one, else on one thread.
+    """Returns what a network gives over images in batches, on a GPU if there is one, else on one thread.
 
     The network goes from (rows, channels, height, width) in [0, 1] to (rows, dim); it stands on the CPU. The pixels are
     uint8, (rows, height, width, channels), the result float32.

@@ -7,19 +7,16 @@ for the reader itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from noisegate.errors import DataError, OptionError, SchemaError, said
 from noisegate.evaluation.features import ImageFeatures, Pixels, check_pixels
-from noisegate.evaluation.metrics.frechet import frechet_distance
-from noisegate.evaluation.metrics.kid import KernelDistance, kernel_distance
-from noisegate.evaluation.metrics.manifold import NEIGHBOURS, Manifold, manifold_figures
-from noisegate.evaluation.metrics.ndb import PER_BIN, DifferentBins, different_bins
-from noisegate.evaluation.metrics.prd import CLUSTERS, DistributionScores, distribution_scores
+from noisegate.evaluation.metrics.result import metrics_of
 from noisegate.evaluation.reading import read_numbers
 from noisegate.records import Images, Rows
 from noisegate.schema import Continuous, Decimal, ImageForm, Integer, Schema
@@ -31,7 +28,7 @@ IMAGES = 10_000
 
 
 def images_of(batches: Iterable[Rows], schema: Schema) -> Images:
-    """Gather encoded images, as the sources of the library and its generators give them.
+    """Returns encoded images, as the sources of the library and its generators give them.
 
     Args:
         batches: images; or intensities in [0, 1], and the label as the one coded column if there is one.
@@ -51,7 +48,7 @@ def images_of(batches: Iterable[Rows], schema: Schema) -> Images:
 
 
 def images_of_arrays(pixels: np.ndarray, labels: Sequence[str | int] | np.ndarray | None, form: ImageForm) -> Images:
-    """Take arrays, such as the ``images`` and ``labels`` of an ``.npz`` file.
+    """Returns images of arrays, such as the ``images`` and ``labels`` of an ``.npz`` file.
 
     Args:
         pixels: uint8, (rows, height, width, channels), or (rows, height, width) with one channel.
@@ -83,14 +80,14 @@ def images_of_arrays(pixels: np.ndarray, labels: Sequence[str | int] | np.ndarra
 
 
 def image_form(schema: Schema) -> ImageForm:
-    """Give what the schema says of images; a SchemaError where it describes a table."""
+    """Returns what the schema says of images; a SchemaError where it describes a table."""
     if schema.images is None:
         raise SchemaError("the schema describes a table; describe images with noisegate.schema.pixel_schema(...)")
     return schema.images
 
 
 def check_images(images: Images, what: str, form: ImageForm) -> None:
-    """Make sure that these are images of a form, at least one; ``what`` names them in a DataError."""
+    """Checks that these are images of a form, at least one; ``what`` names them in a DataError."""
     shape = form.shape
     if images.pixels.shape[1:] != shape.axes:
         raise DataError(
@@ -104,7 +101,7 @@ def check_images(images: Images, what: str, form: ImageForm) -> None:
 
 
 def drawn(images: Images, count: int, *, seed: int) -> np.ndarray:
-    """Give the pixels of at most ``count`` images, drawn without replacement by a public seed if there are more."""
+    """Returns the pixels of at most ``count`` images, drawn without replacement by a public seed if there are more."""
     if len(images) <= count:
         return images.pixels
     picked: np.ndarray = images.pixels[np.random.default_rng(seed).choice(len(images), count, replace=False)]
@@ -113,53 +110,41 @@ def drawn(images: Images, count: int, *, seed: int) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageDistances:
-    """Figures between two sets of images, all in the same features but the bins, which are of pixels.
+    """Figures between two sets of images.
 
     Attributes:
         features: name of the features.
         synthetic: how many synthetic images were measured.
         real: how many real ones.
-        frechet: the Fréchet distance.
-        kernel: the kernel distance.
-        manifold: precision, recall, density and coverage; None with too few images for them.
-        distribution: precision and recall of the distribution, by clusters; None with too few images.
-        bins: the number of different bins of pixels; None with too few images.
+        results: of each metric, by its name with its features, ``kid(inception-v3)``; None with too few images for it.
     """
 
     features: str
     synthetic: int
     real: int
-    frechet: float
-    kernel: KernelDistance
-    manifold: Manifold | None
-    distribution: DistributionScores | None
-    bins: DifferentBins | None
+    results: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        """Returns the result of a metric, by its name without features: ``kid``."""
+        return {full.partition("(")[0]: result for full, result in self.results.items()}[name]
 
     def to_json(self) -> dict[str, object]:
-        """The figures as JSON values; the distances under names that say the features."""
-        return {
-            "features": self.features,
-            "synthetic_images": self.synthetic,
-            "real_images": self.real,
-            f"frechet({self.features})": self.frechet,
-            KernelDistance.named(self.features): self.kernel.to_json(),
-            "manifold": self.manifold.to_json() if self.manifold else None,
-            DistributionScores.named(self.features): self.distribution.to_json() if self.distribution else None,
-            DifferentBins.named(Pixels.name): self.bins.to_json() if self.bins else None,
-        }
+        """Returns the figures as JSON values."""
+        told = {"features": self.features, "synthetic_images": self.synthetic, "real_images": self.real}
+        return told | {name: result.to_json() if result else None for name, result in self.results.items()}
 
     def page(self) -> dict[str, str]:
-        """The figures as they are printed, by name."""
-        found = {f"frechet({self.features})": f"{self.frechet:.3f}"}
-        for result in (self.kernel, self.manifold, self.distribution, self.bins):
-            found |= result.page(Pixels.name if result is self.bins else self.features) if result else {}
+        """Returns the figures as they are printed, by name."""
+        found: dict[str, str] = {}
+        for name, result in self.results.items():
+            found |= result.page(name) if result else {}
         return {**found, "images": f"{self.synthetic:,} vs {self.real:,}"}
 
 
 def image_distances(
     synthetic: Images, real: Images, features: ImageFeatures, *, images: int = IMAGES, seed: int = 0
 ) -> ImageDistances:
-    """Measure the distances on at most so many images of either set.
+    """Returns the figures of all metrics on at most so many images of either set.
 
     Args:
         synthetic: at least two images.
@@ -167,23 +152,15 @@ def image_distances(
         features: what the distances are measured in.
         images: the most of either set that are used; more take time with their square.
         seed: of the draw of images and of the subsets; public.
-
-    Raises:
-        DataError: a set has fewer than two images, or the features are not finite.
     """
     some = [drawn(several, images, seed=seed) for several in (synthetic, real)]
-    ours, theirs = map(features, some)
-    fewer = min(len(ours), len(theirs))
-    return ImageDistances(
-        features=features.name,
-        synthetic=len(ours),
-        real=len(theirs),
-        frechet=frechet_distance(ours, theirs),
-        kernel=kernel_distance(ours, theirs, seed=seed),
-        manifold=manifold_figures(ours, theirs) if fewer > NEIGHBOURS else None,
-        distribution=distribution_scores(ours, theirs, seed=seed) if 2 * fewer >= CLUSTERS else None,
-        bins=different_bins(*map(Pixels(), some), seed=seed) if len(theirs) >= 2 * PER_BIN else None,
-    )
+    seen = {"features": list(map(features, some)), "pixels": list(map(Pixels(), some))}
+    names = {"features": features.name, "pixels": Pixels.name}
+    results = {
+        each.named(names[each.KIND]): each.measured(*seen[each.KIND], seed=seed)
+        for each in metrics_of("features", "pixels")
+    }
+    return ImageDistances(features=features.name, synthetic=len(some[0]), real=len(some[1]), results=results)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,11 +176,7 @@ class PixelColumns:
     columns: tuple[Continuous | Decimal | Integer, ...]
 
     def read(self, table: pa.Table, schema: Schema, what: str) -> np.ndarray:
-        """Read the intensities, float32 in [0, 1], (rows, height, width, channels): 0 the lower bound of a column.
-
-        Raises:
-            DataError: a column of the ``what`` table is not there, or one of its values is missing or no number.
-        """
+        """Returns intensities, float32 in [0, 1], (rows, height, width, channels): 0 the lower bound of a column."""
         images = np.empty((table.num_rows, len(self.columns)), dtype=np.float32)
         for place, column in enumerate(self.columns):
             images[:, place] = read_numbers(table, column, schema).unit
@@ -216,7 +189,7 @@ class PixelColumns:
 
 
 def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns:
-    """Find the pixels among the columns of a schema: all columns but the label.
+    """Returns the pixels among the columns of a schema: all columns but the label.
 
     Names as :func:`noisegate.schema.pixel_schema` gives them say where each pixel stands, in whatever order the columns
     are. With other names, the columns stand row by row from the top left, with the channels of a pixel side by side.
@@ -224,9 +197,6 @@ def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns
     Args:
         schema: of the table.
         image: the shape; None to take it from the names.
-
-    Raises:
-        OptionError: a column is no pixel, the shape cannot be told or does not fit the columns.
     """
     label = None if schema.label_column is None else schema.label_column.name
     columns: dict[str, Continuous | Decimal | Integer] = {}
@@ -256,11 +226,7 @@ def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns
 
 
 def read_image(text: str) -> ImageShape:
-    """Read a shape: height, width and channels, separated by commas, for instance "28,28,1"; channels may be left out.
-
-    Raises:
-        OptionError: it is none.
-    """
+    """Returns a shape of height, width and channels, which may be left out, for instance of "28,28,1"."""
     parts = text.split(",")
     if len(parts) not in (2, 3) or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise OptionError(f"image is {text!r}; expected HEIGHT,WIDTH,CHANNELS in pixels, for instance 28,28,1")

@@ -33,7 +33,7 @@ _AVERAGING = tuple(f"Mixed_{block}" for block in ("5b", "5c", "5d", "6b", "6c", 
 
 
 def build_inception() -> nn.Module:
-    """Build the network, untrained: from (rows, 1 or 3 channels, height, width) in [0, 1] to (rows, 2048)."""
+    """Returns the network, untrained: from (rows, 1 or 3 channels, height, width) in [0, 1] to (rows, 2048)."""
     try:
         from torchvision.models import inception_v3  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError as error:
@@ -47,7 +47,7 @@ def build_inception() -> nn.Module:
 
 
 def load_weights(network: nn.Module, path: Path, digest: str = DIGEST) -> None:
-    """Put weights from a file into the network of :func:`build_inception`; its SHA-256 must start with ``digest``."""
+    """Puts weights from a file into the network of :func:`build_inception`; its SHA-256 must start with ``digest``."""
     try:
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -68,7 +68,7 @@ def load_weights(network: nn.Module, path: Path, digest: str = DIGEST) -> None:
 
 
 def cached_weights() -> Path:
-    """Find the weights in the cache of torch."""
+    """Returns the weights in the cache of torch."""
     folder = Path(torch.hub.get_dir()) / "checkpoints"
     for name in FILES:
         if (folder / name).is_file():
@@ -80,7 +80,7 @@ def cached_weights() -> Path:
 
 
 def average_within(behind: nn.Module) -> None:
-    """Let the module behind a 3 x 3 average pooling, which divides by 9 everywhere, see means without the padding."""
+    """Lets the module behind a 3 x 3 average pooling, which divides by 9 everywhere, see means without the padding."""
 
     def corrected(_: nn.Module, given: Any) -> Float[torch.Tensor, "rows channels h w"]:
         (pooled,) = given

@@ -54,24 +54,19 @@ class ColumnLevels:
 
 
 def read_numbers(table: pa.Table, column: NumericColumn, schema: Schema) -> Numbers:
-    """Read a numeric or date column on the unit scale of its bounds; ``schema`` tells which texts mean missing."""
+    """Returns a numeric or date column on the unit scale of its bounds; ``schema`` tells which texts mean missing."""
     return Numbers(*_encoded(table, column, schema))
 
 
 def read_levels(table: pa.Table, column: CodedColumn, schema: Schema) -> ColumnLevels:
-    """Read a column with levels as codes; an unknown level counts as ``other`` where the column declares one."""
+    """Returns a column with levels as codes; an unknown level counts as ``other`` where the column declares one."""
     codes, outside = _encoded(table, column, schema)
     count = len(column.levels)
     return ColumnLevels(np.where(outside, count + 1, codes).astype(np.int64), count)
 
 
 def cells(table: pa.Table, column: Column, schema: Schema, *, bins: int = 20) -> ColumnLevels:
-    """Put each row of a column in a cell: its level, or one of equal-width bins between the bounds of a number or date.
-
-    Raises:
-        OptionError: ``bins`` is below 1.
-        DataError: the table has no such column.
-    """
+    """Returns the cell of each row: its level, or one of equal-width bins between the bounds of a number or date."""
     if bins < 1:
         raise OptionError(f"bins is {bins}; expected at least 1")
     if not isinstance(column, NumericColumn):
@@ -84,7 +79,7 @@ def cells(table: pa.Table, column: Column, schema: Schema, *, bins: int = 20) ->
 
 
 def columns_in_cells(table: pa.Table, schema: Schema, *, bins: int) -> dict[str, ColumnLevels]:
-    """Put each row of every column of the schema in a cell; see `cells`."""
+    """Returns the cell of each row of every column of the schema; see `cells`."""
     return {column.name: cells(table, column, schema, bins=bins) for column in schema.columns}
 
 

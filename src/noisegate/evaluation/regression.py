@@ -6,7 +6,7 @@ Two regressors of scikit-learn, a ridge regression and histogram gradient boosti
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,17 @@ import pyarrow as pa
 
 from noisegate.errors import DataError
 from noisegate.evaluation.metrics.result import CAVEAT
-from noisegate.evaluation.reading import read_numbers
-from noisegate.evaluation.tables import Preparation
-from noisegate.schema import NumericColumn, Schema
+from noisegate.evaluation.tables import LabelledTables, unscorable
+from noisegate.evaluation.utility.scores import Averaged
+from noisegate.schema import Schema
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
-REGRESSORS_VERSION = "2026.1"
-"""Of the list of regressors; figures of two versions are not comparable."""
+REGRESSORS, REGRESSORS_VERSION = 2, "2026.1"
+"""How many there are, and the version of the list; figures of two versions are not comparable."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionScores:
+class RegressionScores(Averaged):
     """How well a regressor predicts the label of real records.
 
     Attributes:
@@ -54,10 +54,14 @@ class RegressionReport:
     remarks: tuple[str, ...] = ()
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What was unusual, in words."""
+        return self.remarks
+
+    @property
     def mean(self) -> RegressionScores:
         """The mean over the regressors."""
-        several = [asdict(scores) for scores in self.models.values()]
-        return RegressionScores(**{name: float(np.mean([one[name] for one in several])) for name in several[0]})
+        return RegressionScores.mean(list(self.models.values()))
 
     def to_json(self) -> dict[str, object]:
         """The figures as JSON values, with the sentence about the guarantee."""
@@ -66,8 +70,8 @@ class RegressionReport:
             "label": self.label,
             "version": REGRESSORS_VERSION,
             "seed": self.seed,
-            "mean": asdict(self.mean),
-            "models": {name: asdict(scores) for name, scores in self.models.items()},
+            "mean": self.mean.to_json(),
+            "models": {name: scores.to_json() for name, scores in self.models.items()},
             "notes": list(self.remarks),
         }
 
@@ -80,7 +84,7 @@ def regression_scores(
     seed: int = 0,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> RegressionReport:
-    """Train regressors on one table and score them on another; rows whose label is missing are left out, with a remark.
+    """Returns scores of regressors that were trained on another table; rows whose label is missing are left out.
 
     Args:
         synthetic: the table to train on.
@@ -107,48 +111,23 @@ def regression_scores(
         1.0
     """
     check_seed(seed, most=MOST_EVALUATION_SEED)
-    if reason := unexplainable(test, schema):
+    if reason := unscorable(test, schema, regress=True):
         raise DataError(f"no regression scores: {reason}")
-    column = schema.label_column
-    assert isinstance(column, NumericColumn)  # unexplainable() said so
-    kept, targets, remarks = {}, {}, []
-    for what, table in (("training", synthetic), ("test", test)):
-        values = read_numbers(table, column, schema).unit
-        known = ~np.isnan(values)
-        kept[what], targets[what] = table.filter(pa.array(known)), values[known]
-        if gone := int((~known).sum()):
-            remarks.append(f"{gone} rows of the {what} table have no known {column.name!r} and were left out")
-    train, real = targets["training"], targets["test"]
-    models = {}
+    rows = LabelledTables.of(synthetic, test, schema)
+    train, real = rows.labels["training"], rows.labels["test"]
+    models, remarks = {}, list(rows.remarks)
     if len(np.unique(train)) > 1:
-        preparation = Preparation(kept["training"], schema, column.name)
-        features = {what: preparation.matrix(table) for what, table in kept.items()}
+        features = rows.features()
         for name, regressor in _regressors(seed).items():
             regressor.fit(features["training"], train)
             models[name] = _scores(real, np.clip(regressor.predict(features["test"]), 0.0, 1.0))
             if progress is not None:
-                progress(name, len(models), len(_regressors(seed)))
+                progress(name, len(models), REGRESSORS)
     else:
-        constant = np.full(len(real), train[0] if len(train) else 0.5)
-        models = dict.fromkeys(_regressors(seed), _scores(real, constant))
-        found = len(np.unique(train))
-        remarks.append(f"the training table has {found} value(s) of {column.name!r}: every row gets the same answer")
-    return RegressionReport(label=column.name, models=models, seed=seed, remarks=tuple(remarks))
-
-
-def unexplainable(test: pa.Table, schema: Schema) -> str:
-    """Say why no regressor can be scored on a test table; empty when :func:`regression_scores` will work.
-
-    Raises:
-        DataError: the table lacks the label column.
-    """
-    column = schema.label_column
-    if not isinstance(column, NumericColumn):
-        return "the schema names no label column" if column is None else f"the label {column.name!r} is {column.kind}"
-    values = read_numbers(test, column, schema).unit
-    if len(np.unique(values[~np.isnan(values)])) < 2:
-        return f"the label {column.name!r} has fewer than 2 values in the test table"
-    return ""
+        models = dict.fromkeys(_regressors(seed), _scores(real, np.full(len(real), train[0] if len(train) else 0.5)))
+        found = f"{len(np.unique(train))} value(s) of {rows.column.name!r}"
+        remarks.append(f"the training table has {found}: every row gets the same answer")
+    return RegressionReport(label=rows.column.name, models=models, seed=seed, remarks=tuple(remarks))
 
 
 def _regressors(seed: int) -> dict[str, Any]:

@@ -1,26 +1,34 @@
-"""The evaluation of synthetic records against real ones, as figures, JSON and a terminal page: of tables and images."""
+"""The evaluation of synthetic records against real ones: of tables, of linked tables and of images."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from noisegate.evaluation.comparison import ImageReport, Report
+from noisegate.evaluation.comparison import ImageReport, LinkedReport, Report
+from noisegate.evaluation.families import LinkedTables, Tables, beside, bring_together
 from noisegate.evaluation.features import EncoderFeatures, ImageFeatures
 from noisegate.evaluation.images import IMAGES, check_images, find_pixels, image_distances, image_form
+from noisegate.evaluation.metrics.links import LinkDistances, link_distances
 from noisegate.evaluation.metrics.marginals import marginal_distances
-from noisegate.evaluation.regression import regression_scores, unexplainable
+from noisegate.evaluation.metrics.result import MetricResult, metrics_of
+from noisegate.evaluation.regression import REGRESSORS, RegressionReport, regression_scores
 from noisegate.evaluation.tables import downstream_scores, unscorable
-from noisegate.evaluation.utility.network_settings import NetworkOptions
+from noisegate.evaluation.utility.networks import NetworkOptions
 from noisegate.evaluation.utility.recipe import LabelledRows, Suite
 from noisegate.evaluation.utility.runner import Progress, UtilityReport, utility_scores
 from noisegate.evaluation.utility.suites import read_classifiers, read_suite
 from noisegate.records import Images
 from noisegate.schema import NumericColumn, Schema
+from noisegate.schema.linked import LinkedSchema
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
+
+BINS = 10
+"""Equal-width bins of numeric columns in figures of links: tables of two columns of few rows have few cells."""
 
 
 def evaluate_tables(
@@ -34,7 +42,7 @@ def evaluate_tables(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Measure a synthetic table against real data.
+    """Returns how a synthetic table compares with real data.
 
     Args:
         synthetic: the synthetic table.
@@ -63,20 +71,31 @@ def evaluate_tables(
     if suite.name == "networks":
         find_pixels(schema, networks.image if networks else None)
 
-    def scores(table: pa.Table, told: Progress | None) -> UtilityReport:
+    regress = isinstance(schema.label_column, NumericColumn)
+
+    def scores(table: pa.Table, told: Progress | None) -> UtilityReport | RegressionReport:
+        if regress:
+            return regression_scores(table, test, schema, seed=seed, progress=told)
         return downstream_scores(
             table, test, schema, seed=seed, classifiers=suite, networks=networks, jobs=jobs, progress=told
         )
 
-    scored: dict[str, Any]
-    if isinstance(schema.label_column, NumericColumn):
-        scored = _regressed((synthetic, train), test, schema, seed, progress)
-    else:
-        scored = _scores((synthetic, train), "table", unscorable(test, schema), suite, scores, progress)
+    reason, count = unscorable(test, schema, regress=regress), REGRESSORS if regress else suite.count
+    made, real, notes = _scores((synthetic, train), "table", reason, count, scores, progress)
+    models = {"regression": made, "regression_ceiling": real} if regress else {"downstream": made, "ceiling": real}
+
+    def others(ours: pa.Table, theirs: pa.Table) -> dict[str, MetricResult | None]:
+        return {each.METRIC: each.measured(ours, theirs, schema=schema, seed=seed) for each in metrics_of("tables")}
+
+    other = test if train is None else train
     return Report(
-        **scored,
-        marginals=marginal_distances(synthetic, test if train is None else train, schema, seed=seed),
+        compared_with="test" if train is None else "train",
+        **{"downstream": None, "ceiling": None} | models,
+        notes=notes,
+        marginals=marginal_distances(synthetic, other, schema, seed=seed),
         floor=None if train is None else marginal_distances(train, test, schema, seed=seed),
+        metrics=others(synthetic, other),
+        metrics_floor={} if train is None else others(train, test),
     )
 
 
@@ -92,7 +111,7 @@ def evaluate_images(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> ImageReport:
-    """Measure synthetic images against real ones.
+    """Returns how synthetic images compare with real ones.
 
     Args:
         synthetic: the synthetic images.
@@ -133,8 +152,93 @@ def evaluate_images(
     found = 0 if test.labels is None else len(np.unique(test.labels))
     reason = f"the test images have {found} class(es); scores need at least 2" if found < 2 else ""
     reason = "the images have no labels" if test.labels is None else reason
+    made, real, notes = _scores((synthetic, train), "images", reason, suite.count, scores, progress)
     return ImageReport(
-        **_scores((synthetic, train), "images", reason, suite, scores, progress), distances=distances, floor=floor
+        compared_with="test" if train is None else "train",
+        downstream=made,
+        ceiling=real,
+        notes=notes,
+        distances=distances,
+        floor=floor,
+    )
+
+
+def evaluate_linked(
+    synthetic: Tables,
+    test: Tables,
+    schema: LinkedSchema,
+    train: Tables | None = None,
+    *,
+    seed: int = 0,
+    classifiers: str | Suite = "three",
+    bins: int = BINS,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> LinkedReport:
+    """Returns how synthetic linked tables compare with real ones.
+
+    Models learn from parents beside what their children come to: the number of these, the mean and the last of their
+    numbers, the share of each of their levels. They predict the label of the first table.
+
+    Args:
+        synthetic: the synthetic tables, by name.
+        test: real tables whose parents the synthetic ones were not made from.
+        schema: of both.
+        train: the real tables that they were made from. Given, distances are to them, and the report also says how the
+            real training tables do: the ceiling of the scores and the floor of the distances.
+        seed: of the models and of the draw of 3-way marginals.
+        classifiers: see `evaluate_tables`.
+        bins: equal-width bins of each number or date in the figures of links.
+        jobs: see `evaluate_tables`.
+        progress: see `evaluate_tables`.
+
+    Returns:
+        The report. Its figures are computed on real data and are not covered by the guarantee.
+
+    Raises:
+        DataError: the table of the parents has no rows, a table lacks a column, or there is none.
+        OptionError: ``classifiers`` is no such choice, or ``jobs`` is below 1.
+        MissingExtraError: a classifier needs a package that is not installed.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate.evaluation import evaluate_linked
+        >>> from noisegate.schema import Integer, Schema
+        >>> from noisegate.schema.linked import LinkedSchema, LinkedTable
+        >>> people = LinkedTable(name="people", key="id", schema=Schema([Integer(name="age", lower=0, upper=99)]))
+        >>> pain = Schema([Integer(name="pain", lower=0, upper=9)])
+        >>> schema = LinkedSchema([people, LinkedTable(name="visits", schema=pain, parent="people", most=5)])
+        >>> tables = {"people": pa.table({"id": [1, 2], "age": [40, 50]}),
+        ...           "visits": pa.table({"id": [1, 1, 2], "pain": [3, 4, 8]})}
+        >>> evaluate_linked(tables, tables, schema).links["visits"].transitions.mean
+        0.0
+    """
+    several = {"synthetic": synthetic, "test": test} | ({} if train is None else {"training": train})
+    read = {what: bring_together(tables, schema, what) for what, tables in several.items()}
+    flat = {what: beside(linked, schema) for what, linked in read.items()}
+    real, held_out = read["test" if train is None else "training"], read["test"]
+    report = evaluate_tables(
+        flat["synthetic"][0],
+        *flat["test"],
+        None if train is None else flat["training"][0],
+        seed=seed,
+        classifiers=classifiers,
+        jobs=jobs,
+        progress=progress,
+    )
+
+    def links(made: LinkedTables, other: LinkedTables) -> dict[str, LinkDistances]:
+        return {link.name: link_distances(made, other, link, bins=bins) for link in schema.links}
+
+    return LinkedReport(
+        **{field.name: getattr(report, field.name) for field in fields(report)},
+        tables={
+            table.name: marginal_distances(synthetic[table.name], real.tables[table.name], table.schema, seed=seed)
+            for table in schema.tables
+            if synthetic[table.name].num_rows and real.tables[table.name].num_rows
+        },
+        links=links(read["synthetic"], real),
+        links_floor=None if train is None else links(real, held_out),
     )
 
 
@@ -142,50 +246,21 @@ def _scores(
     sets: tuple[Any, Any],
     kind: str,
     reason: str,
-    suite: Suite,
-    scores: Callable[[Any, Progress | None], UtilityReport],
+    count: int,
+    scores: Callable[[Any, Progress | None], Any],
     progress: Progress | None,
-) -> dict[str, Any]:
-    """Scores after training on the synthetic and on the real records; none where there is a reason against them."""
+) -> tuple[Any, Any, tuple[str, ...]]:
+    """Returns scores after training on the synthetic and on the real records, and notes; none against a reason."""
     made, train = sets
     if reason:
-        return _unscored(train, f"no downstream scores, because {reason}")
-    total = suite.count * (1 if train is None else 2)
+        return None, None, (f"no downstream scores, because {reason}",)
 
     def counted(before: int) -> Progress | None:
-        """Count on from the classifiers of an earlier set."""
+        """Counts on from the models of an earlier set."""
+        total = count * (1 if train is None else 2)
         return None if progress is None else lambda name, done, _: progress(name, before + done, total)
 
     first = scores(made, counted(0))
-    second = None if train is None else scores(train, counted(suite.count))
-    notes = (first.notes, second.notes if second else ())
-    return _unscored(train, *_told(kind, *notes)) | {"downstream": first, "ceiling": second}
-
-
-def _regressed(
-    sets: tuple[pa.Table, pa.Table | None], test: pa.Table, schema: Schema, seed: int, progress: Progress | None
-) -> dict[str, Any]:
-    """Scores of regressors trained on the synthetic and on the real records; none where the test has no label."""
-    made, train = sets
-    if reason := unexplainable(test, schema):
-        return _unscored(train, f"no downstream scores, because {reason}")
-    first = regression_scores(made, test, schema, seed=seed, progress=progress)
-    second = None if train is None else regression_scores(train, test, schema, seed=seed, progress=progress)
-    notes = _told("table", first.remarks, second.remarks if second else ())
-    return _unscored(train, *notes) | {"regression": first, "regression_ceiling": second}
-
-
-def _unscored(train: Any, *notes: str) -> dict[str, Any]:
-    """What a report says of models where there are none yet."""
-    return {
-        "compared_with": "test" if train is None else "train",
-        "downstream": None,
-        "ceiling": None,
-        "notes": notes,
-    }
-
-
-def _told(kind: str, synthetic: Sequence[str], real: Sequence[str]) -> list[str]:
-    """Notes with the records that models were trained on."""
-    told = {"synthetic": synthetic, "real": real}
-    return [f"trained on the {what} {kind}: {note}" for what, notes in told.items() for note in notes]
+    second = None if train is None else scores(train, counted(count))
+    told = {"synthetic": first.notes, "real": second.notes if second else ()}
+    return first, second, tuple(f"trained on the {what} {kind}: {note}" for what in told for note in told[what])

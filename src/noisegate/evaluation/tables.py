@@ -5,8 +5,8 @@ Tables become matrices: numbers standardised, levels one-hot, everything learnt 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pyarrow as pa
 from noisegate.errors import DataError
 from noisegate.evaluation.images import find_pixels
 from noisegate.evaluation.reading import read_levels, read_numbers
-from noisegate.evaluation.utility.network_settings import NetworkOptions
+from noisegate.evaluation.utility.networks import NetworkOptions
 from noisegate.evaluation.utility.recipe import LabelledRows, Suite
 from noisegate.evaluation.utility.runner import Progress, UtilityReport, utility_scores
 from noisegate.evaluation.utility.suites import read_suite
@@ -36,7 +36,7 @@ def downstream_scores(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> UtilityReport:
-    """Train classifiers on one table and score them on another.
+    """Returns the scores on a table of classifiers that were trained on another.
 
     With two classes the positive one is the last level of the label. Rows whose label is missing or outside its levels
     are left out.
@@ -65,63 +65,94 @@ def downstream_scores(
     suite = read_suite(classifiers, networks) if isinstance(classifiers, str) else classifiers
     if reason := unscorable(test, schema):
         raise DataError(f"no downstream scores: {reason}")
-    column = schema.label_column
+    rows = LabelledTables.of(synthetic, test, schema)
+    column = rows.column
     assert isinstance(column, CodedColumn)  # unscorable() said so
-    tables, labels, remarks = {}, {}, []
-    for what, table in (("training", synthetic), ("test", test)):
-        levels = read_levels(table, column, schema)
-        tables[what], labels[what] = table.filter(pa.array(levels.known)), levels.codes[levels.known]
-        if gone := int((~levels.known).sum()):
-            remarks.append(f"{gone} rows of the {what} table have no known {column.name!r} and were left out")
     if suite.name == "networks":
         pixels = find_pixels(schema, networks.image if networks else None)
-        features = {what: pixels.read(table, schema, what) for what, table in tables.items()}
+        features = {what: pixels.read(table, schema, what) for what, table in rows.tables.items()}
     else:
-        preparation = Preparation(tables["training"], schema, column.name)
-        features = {what: preparation.matrix(table) for what, table in tables.items()}
-    train, held_out = (LabelledRows(features=features[what], labels=labels[what]) for what in tables)
+        features = rows.features()
+    train, held_out = (LabelledRows(features=features[what], labels=rows.labels[what]) for what in rows.tables)
     report = utility_scores(suite, train, held_out, classes=len(column.levels), seed=seed, jobs=jobs, progress=progress)
     return replace(
         report,
         label=column.name,
         averaging=_averaging(column.levels),
-        remarks=(*remarks, *(_one_class(train.labels, column) or report.remarks)),
+        remarks=(*rows.remarks, *(_one_class(train.labels, column) or report.remarks)),
     )
 
 
-def unscorable(test: pa.Table, schema: Schema) -> str:
-    """Say why no model can be scored on a test table; empty when :func:`downstream_scores` will work.
-
-    Raises:
-        DataError: the table lacks the label column.
-    """
+def unscorable(test: pa.Table, schema: Schema, *, regress: bool = False) -> str:
+    """Returns why no classifier, or regressor, can be scored on a test table; empty when one can."""
     column = schema.label_column
     if column is None:
         return "the schema names no label column"
+    if isinstance(column, NumericColumn) != regress:
+        only = "" if regress else "; models are scored on labels with levels only"
+        return f"the label {column.name!r} is {column.kind}{only}"
+    values, known = _labels(test, column, schema)
+    found = len(np.unique(values[known]))
+    if found >= 2:
+        return ""
+    if regress:
+        return f"the label {column.name!r} has fewer than 2 values in the test table"
+    return f"the label {column.name!r} has {found} class(es) in the test table; scores need at least 2"
+
+
+def _labels(table: pa.Table, column: Column, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the values of a label, positions or codes, and which are known."""
     if isinstance(column, NumericColumn):
-        return f"the label {column.name!r} is {column.kind}; models are scored on labels with levels only"
-    labels = read_levels(test, column, schema)
-    classes = len(np.unique(labels.codes[labels.known]))
-    if classes < 2:
-        return f"the label {column.name!r} has {classes} class(es) in the test table; scores need at least 2"
-    return ""
+        unit = read_numbers(table, column, schema).unit
+        return unit, ~np.isnan(unit)
+    levels = read_levels(table, column, schema)
+    return levels.codes, levels.known
 
 
-class Preparation:
-    """The features of tables, as the table that models are trained on fixes them; the label is none of them."""
+@dataclass(frozen=True, kw_only=True)
+class LabelledTables:
+    """The "training" and the "test" table without the rows whose label is not known.
 
-    def __init__(self, train: pa.Table, schema: Schema, label: str) -> None:
-        self._blocks = [_block(train, column, schema) for column in schema.columns if column.name != label]
+    Attributes:
+        column: the label.
+        schema: of both.
+        tables: by name.
+        labels: of each, codes or positions between the bounds.
+        remarks: how many rows were left out, in words.
+    """
 
-    def matrix(self, table: pa.Table) -> np.ndarray:
-        """Build the features of any table with the schema's columns: float32, one row per record.
+    column: Column
+    schema: Schema
+    tables: Mapping[str, pa.Table]
+    labels: Mapping[str, np.ndarray]
+    remarks: tuple[str, ...]
+
+    @classmethod
+    def of(cls, train: pa.Table, test: pa.Table, schema: Schema) -> LabelledTables:
+        """Returns two tables of a schema with a label."""
+        column = schema.label_column
+        assert column is not None
+        tables, labels, remarks = {}, {}, []
+        for what, table in (("training", train), ("test", test)):
+            values, known = _labels(table, column, schema)
+            tables[what], labels[what] = table.filter(pa.array(known)), values[known]
+            if gone := int((~known).sum()):
+                remarks.append(f"{gone} rows of the {what} table have no known {column.name!r} and were left out")
+        return cls(column=column, schema=schema, tables=tables, labels=labels, remarks=tuple(remarks))
+
+    def features(self) -> dict[str, np.ndarray]:
+        """Returns the features of both, float32, (rows, features), as the training table fixes them; none is the label.
 
         A missing number becomes the training median, with an indicator column where training had missing ones. A
         missing level has a column of its own, and a value outside the levels has none, so it never crashes.
         """
+        train, columns = self.tables["training"], (one for one in self.schema.columns if one.name != self.column.name)
+        blocks = [_block(train, column, self.schema) for column in columns]
         # A leading constant, so that a table whose only column is the label still has a feature.
-        constant = np.ones((table.num_rows, 1), dtype=np.float32)
-        return np.hstack([constant, *(block(table) for block in self._blocks)])
+        return {
+            what: np.hstack([np.ones((table.num_rows, 1), dtype=np.float32), *(block(table) for block in blocks)])
+            for what, table in self.tables.items()
+        }
 
 
 def _block(train: pa.Table, column: Column, schema: Schema) -> Callable[[pa.Table], np.ndarray]:

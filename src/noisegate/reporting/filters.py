@@ -45,10 +45,6 @@ def maps_picture(
 
     Maps over several channels are drawn as the mean over them. With `smooth` they are blurred for the eye by a Gaussian
     of that standard deviation, in pixels, as noise in single pixels hides what neighbours have in common.
-
-    Raises:
-        OptionError: if there is nothing to draw, a map does not have the size of the images, or the file cannot be
-            written.
     """
     import matplotlib
     from matplotlib.figure import Figure  # off screen, without touching the state of pyplot

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from noisegate.evaluation import Report, evaluate_images, evaluate_tables, images_of, read_classifiers
-from noisegate.evaluation.aggregates import beside
-from noisegate.evaluation.families import Tables, bring_together
-from noisegate.evaluation.linked_report import LinkedReport
+from noisegate.evaluation.comparison import LinkedReport
+from noisegate.evaluation.families import Tables, beside, bring_together
 from noisegate.evaluation.metrics.copies import nearest_images, nearest_records
 from noisegate.evaluation.utility.runner import Progress
 from noisegate.models.synthesizer import Synthesizer

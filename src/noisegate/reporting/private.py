@@ -10,15 +10,13 @@ from itertools import combinations
 import pyarrow as pa
 
 from noisegate.evaluation import CAVEAT
-from noisegate.evaluation.comparison import EvaluationReport, ImageReport, Report
+from noisegate.evaluation.comparison import EvaluationReport, ImageReport, Report, printed
 from noisegate.evaluation.metrics.associations import associations
-from noisegate.evaluation.metrics.columns import ColumnShares, column_shares
 from noisegate.evaluation.metrics.copies import NearestRecords
-from noisegate.evaluation.utility.runner import UtilityReport
-from noisegate.reporting.cells import MISSING, level_names, numbered, span_name
-from noisegate.reporting.charts.heat_map import heat_map
-from noisegate.reporting.charts.svg import Chart
-from noisegate.reporting.marginals import Card, Compared, card, ordered
+from noisegate.evaluation.metrics.marginals import ColumnShares, column_shares
+from noisegate.reporting.charts import Chart, heat_map
+from noisegate.reporting.drawing import MISSING, level_names, numbered, span_name
+from noisegate.reporting.marginals import Card, card, ordered
 from noisegate.reporting.page import percent, render_page
 from noisegate.reporting.relations import Relation
 from noisegate.schema import NumericColumn, Schema
@@ -26,8 +24,6 @@ from noisegate.schema import NumericColumn, Schema
 _BINS = 20
 _MOST_PAIRED, _MOST_PAIRS = 100, 1000
 _LARGEST = 10
-
-Rows = list[tuple[str, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +80,7 @@ def private_page(measured: Measured) -> str:
         pairs=pairs,
         left_out=len(schema.columns) - _MOST_PAIRED if pairs else 0,
         distances=list(_distances(report)),
-        scores=_scores(report),
+        scores=report.scores(),
         notes=report.notes,
     )
 
@@ -101,11 +97,9 @@ def _card(key: str, shown: ColumnShares, compared_with: str) -> Card:
     occurs = [(real[cell] > 0 or synthetic[cell] > 0) for cell in range(len(cells))]
     kept = [cell for cell, name in enumerate(cells) if name is not None and (occurs[cell] or cell < len(cells) - 2)]
     names = numbered([str(cells[cell]) for cell in kept])
-    compared = Compared(
-        column=column.name, cells=names, bars=real[kept], marks=synthetic[kept], ordered=ordered(column)
-    )
     told = f"{percent(shown.distance)} of the records are in another cell."
-    return card(key, compared, told, (f"real ({compared_with})", "synthetic"))
+    headings, shares = (f"real ({compared_with})", "synthetic"), (real[kept], synthetic[kept])
+    return card(key, column.name, names, shares, told, headings, ordered=ordered(column))
 
 
 def _pairs(synthetic: pa.Table, real: pa.Table, schema: Schema) -> tuple[list[Chart], list[tuple[str, str, str, str]]]:
@@ -166,29 +160,5 @@ def _distances(report: Report | ImageReport) -> Iterator[tuple[str, ...]]:
         least = percent(entry.sampling if report.floor is None else report.floor.order(entry.order).mean)
         largest = f"{percent(entry.largest)} in {' × '.join(entry.largest_columns)}"
         yield f"{entry.order} column{'s' * (entry.order > 1)} at a time", percent(entry.mean), least, largest
-
-
-def _scores(report: Report | ImageReport) -> tuple[tuple[str, ...], Rows] | None:
-    """Returns what models reach on the test records: headings and rows; None where none was scored."""
-    if isinstance(report, Report) and report.regression is not None:
-        pairs = (("synthetic", report.regression), ("real (ceiling)", report.regression_ceiling))
-        rows: Rows = [
-            (f"{model}, {what}", f"{scores.r2:.3f}", percent(scores.absolute_error))
-            for what, scored in pairs
-            if scored is not None
-            for model, scores in scored.models.items()
-        ]
-        return ("model, trained on", "R²", "absolute error / range"), rows
-    if report.downstream is None:
-        return None
-    return ("model, trained on", "ROC-AUC", "average precision", "F1", "accuracy"), [
-        *_of_models(report.downstream, "synthetic"),
-        *(_of_models(report.ceiling, "real (ceiling)") if report.ceiling else ()),
-    ]
-
-
-def _of_models(scored: UtilityReport, what: str) -> Iterator[tuple[str, ...]]:
-    means = {"mean of the models": scored.mean} if len(scored.models) > 1 else {}
-    for model, scores in {**scored.models, **means}.items():
-        values = (scores.roc_auc, scores.average_precision, scores.f1, scores.accuracy)
-        yield (f"{model}, {what}", *(f"{value:.3f}" for value in values))
+    floor = printed(report.metrics_floor)
+    yield from ((name, told, floor.get(name, "–"), "") for name, told in printed(report.metrics).items())

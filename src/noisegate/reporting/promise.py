@@ -18,8 +18,7 @@ from noisegate.privacy.events import (
     ZeroConcentratedEvent,
 )
 from noisegate.privacy.tradeoff import Tradeoff
-from noisegate.reporting.charts.lines import Curve, lines
-from noisegate.reporting.charts.svg import Chart
+from noisegate.reporting.charts import Chart, Curve, lines
 
 _ALARMS = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
 _POINTS = 80

@@ -13,9 +13,8 @@ from noisegate.privacy.certificate import Certificate, schema_cost
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.release import Release
 from noisegate.privacy.tradeoff import tradeoff
-from noisegate.reporting.charts.heat_map import heat_map
-from noisegate.reporting.charts.svg import Chart
-from noisegate.reporting.marginals import Card, Compared, card, ordered
+from noisegate.reporting.charts import Chart, heat_map
+from noisegate.reporting.marginals import Card, card, ordered
 from noisegate.reporting.page import number, percent, picture, render_page
 from noisegate.reporting.promise import questions, right_of_hundred, tradeoff_chart
 from noisegate.reporting.released import (
@@ -31,6 +30,7 @@ from noisegate.reporting.released import (
 from noisegate.schema import EncodedTable, NumericColumn, Schema
 from noisegate.schema.columns import column_form
 from noisegate.schema.linked import LinkedSchema
+from noisegate.schema.links import Link, qualified
 from noisegate.verdict import Verdict
 
 _MOST_NAMED = 300  # columns that a heat map has room for
@@ -67,6 +67,48 @@ class Subject:
     unfitted: Released
     bounds: Sequence[str]
     drawn: DrawnRecords | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasedLink:
+    """What the release says of one link.
+
+    Attributes:
+        link: The two tables.
+        released: The tables of its transitions.
+        drawn: One transition of each synthetic family, encoded.
+    """
+
+    link: Link
+    released: Released
+    drawn: EncodedTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkedSubject:
+    """What a public page of linked tables is made of.
+
+    Attributes:
+        release: What has left the gate.
+        schema: Of all tables.
+        recomputed: ε of its events.
+        verdict: What the fit came to; None where nobody knows.
+        distance: From the model to the release, over what the noise explains; None where none was measured.
+        links: What was released of each, parents first.
+    """
+
+    release: Release
+    schema: LinkedSchema
+    recomputed: float
+    verdict: Verdict | None
+    distance: float | None
+    links: Sequence[ReleasedLink]
+    bounds: Sequence[str] = ()
+
+    @property
+    def drawn(self) -> Sequence[ReleasedLink]:
+        """What synthetic records there are."""
+        return self.links
 
 
 def public_page(subject: Subject) -> str:
@@ -142,15 +184,16 @@ def told_records(released: Released) -> tuple[str, str]:
 def measured_card(place: int, shown: Marginal, key: str = "column") -> Card:
     """Returns the card of one table of the release beside the synthetic records."""
     told = f"{shown.explained} of {len(shown.cells)} cells agree within noise and draw."
-    compared = Compared(
-        column=shown.name,
-        cells=shown.cells,
-        bars=shown.noisy,
-        marks=shown.synthetic,
+    return card(
+        f"{key}-{place}",
+        shown.name,
+        shown.cells,
+        (shown.noisy, shown.synthetic),
+        told,
+        ("measured, with noise", "synthetic"),
         error=shown.two_sigma,
         ordered=len(shown.columns) > 1 or ordered(shown.columns[0]),
     )
-    return card(f"{key}-{place}", compared, told, ("measured, with noise", "synthetic"))
 
 
 def errors_chart(found: Sequence[Marginal], errors: Sequence[PairError], key: str = "pair-errors") -> Chart | None:
@@ -182,3 +225,46 @@ def described(column: Any) -> tuple[str, str, str]:
 def _settings(certificate: Certificate) -> list[tuple[str, str]]:
     settings = certificate.public.get("settings", {})
     return [(str(name), str(value)) for name, value in settings.items()] if isinstance(settings, dict) else []
+
+
+def linked_page(subject: LinkedSubject) -> str:
+    """Returns the page of a model of linked tables, HTML."""
+    schema = subject.schema
+    records, unit = told_records(subject.links[0].released)
+    none: dict[str, Any] = dict.fromkeys(("cards_", "marginals", "unfitted", "worst"), ())
+    return render_page(
+        "public.html",
+        subject=subject,
+        **promised(subject.release),
+        schema={"images": None, "constraints": _rules(schema)},
+        what=f"A synthetic copy of {len(schema.tables)} linked tables: {', '.join(schema.names)}",
+        records=(records, unit.replace("records", f"records of {schema.root.name}")),
+        columns=[described(column) for table in schema.tables for column in qualified(table)],
+        relations=[_shown(one, founding=not place) for place, one in enumerate(subject.links)],
+        unfitted_cells=(0, 0),
+        unfitted_error=0.0,
+        errors=None,
+        picture=None,
+        **none,
+    )
+
+
+def _shown(one: ReleasedLink, *, founding: bool) -> dict[str, Any]:
+    """Returns a link as the template shows it: the parents' columns with the first one, and no column twice."""
+    link = one.link
+    left_out = {link.step, *(column.name for column in link.previous_columns)}
+    left_out |= set() if founding else {column.name for column in link.parent_columns}
+    found = [marginal for marginal in noisy_marginals(one.released, one.drawn) if marginal.name not in left_out]
+    found.sort(key=lambda marginal: link.schema.names.index(marginal.name))
+    return {
+        "title": f"{link.parent.name} and their {link.name}",
+        "drawn": len(one.drawn),
+        "cards": [measured_card(place, marginal, f"link-{link.name}") for place, marginal in enumerate(found)],
+        "errors": errors_chart(found, pair_errors(one.released), f"pair-errors-{link.name}"),
+    }
+
+
+def _rules(schema: LinkedSchema) -> list[str]:
+    """Returns all rules in words, those of one table with its name."""
+    own = [f"{table.name}: {rule}" for table in schema.tables for rule in table.schema.constraints]
+    return own + [str(rule) for rule in schema.constraints]

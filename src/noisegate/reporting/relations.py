@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from noisegate.evaluation.comparison import LinkedReport
 from noisegate.evaluation.families import LinkedTables
-from noisegate.evaluation.linked_report import LinkedReport
 from noisegate.evaluation.metrics.associations import associations
-from noisegate.evaluation.metrics.columns import ColumnShares, column_shares
-from noisegate.reporting.charts.heat_map import heat_map
-from noisegate.reporting.charts.svg import Chart
+from noisegate.evaluation.metrics.marginals import ColumnShares, column_shares
+from noisegate.reporting.charts import Chart, heat_map
 from noisegate.schema import Column, Schema
 from noisegate.schema.columns import SteppedColumn
 from noisegate.schema.linked import Link, LinkedSchema

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.features.binning import NumericBins
-from noisegate.reporting.cells import cell_names, level_names, numbered
+from noisegate.reporting.drawing import cell_names, level_names, numbered
 from noisegate.schema import Column, EncodedTable, Layout
 from noisegate.training.released import Table
 

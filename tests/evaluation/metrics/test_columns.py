@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from noisegate.evaluation.metrics.columns import column_shares
+from noisegate.evaluation.metrics.marginals import column_shares
 from noisegate.schema import Categorical, Integer, Schema
 
 

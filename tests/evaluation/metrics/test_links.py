@@ -3,11 +3,14 @@ import pyarrow as pa
 import pytest
 
 from noisegate.evaluation.families import bring_together
-from noisegate.evaluation.metrics.child_counts import count_distance
-from noisegate.evaluation.metrics.crossed import Crossed, crossed_distances
-from noisegate.evaluation.metrics.distinct_values import distinct_distance
-from noisegate.evaluation.metrics.gaps import gap_distance
-from noisegate.evaluation.metrics.links import link_distances
+from noisegate.evaluation.metrics.links import (
+    Crossed,
+    count_distance,
+    crossed_distances,
+    distinct_distance,
+    gap_distance,
+    link_distances,
+)
 from noisegate.evaluation.reading import ColumnLevels
 from noisegate.schema import Categorical, Comparison, Impossible, Integer, Schema
 from noisegate.schema.linked import LinkedSchema, LinkedTable
@@ -89,13 +92,6 @@ def test_transitions_see_what_single_tables_do_not():
     states = {"state": found.distinct_values.largest}
     assert states["state"] == pytest.approx(0.9**5 - 0.5**5, abs=0.08)
     assert found.distinct_values.largest_columns == ("state",)
-
-
-def test_pairs_of_parent_and_child_see_children_of_other_parents():
-    found = distances(made(kind=False, seed=1), made(seed=2))
-    assert found.parent_child.largest_columns == ("kind", "state")
-    assert found.parent_child.largest > 0.2
-    assert found.transitions.mean < 0.1
 
 
 def test_gaps_are_compared_whatever_their_length():

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from noisegate.evaluation import frechet_distance, kernel_distance, manifold_figures
+from noisegate.evaluation.metrics import manifold
 
 
 @pytest.mark.parametrize(("shift", "neighbours"), [(0.0, 5), (0.5, 3), (3.0, 1)])
-def test_precision_recall_density_and_coverage_are_those_of_prdc(shift, neighbours, capsys):
+def test_precision_recall_density_and_coverage_are_those_of_prdc(shift, neighbours, capsys, monkeypatch):
     from prdc import compute_prdc
+
+    monkeypatch.setattr(manifold, "_ROWS_AT_ONCE", 7)
 
     ours = np.random.default_rng(0).normal(size=(80, 4))
     theirs = np.random.default_rng(1).normal(shift, 1.0, size=(70, 4))

@@ -7,7 +7,6 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
-from noisegate.errors import DataError
 from noisegate.evaluation import LabelledRows, Suite, utility_scores
 from noisegate.evaluation.utility.suites import Estimator, class_scores
 
@@ -65,21 +64,6 @@ def test_a_classifier_that_fails_predicts_the_most_frequent_class():
     assert "InvalidParameterError" in outcome.notes[0]
 
 
-def test_a_singular_covariance_gives_a_defined_score():
-    train, test = rows(0), rows(1)
-    zeros = LabelledRows(features=np.zeros_like(train.features), labels=train.labels)
-    recipe = Estimator(name="lda", maker="sklearn.discriminant_analysis.LinearDiscriminantAnalysis", seeded=False)
-    eigen = Estimator(name="lda", maker=recipe.maker, settings={"solver": "eigen"}, seeded=False)
-    for one in (recipe, eigen):
-        scores = train_and_score(one, zeros, test, classes=2, seed=0).scores
-        assert scores.roc_auc == 0.5
-
-
-def test_an_empty_training_table_gives_a_defined_score():
-    empty = LabelledRows(features=np.zeros((0, 3), dtype=np.float32), labels=np.zeros(0, dtype=np.int64))
-    assert train_and_score(TREE, empty, rows(1), classes=2, seed=0).scores.roc_auc == 0.5
-
-
 def test_warnings_are_counted_and_not_shown():
     impatient = Estimator(name="mlp", maker="sklearn.neural_network.MLPClassifier", settings={"max_iter": 2})
     with warnings.catch_warnings(record=True) as shown:
@@ -105,21 +89,6 @@ def test_the_seed_decides():
     assert first.scores != other.scores
 
 
-@pytest.mark.parametrize(
-    ("features", "labels", "reason"),
-    [
-        (np.zeros((3, 2)), np.zeros(2, dtype=int), "shape"),
-        (np.zeros(3), np.zeros(3, dtype=int), "shape"),
-        (np.full((2, 1), np.nan), np.array([0, 1]), "nan"),
-        (np.zeros((2, 1)), np.array([0, 2]), r"0 \.\. 1"),
-        (np.zeros((2, 1)), np.array([-1, 1]), r"0 \.\. 1"),
-    ],
-)
-def test_rows_that_no_classifier_can_be_asked_about_are_refused(features, labels, reason):
-    with pytest.raises(DataError, match=reason):
-        LabelledRows(features=features, labels=labels).check("training", 2)
-
-
 def blobs(seed, classes, rows=300, columns=4, gap=1.0):
     generator = np.random.default_rng(seed)
     labels = generator.integers(0, classes, rows)
@@ -142,20 +111,10 @@ def test_a_margin_becomes_two_columns_whose_order_is_the_prediction():
     assert scores.tolist() == [[2.0, -2.0], [-0.5, 0.5]]
 
 
-def test_probabilities_are_preferred_to_margins():
-    classifier = Given(predict_proba=[[0.3, 0.7]], decision_function=[9.0])
-    assert class_scores(classifier, np.zeros((1, 1)), np.array([0, 1]), 2).tolist() == [[0.3, 0.7]]
-
-
 def test_a_class_that_training_never_saw_is_last_and_has_no_order():
     scores = class_scores(Given(decision_function=[-5.0, 7.0]), np.zeros((2, 1)), np.array([0, 2]), 4)
     assert scores[:, [0, 2]].tolist() == [[5.0, -5.0], [-7.0, 7.0]]
     assert scores[:, [1, 3]].tolist() == [[-8.0, -8.0], [-8.0, -8.0]]
-
-
-def test_scores_that_are_not_finite_are_refused():
-    with pytest.raises(ValueError, match="not finite"):
-        class_scores(Given(predict_proba=[[0.5, np.nan]]), np.zeros((1, 1)), np.array([0, 1]), 2)
 
 
 @pytest.mark.parametrize("classes", [2, 4])

@@ -4,7 +4,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noisegate.errors import DataError, OptionError
 from noisegate.evaluation import (
     CAVEAT,
     NETWORKS,
@@ -15,8 +14,7 @@ from noisegate.evaluation import (
     networks,
     utility_scores,
 )
-from noisegate.evaluation.utility.network_settings import LATER_RATE, LEARNING_RATE
-from noisegate.evaluation.utility.training import intensities
+from noisegate.evaluation.utility.networks import LATER_RATE, LEARNING_RATE
 from noisegate.schema import ImageShape
 
 SHAPE = ImageShape(height=8, width=8)
@@ -55,19 +53,6 @@ def test_each_network_starts_afresh_for_each_seed(report):
     assert report.mean.f1 == pytest.approx(np.mean([scores.f1 for scores in report.models.values()]))
 
 
-def test_a_start_is_that_of_its_seed_alone(report):
-    assert scored(names=["MLP"], repeats=1, seed=7).runs["MLP"] == report.runs["MLP"][2:]
-
-
-def test_progress_is_told_of_epochs_and_of_each_training(told):
-    assert told[:3] == [
-        ("LeNet, seed 5, epoch 1 of 2", 0, 6),
-        ("LeNet, seed 5, epoch 2 of 2", 0, 6),
-        ("LeNet, seed 5", 1, 6),
-    ]
-    assert told[-1] == ("MLP, seed 7", 6, 6)
-
-
 def test_the_json_form_states_the_settings_and_the_caveat(report):
     form = json.loads(json.dumps(report.to_json(), allow_nan=False))
     assert form["caveat"] == CAVEAT
@@ -75,12 +60,6 @@ def test_the_json_form_states_the_settings_and_the_caveat(report):
     assert form["classifiers"]["training"]["scored"] == "after the last epoch"
     assert (form["classifiers"]["image"], form["classifiers"]["seeds"]) == ([8, 8, 1], [5, 6, 7])
     assert len(form["runs"]["MLP"]) == 3
-
-
-def test_one_start_has_no_spread():
-    single = scored(repeats=1)
-    assert single.spread == {}
-    assert single.to_json()["standard_deviation_over_starts"] == {}
 
 
 def test_the_test_images_are_read_once_training_is_over(monkeypatch):
@@ -100,41 +79,6 @@ def test_the_test_images_are_read_once_training_is_over(monkeypatch):
 @pytest.mark.slow  # two processes load torch
 def test_the_scores_do_not_depend_on_the_number_of_processes(report):
     assert scored(names=["mlp", "LeNet"], repeats=3, seed=5, jobs=2) == report
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"names": ["mlp", "bert"]}, "network 'bert' is not known"),
-        ({"names": []}, "network '' is not known"),
-        ({"repeats": 0}, "repeats=0 must be a positive whole number"),
-        ({"jobs": 0}, "jobs is 0"),
-    ],
-)
-def test_impossible_options_are_named(options, message):
-    with pytest.raises(OptionError, match=message):
-        scored(**options)
-
-
-def test_test_images_of_one_class_or_another_size_are_refused():
-    with pytest.raises(DataError, match="test images have 1 class"):
-        scored(LabelledRows(features=rows(1).features, labels=np.zeros(40, dtype=np.int64)))
-    with pytest.raises(DataError, match=r"training images are of shape \(8, 8, 1\), the test images of .*\(4, 8, 1\)"):
-        scored(LabelledRows(features=rows(1).features[:, 4:], labels=rows(1).labels))
-    flat = LabelledRows(features=rows(1).features.reshape(40, 64), labels=rows(1).labels)
-    with pytest.raises(DataError, match=r"shape \(40, 64\); expected \(rows, height, width, channels\)"):
-        scored(flat, train=flat)
-
-
-def test_a_device_that_is_not_there_is_refused_with_those_that_are(monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    with pytest.raises(OptionError, match=r"device='cuda' is not available here; choose 'auto' or one of cpu"):
-        scored(training=Training(epochs=1, device="cuda"))
-
-
-def test_options_are_the_papers_unless_told():
-    assert (NetworkOptions().repeats, NetworkOptions().training.passes) == (3, 300)
-    assert NETWORKS == ("ConvNet", "LeNet", "AlexNet", "VGG11", "ResNet18", "MLP")
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -226,7 +170,7 @@ def test_a_single_class_is_a_constant_predictor_with_a_note(labels, found):
 
 
 def test_weights_that_overflow_are_a_constant_predictor_with_a_note(monkeypatch):
-    monkeypatch.setattr("noisegate.evaluation.utility.network_settings.LEARNING_RATE", 1e30)
+    monkeypatch.setattr("noisegate.evaluation.utility.networks.LEARNING_RATE", 1e30)
     outcome = trained("MLP", stripes(0, 32))
     assert outcome.scores.roc_auc == 0.5
     assert "not finite" in outcome.notes[0]
@@ -237,16 +181,6 @@ def test_images_are_standardised_so_that_a_channel_may_have_any_scale():
     dim = [LabelledRows(features=rows.features / 1024, labels=rows.labels) for rows in (train, test)]
     # A power of two changes no digit.
     assert trained("MLP", *dim).scores == trained("MLP", train, test).scores
-
-
-def test_channels_stand_side_by_side():
-    import torch
-
-    rows = np.arange(2 * 24, dtype=np.float32).reshape(2, 2, 4, 3)
-    images = intensities(rows, torch.device("cpu"))
-    assert images.shape == (2, 3, 2, 4)
-    # Row 1, column 2 is the seventh pixel; channel 1 is its second figure.
-    assert images[1, 1, 1, 2] == 24 + 6 * 3 + 1
 
 
 def test_the_ranking_is_of_the_margin_and_not_of_one_logit(monkeypatch):
@@ -260,11 +194,11 @@ def test_the_ranking_is_of_the_margin_and_not_of_one_logit(monkeypatch):
     linear = torch.nn.Linear(64, 2, bias=False)
     linear.weight.data = torch.eye(64)[:2]
     monkeypatch.setattr(
-        "noisegate.evaluation.utility.networks.build_network",
+        "noisegate.evaluation.utility.suites.build_network",
         lambda *_, **__: torch.nn.Sequential(torch.nn.Flatten(), linear),
     )
-    monkeypatch.setattr("noisegate.evaluation.utility.network_settings.LATER_RATE", 0.0)
-    monkeypatch.setattr("noisegate.evaluation.utility.network_settings.LEARNING_RATE", 0.0)
+    monkeypatch.setattr("noisegate.evaluation.utility.networks.LATER_RATE", 0.0)
+    monkeypatch.setattr("noisegate.evaluation.utility.networks.LEARNING_RATE", 0.0)
     rows = LabelledRows(features=pixels.reshape(40, 8, 8, 1), labels=labels)
     assert trained("MLP", rows, rows, epochs=1).scores.roc_auc == 1.0
 
@@ -287,14 +221,3 @@ def test_the_rate_falls_at_half_and_each_epoch_is_told(monkeypatch):
         *(f"MLP, seed 0, epoch {epoch} of 4" for epoch in range(1, 5)),
         "MLP, seed 0",
     ]
-
-
-def test_the_epochs_of_the_paper():
-    assert (Training().passes, Training(augment=True).passes, Training(epochs=7, augment=True).passes) == (300, 1000, 7)
-    assert Training().to_json()["batch"] == 256
-
-
-@pytest.mark.parametrize("option", [{"epochs": 0}, {"epochs": 1.5}, {"device": "tpu"}])
-def test_impossible_settings_are_named(option):
-    with pytest.raises(OptionError, match=f"{next(iter(option))}="):
-        Training(**option)

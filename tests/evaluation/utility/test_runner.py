@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from noisegate.errors import DataError, OptionError
+from noisegate.errors import DataError
 from noisegate.evaluation import CAVEAT, LabelledRows, twelve, utility_scores
 
 
@@ -68,20 +68,8 @@ def test_one_class_gives_constant_scores_and_one_note():
     assert note.startswith("the training rows have 1 class(es): every classifier is scored as a constant predictor")
 
 
-@pytest.mark.parametrize("option", [{"classes": 1}, {"jobs": 0}])
-def test_impossible_options_are_named(option):
-    with pytest.raises(OptionError, match=next(iter(option))):
-        utility_scores(twelve("tables"), rows(0), rows(1), **{"classes": 3, **option})
-
-
 def test_a_test_set_of_one_class_is_refused():
     test = rows(1)
     same = LabelledRows(features=test.features, labels=np.zeros_like(test.labels))
     with pytest.raises(DataError, match="1 class"):
         utility_scores(twelve("tables"), rows(0), same, classes=3)
-
-
-def test_rows_of_another_width_are_refused():
-    narrow = LabelledRows(features=rows(1).features[:, 1:], labels=rows(1).labels)
-    with pytest.raises(DataError, match=r"training rows are of shape \(4,\), the test rows of shape \(3,\)"):
-        utility_scores(twelve("tables"), rows(0), narrow, classes=3)

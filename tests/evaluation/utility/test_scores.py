@@ -37,23 +37,11 @@ def test_many_classes_are_averaged_over_those_that_occur():
     assert score(labels, half).roc_auc == pytest.approx(0.75)
 
 
-def test_the_mean_is_of_each_score():
-    low, high = (Scores(roc_auc=v, average_precision=v / 2, f1=v / 4, accuracy=v / 8) for v in (0.4, 0.8))
-    mean = Scores.mean([low, high])
-    assert [mean.roc_auc, mean.average_precision, mean.f1, mean.accuracy] == pytest.approx([0.6, 0.3, 0.15, 0.075])
-
-
 def test_the_accuracy_is_over_all_rows_and_not_per_class():
     labels = np.array([0, 0, 0, 2])
     scores = score(labels, np.eye(3)[[0, 0, 1, 2]])
     assert scores.accuracy == 0.75
     assert score(np.array([1, 0, 1, 0]), two([0.9, 0.8, 0.4, 0.1])).accuracy == 0.5
-
-
-def test_scores_that_are_no_probabilities_rank_the_same():
-    labels = np.array([1, 0, 1, 0])
-    positive = np.array([0.9, 0.8, 0.4, 0.1])
-    assert score(labels, np.log(two(positive))) == score(labels, two(positive))
 
 
 def test_the_deviation_is_the_one_of_a_sample():

@@ -1,23 +1,10 @@
 import json
 
-import numpy as np
 import pytest
 
 from noisegate.errors import MissingExtraError, OptionError
-from noisegate.evaluation import (
-    TWELVE_VERSION,
-    LabelledRows,
-    NetworkOptions,
-    Training,
-    UtilityReport,
-    networks,
-    read_classifiers,
-    three,
-    twelve,
-    utility_scores,
-)
+from noisegate.evaluation import TWELVE_VERSION, read_classifiers, three, twelve
 from noisegate.evaluation.utility.suites import read_suite
-from noisegate.schema import ImageShape
 
 NAMES = [
     "logistic regression",
@@ -76,33 +63,10 @@ def test_the_list_of_this_version(variant):
     assert [recipe["settings"] for recipe in form["recipes"].values()] == SETTINGS[variant]
 
 
-def test_every_replacement_is_stated():
-    replaced = {name: form["replaced"] for name, form in twelve("images").to_json()["recipes"].items()}
-    assert {name for name, why in replaced.items() if why} == {
-        "logistic regression",
-        "AdaBoost",
-        "xgboost",
-    }
-    assert "SAMME.R" in replaced["AdaBoost"]
-
-
-@pytest.mark.parametrize("variant", ["images", "tables"])
-def test_every_recipe_builds_and_takes_its_seed(variant):
-    for recipe in twelve(variant).recipes:
-        settings = recipe.build(classes=10, seed=7).get_params()
-        assert settings.items() >= dict(recipe.settings).items()
-        assert settings.get("random_state") == (7 if recipe.seeded else None)
-
-
 @pytest.mark.parametrize(("classes", "components"), [(2, 1), (5, 4), (10, 9), (30, 9)])
 def test_the_linear_discriminant_has_fewer_components_than_classes(classes, components):
     (recipe,) = [recipe for recipe in twelve("images").recipes if recipe.name == "linear discriminant"]
     assert recipe.build(classes=classes, seed=0).n_components == components
-
-
-def test_an_unknown_variant_is_refused():
-    with pytest.raises(OptionError, match="'sounds'"):
-        twelve("sounds")
 
 
 def test_three_are_scikit_learns_and_have_a_version():
@@ -134,25 +98,3 @@ def test_classifiers_of_images_by_name():
         read_classifiers("cnn,lenet")
     with pytest.raises(OptionError, match="repeats=0 must be"):
         read_classifiers("cnn", repeats=0)
-
-
-def test_names_of_the_version_before_are_there_and_say_what_they_are_now():
-    import noisegate.evaluation
-
-    generator = np.random.default_rng(0)
-    labels = np.arange(40) % 2
-    train = LabelledRows(features=generator.random((40, 16)).astype(np.float32), labels=labels)
-    shape, brief = ImageShape(height=4, width=4), Training(epochs=1, device="cpu")
-    with pytest.warns(DeprecationWarning, match=r"network_scores is now utility_scores\(networks"):
-        scores = noisegate.evaluation.network_scores
-    old = scores(train, train, shape=shape, classes=2, networks=["MLP"], repeats=1, training=brief)
-    images = LabelledRows(features=train.features.reshape(40, 4, 4, 1), labels=labels)
-    suite = networks(["MLP"], NetworkOptions(repeats=1, training=brief))
-    assert old == utility_scores(suite, images, images, classes=2)
-    with pytest.warns(DeprecationWarning, match=r"ImageSet is now noisegate\.records\.Images"):
-        image_set = noisegate.evaluation.ImageSet
-    assert image_set(pixels=np.zeros((40, 4, 4, 1), np.uint8), labels=labels).labels.tolist() == labels.tolist()
-    with pytest.warns(DeprecationWarning, match="TwelveReport is now UtilityReport"):
-        assert noisegate.evaluation.TwelveReport is UtilityReport
-    with pytest.raises(AttributeError, match="no attribute 'thirteen_scores'"):
-        _ = noisegate.evaluation.thirteen_scores

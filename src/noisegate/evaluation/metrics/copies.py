@@ -51,7 +51,7 @@ class NearestRecords:
 
     @classmethod
     def of(cls, used: np.ndarray, held_out: np.ndarray, real: int) -> NearestRecords:
-        """Sum up the distance of each synthetic record to the nearest one of both sets of so many records."""
+        """Returns the figures of the distances of synthetic records to the nearest one of either set."""
         return cls(
             synthetic=len(used),
             real=real,
@@ -64,14 +64,14 @@ class NearestRecords:
         )
 
     def to_json(self) -> dict[str, float]:
-        """The figures as JSON values."""
+        """Returns the figures as JSON values."""
         return asdict(self)
 
 
 def nearest_records(
     synthetic: pa.Table, train: pa.Table, test: pa.Table, schema: Schema, *, seed: int = 0
 ) -> NearestRecords:
-    """Compare tables by the mean over columns: of numbers the difference over the range, of levels whether they differ.
+    """Returns how near records are, by the mean over columns: the difference over the range, or whether levels differ.
 
     A missing value differs from every other one.
     """
@@ -85,7 +85,7 @@ def nearest_records(
 
 
 def nearest_images(synthetic: np.ndarray, train: np.ndarray, test: np.ndarray, *, seed: int = 0) -> NearestRecords:
-    """Compare images by the root mean square of the difference of pixels, uint8, (images, height, width, channels)."""
+    """Returns how near images, uint8, (images, height, width, channels), are by the root mean square of pixels."""
     many = min(len(train), len(test), MOST)
     draw = np.random.default_rng(seed)
     made, used, held_out = (

@@ -6,13 +6,37 @@ other features it is another figure, so a distance is only ever named together w
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, Self
+
 import numpy as np
 
-from noisegate.evaluation.metrics.result import check_features
+from noisegate.evaluation.metrics.result import MetricResult, check_features, metric
+
+
+@metric("frechet")
+@dataclass(frozen=True, kw_only=True)
+class FrechetDistance(MetricResult):
+    """The distance; see `frechet_distance`."""
+
+    distance: float
+
+    @classmethod
+    def measured(cls, synthetic: np.ndarray, real: np.ndarray, **_: Any) -> Self:
+        """Returns the distance."""
+        return cls(distance=frechet_distance(synthetic, real))
+
+    def to_json(self) -> float:
+        """Returns the distance."""
+        return self.distance
+
+    def page(self, name: str) -> dict[str, str]:
+        """Returns the distance."""
+        return {name: f"{self.distance:.3f}"}
 
 
 def frechet_distance(synthetic: np.ndarray, real: np.ndarray) -> float:
-    """Measure ‖m₁ − m₂‖² + tr(C₁ + C₂ − 2 (C₁C₂)^½), with means m and covariances C (Heusel et al., 2017, eq. 6).
+    """Returns ‖m₁ − m₂‖² + tr(C₁ + C₂ − 2 (C₁C₂)^½), with means m and covariances C (Heusel et al., 2017, eq. 6).
 
     It is biased: two samples of the same distribution are apart, the more so the fewer they are. Compare figures of
     equal numbers of images only, and read them beside the distance of two real sets.
@@ -41,7 +65,7 @@ def frechet_distance(synthetic: np.ndarray, real: np.ndarray) -> float:
 
 
 def moments_distance(first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray]) -> float:
-    """Measure the same between moments: mean, (dim,), and covariance, (dim, dim), of either set."""
+    """Returns the same between moments: mean, (dim,), and covariance, (dim, dim), of either set."""
     # tr (C₁C₂)^½ is the sum of the square roots of the eigenvalues of C₁^½ C₂ C₁^½. Unlike the root of C₁C₂ itself,
     # which is not symmetric, that needs no more images than features and is never complex.
     values, vectors = np.linalg.eigh(first[1])

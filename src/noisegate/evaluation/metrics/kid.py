@@ -8,15 +8,16 @@ few images; it may be a little below 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from noisegate.errors import OptionError
-from noisegate.evaluation.metrics.result import MetricResult, check_features
+from noisegate.evaluation.metrics.result import MetricResult, check_features, metric
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
 
+@metric("kid")
 @dataclass(frozen=True, kw_only=True)
 class KernelDistance(MetricResult):
     """The mean over subsets.
@@ -28,22 +29,25 @@ class KernelDistance(MetricResult):
         size: images of either set in each.
     """
 
-    METRIC: ClassVar[str] = "kid"
     mean: float
     deviation: float | None
     subsets: int
     size: int
 
-    def page(self, features: str) -> dict[str, str]:
-        """The mean and its deviation."""
-        spread = "" if self.deviation is None else f" ± {self.deviation:.4f}"
-        return {self.named(features): f"{self.mean:.4f}{spread}"}
+    @classmethod
+    def measured(cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any) -> KernelDistance:
+        """Returns the distance on 100 subsets of 1,000."""
+        return kernel_distance(synthetic, real, seed=seed)
+
+    def page(self, name: str) -> dict[str, str]:
+        """Returns the mean and its deviation."""
+        return {name: f"{self.mean:.4f}" + ("" if self.deviation is None else f" ± {self.deviation:.4f}")}
 
 
 def kernel_distance(
     synthetic: np.ndarray, real: np.ndarray, *, subsets: int = 100, size: int = 1000, seed: int = 0
 ) -> KernelDistance:
-    """Measure the distance on random subsets of equal size, drawn without replacement.
+    """Returns the distance on random subsets of equal size, drawn without replacement.
 
     Args:
         synthetic: features, (rows, dim).

@@ -12,12 +12,12 @@ A set of features is described by a ball around each row that reaches to its k-t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
 from noisegate.errors import OptionError
-from noisegate.evaluation.metrics.result import MetricResult, check_features
+from noisegate.evaluation.metrics.result import MetricResult, check_features, metric
 
 NEIGHBOURS = 5
 
@@ -26,24 +26,34 @@ _ROWS_AT_ONCE = 1000
 _ROUNDING = 1e-12
 
 
+@metric("manifold")
 @dataclass(frozen=True, kw_only=True)
 class Manifold(MetricResult):
     """The four figures: precision, recall and coverage in [0, 1], density 0 or more; and the number k of neighbours."""
 
-    METRIC: ClassVar[str] = "manifold"
     precision: float
     recall: float
     density: float
     coverage: float
     neighbours: int
 
-    def page(self, features: str) -> dict[str, str]:
-        """The four figures under their own names."""
+    @classmethod
+    def measured(cls, synthetic: np.ndarray, real: np.ndarray, **_: Any) -> Manifold | None:
+        """Returns the figures of five neighbours."""
+        return manifold_figures(synthetic, real) if min(len(synthetic), len(real)) > NEIGHBOURS else None
+
+    @classmethod
+    def named(cls, features: str) -> str:
+        """Returns "manifold": it has its own figures' names, and the report those of the features."""
+        return cls.METRIC
+
+    def page(self, name: str) -> dict[str, str]:
+        """Returns the four figures under their own names."""
         return {name: f"{getattr(self, name):.3f}" for name in ("precision", "recall", "density", "coverage")}
 
 
 def manifold_figures(synthetic: np.ndarray, real: np.ndarray, *, neighbours: int = NEIGHBOURS) -> Manifold:
-    """Measure precision, recall, density and coverage.
+    """Returns precision, recall, density and coverage.
 
     All four depend on how many rows there are: compare figures of equal numbers only. Time grows with the square of
     the rows; memory does not.

@@ -19,7 +19,7 @@ import pyarrow as pa
 from noisegate.errors import DataError, OptionError
 from noisegate.evaluation.metrics.result import CAVEAT
 from noisegate.evaluation.reading import cells
-from noisegate.schema import Schema
+from noisegate.schema import Column, Schema
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
 Counts: TypeAlias = tuple[np.ndarray, np.ndarray]
@@ -57,7 +57,7 @@ class OrderDistance:
         return math.sqrt(max(self.mean**2 - self.sampling**2, 0.0))
 
     def to_json(self) -> dict[str, object]:
-        """The figures as JSON values."""
+        """Returns the figures as JSON values."""
         return {
             "order": self.order,
             "mean_total_variation": self.mean,
@@ -88,9 +88,34 @@ class MarginalReport:
         return {entry.order: entry for entry in self.orders}[order]
 
     def to_json(self) -> dict[str, object]:
-        """The figures as JSON values, with the sentence that they are outside the guarantee."""
+        """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
         orders = [entry.to_json() for entry in self.orders]
         return {"caveat": CAVEAT, "bins": self.bins, "seed": self.seed, "orders": orders}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnShares:
+    """The share of rows in each cell of one column, whose last two are missing and outside, in two tables.
+
+    Attributes:
+        column: The column.
+        real: Shares of the real table.
+        synthetic: Shares of the synthetic one.
+        distance: Total variation distance between the two.
+    """
+
+    column: Column
+    real: np.ndarray
+    synthetic: np.ndarray
+    distance: float
+
+
+def column_shares(synthetic: pa.Table, real: pa.Table, column: Column, schema: Schema, *, bins: int) -> ColumnShares:
+    """Returns one column of two tables that are not empty; numbers and dates in equal-width bins of the bounds."""
+    both = (cells(table, column, schema, bins=bins) for table in (synthetic, real))
+    ours, theirs = (np.bincount(found.codes, minlength=found.size) for found in both)
+    shares, real_shares = ours / ours.sum(), theirs / theirs.sum()
+    return ColumnShares(column=column, real=real_shares, synthetic=shares, distance=total_variation(ours, theirs))
 
 
 def marginal_distances(
@@ -103,7 +128,7 @@ def marginal_distances(
     max_subsets: int | None = 120,
     seed: int = 0,
 ) -> MarginalReport:
-    """Measure the mean total variation distance over all marginals of each order.
+    """Returns the mean total variation distance over all marginals of each order.
 
     Numeric and date columns are cut into equal-width bins of the schema bounds, so the cells do not depend on either
     table. Missing is a cell of its own, and so is a value that the schema cannot place.
@@ -144,7 +169,7 @@ def marginal_distances(
 
 
 def order_distance(counted: Mapping[tuple[str, ...], Counts], *, total: int | None = None) -> OrderDistance:
-    """Sum up marginals of one order, of which each has the counts of its cells in two tables; there are ``total``."""
+    """Returns the distance of marginals, each with the counts of its cells in two tables; there are ``total``."""
     distances = {names: total_variation(*counts) for names, counts in counted.items()}
     worst = max(distances, key=lambda names: distances[names])
     return OrderDistance(
@@ -159,12 +184,12 @@ def order_distance(counted: Mapping[tuple[str, ...], Counts], *, total: int | No
 
 
 def total_variation(left: np.ndarray, right: np.ndarray) -> float:
-    """Half the sum of the absolute differences of the relative frequencies of two counts of the same cells."""
+    """Returns half the sum of the absolute differences of the relative frequencies of two counts of the same cells."""
     return float(0.5 * np.abs(left / left.sum() - right / right.sum()).sum())
 
 
 def expected_distance(left: np.ndarray, right: np.ndarray) -> float:
-    """The mean total variation of two tables with as many records, dealt at random from the records of both.
+    """Returns the mean total variation of two tables with as many records, dealt at random from the records of both.
 
     Of c records in a cell a share q = a/(a + b) is dealt to the left, X of them with the hypergeometric mean c·q, and
     the relative frequencies differ by |X − c·q|·(1/a + 1/b). Its mean absolute deviation is about de Moivre's of the

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
 from noisegate.errors import DataError, OptionError
-from noisegate.evaluation.metrics.result import MetricResult, check_features
+from noisegate.evaluation.metrics.result import MetricResult, check_features, metric
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
 BINS, LEVEL = 100, 0.05
@@ -32,6 +32,7 @@ _WIDE = 1000
 """Pixels up to which all are used; of images with more a random sixth is, as in the authors' code."""
 
 
+@metric("ndb", "pixels")
 @dataclass(frozen=True, kw_only=True)
 class DifferentBins(MetricResult):
     """What the tests found.
@@ -42,10 +43,14 @@ class DifferentBins(MetricResult):
         divergence: Jensen-Shannon divergence of the two histograms in nats, in [0, log 2].
     """
 
-    METRIC: ClassVar[str] = "ndb"
     different: int
     bins: int
     divergence: float
+
+    @classmethod
+    def measured(cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any) -> DifferentBins | None:
+        """Returns the figures of the authors' number of bins, or of fewer for few images."""
+        return different_bins(synthetic, real, seed=seed) if len(real) >= 2 * PER_BIN else None
 
     @property
     def share(self) -> float:
@@ -53,18 +58,18 @@ class DifferentBins(MetricResult):
         return self.different / self.bins
 
     def to_json(self) -> dict[str, object]:
-        """The figures as JSON values."""
+        """Returns the figures as JSON values."""
         return {**asdict(self), "share": self.share}
 
-    def page(self, features: str) -> dict[str, str]:
-        """NDB/K, and both numbers."""
-        return {f"{self.named(features)} / K": f"{self.share:.3f} ({self.different} of {self.bins})"}
+    def page(self, name: str) -> dict[str, str]:
+        """Returns NDB/K, and both numbers."""
+        return {f"{name} / K": f"{self.share:.3f} ({self.different} of {self.bins})"}
 
 
 def different_bins(
     synthetic: np.ndarray, real: np.ndarray, *, bins: int = BINS, level: float = LEVEL, seed: int = 0
 ) -> DifferentBins:
-    """Count the bins of real rows whose share among the synthetic ones is another.
+    """Returns the bins of real rows whose share among the synthetic ones is another.
 
     Args:
         synthetic: intensities or other features, (rows, dim).
@@ -96,7 +101,7 @@ def different_bins(
 
 
 def share_scores(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Compute z of the two-proportion test on two counts, (bins,), with the pooled share; 0 for none or all of both."""
+    """Returns z of the two-proportion test on two counts, (bins,), with the pooled share; 0 for none or all of both."""
     n, m = int(first.sum()), int(second.sum())
     pooled = (first + second) / (n + m)
     error = np.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))

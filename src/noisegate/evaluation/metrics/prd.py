@@ -12,12 +12,12 @@ called precision and recall too. So these are only ever named as "prd", with the
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
 from noisegate.errors import DataError, OptionError
-from noisegate.evaluation.metrics.result import MetricResult, check_features
+from noisegate.evaluation.metrics.result import MetricResult, check_features, metric
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
 CLUSTERS, RUNS, BETA = 20, 10, 8.0
@@ -27,6 +27,7 @@ _ANGLES = 1001
 _TINY = 1e-10  # away from the ends of the angles, and from 0 in quotients
 
 
+@metric("prd")
 @dataclass(frozen=True, kw_only=True)
 class DistributionScores(MetricResult):
     """What stands for the curve.
@@ -39,27 +40,32 @@ class DistributionScores(MetricResult):
         size: images of either set.
     """
 
-    METRIC: ClassVar[str] = "prd"
     precision: float
     recall: float
     clusters: int
     runs: int
     size: int
 
+    @classmethod
+    def measured(cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any) -> DistributionScores | None:
+        """Returns the scores by the authors' numbers of clusters and clusterings."""
+        enough = 2 * min(len(synthetic), len(real)) >= CLUSTERS
+        return distribution_scores(synthetic, real, seed=seed) if enough else None
+
     def to_json(self) -> dict[str, object]:
-        """The figures as JSON values; each score under the name that says what it is."""
+        """Returns the figures as JSON values; each score under the name that says what it is."""
         figures = asdict(self)
         return {"precision_f_1/8": figures.pop("precision"), "recall_f_8": figures.pop("recall"), **figures}
 
-    def page(self, features: str) -> dict[str, str]:
-        """Both scores."""
-        return {f"{self.named(features)} {name}": f"{getattr(self, name):.3f}" for name in ("precision", "recall")}
+    def page(self, name: str) -> dict[str, str]:
+        """Returns both scores."""
+        return {f"{name} precision": f"{self.precision:.3f}", f"{name} recall": f"{self.recall:.3f}"}
 
 
 def distribution_scores(
     synthetic: np.ndarray, real: np.ndarray, *, clusters: int = CLUSTERS, runs: int = RUNS, seed: int = 0
 ) -> DistributionScores:
-    """Measure precision and recall of the distribution of the synthetic features.
+    """Returns precision and recall of the distribution of the synthetic features.
 
     Clusters follow the larger set, so equal numbers are drawn from both, as in the authors' code.
 
@@ -91,7 +97,7 @@ def distribution_scores(
 
 
 def prd_curve(synthetic: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the curve of two histograms: α(λ) = Σ min(λP, Q) and α(λ)/λ at 1001 angles arctan λ (theorem 3).
+    """Returns the curve of two histograms: α(λ) = Σ min(λP, Q) and α(λ)/λ at 1001 angles arctan λ (theorem 3).
 
     Args:
         synthetic: Q, masses that add up to 1, (clusters,).

@@ -1,47 +1,106 @@
-"""What the metrics have in common: the sentence that every figure carries, the form of a result, and checks."""
+"""What the metrics have in common: how they are found, the form of a result, the sentence with every figure, checks.
+
+A metric is one file: a result type under a name. Ours are the modules of this package; an installed package names its
+own among its entry points, and reports, JSON and pages have it:
+
+    [project.entry-points."noisegate.metrics"]
+    example = "their_package.module:ExampleDistance"
+"""
 
 from __future__ import annotations
 
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import ClassVar
+from importlib import import_module
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
-from noisegate.errors import DataError
+from noisegate.errors import DataError, OptionError
+from noisegate.registry import extensions
 
 CAVEAT = (
     "These figures were computed on real data and are NOT covered by the differential privacy guarantee; "
     "publishing them reveals something about the real records."
 )
 
+Kind = Literal["features", "pixels", "tables"]
+
 
 @dataclass(frozen=True, kw_only=True)
-class MetricResult:
-    """The figures of one metric between two sets of features."""
+class MetricResult(ABC):
+    """The figures of one metric between synthetic and real records."""
 
     METRIC: ClassVar[str]
-    """How the metric is called in reports, always together with the features: ``kid(inception-v3)``."""
+    """How it is called; reports put the features behind it, as in ``kid(inception-v3)``."""
+    KIND: ClassVar[Kind]
+    """What it is measured on: features of images, which the caller chooses; their pixels; or tables."""
+
+    @classmethod
+    @abstractmethod
+    def measured(cls, synthetic: Any, real: Any, *, seed: int, **more: Any) -> Self | None:
+        """Returns the figures; None where there are too few records for them.
+
+        Args:
+            synthetic: features or intensities, (rows, dim); or a table.
+            real: the same of real records.
+            seed: of what is drawn; public.
+            more: of tables the ``schema``.
+        """
 
     @classmethod
     def named(cls, features: str) -> str:
-        """Name the metric in some features; figures in two kinds of features have nothing to do with each other."""
+        """Returns the name with its features: figures in two kinds of features have nothing to do with each other."""
         return f"{cls.METRIC}({features})"
 
-    def to_json(self) -> dict[str, object]:
-        """The figures as JSON values."""
+    def to_json(self) -> object:
+        """Returns the figures as JSON values."""
         return asdict(self)
 
-    def page(self, features: str) -> dict[str, str]:
-        """The figures as they are printed, by name."""
-        raise NotImplementedError
+    @abstractmethod
+    def page(self, name: str) -> dict[str, str]:
+        """Returns the figures as they are printed, by what each is called; ``name`` is that of the metric."""
+
+
+_METRICS: dict[str, type[MetricResult]] = {}
+_Result = TypeVar("_Result", bound=MetricResult)
+
+
+def metric(name: str, kind: Kind = "features") -> Callable[[type[_Result]], type[_Result]]:
+    """Returns a decorator that adds a result type to the metrics that are measured on ``kind``."""
+
+    def add(result: type[_Result]) -> type[_Result]:
+        other = _METRICS.get(name, result)
+        if (other.__module__, other.__qualname__) != (result.__module__, result.__qualname__):
+            taken = f"{other.__module__}.{other.__qualname__}"
+            raise OptionError(f"metric={name!r} is {taken} already; choose another name.")
+        result.METRIC, result.KIND = name, kind
+        _METRICS[name] = result
+        return result
+
+    return add
+
+
+def metrics_of(*kinds: Kind) -> list[type[MetricResult]]:
+    """Returns the metrics of some kinds, of one kind after the other, each by name: ours, and of installed packages."""
+    package = import_module(__package__)
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        import_module(module.name)
+    for point in extensions("noisegate.metrics").values():
+        try:
+            point.load()
+        except (ImportError, AttributeError) as error:
+            raise OptionError(f"metric={point.name!r} of an installed package cannot be loaded: {error}.") from None
+    return sorted(
+        (each for each in _METRICS.values() if each.KIND in kinds),
+        key=lambda each: (kinds.index(each.KIND), each.METRIC),
+    )
 
 
 def check_features(*several: np.ndarray, least: int) -> None:
-    """Make sure that sets of features, (images, features), are finite and alike, with ``least`` images or more each.
-
-    Raises:
-        DataError: they are not.
-    """
+    """Checks that sets of features, (images, features), are finite and alike, with ``least`` images or more each."""
     for features in several:
         if features.ndim != 2 or features.shape[1] == 0:
             raise DataError(f"features have the shape {features.shape}; expected (images, features)")

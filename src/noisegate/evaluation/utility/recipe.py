@@ -34,7 +34,7 @@ class LabelledRows:
         return self.features.shape[1:] if self.features.ndim == 4 else ()
 
     def check(self, what: str, classes: int) -> None:
-        """Make sure of shapes, finite features and class codes of these rows, which are ``what`` in a DataError."""
+        """Checks shapes, finite features and class codes of these rows, which are ``what`` in a DataError."""
         if self.features.ndim not in (2, 4) or self.labels.shape != self.features.shape[:1]:
             raise DataError(
                 f"the {what} rows have features of shape {self.features.shape} and labels of shape "
@@ -66,7 +66,7 @@ class NetworkChoice:
     epoch: int
 
     def to_json(self) -> dict[str, object]:
-        """The choice as JSON values."""
+        """Returns the choice as JSON values."""
         accuracies = [list(run) for run in self.held_out_accuracy]
         return {"held_out_accuracy": accuracies, "learning_rate": self.rate, "epoch": self.epoch}
 
@@ -112,7 +112,7 @@ class Recipe(ABC):
     def answer(
         self, train: LabelledRows, test: LabelledRows, *, classes: int, seed: int, progress: EpochDone | None
     ) -> Answer:
-        """Train on rows of at least two classes, then ask once about the test rows.
+        """Returns the answer after training on rows of at least two classes, then ask once about the test rows.
 
         Raises:
             UntrainableError: these rows teach it nothing.
@@ -149,11 +149,11 @@ class Suite:
         return sum(self.repeats if recipe.restarted else 1 for recipe in self.recipes)
 
     def check_installed(self) -> None:
-        """Make sure that the packages of all recipes are there, before anything is read; else a MissingExtraError."""
+        """Checks that the packages of all recipes are there, before anything is read; else a MissingExtraError."""
         for recipe in self.recipes:
             if recipe.package:
                 require(recipe.package, f"the classifier {recipe.name!r}")
 
     def to_json(self) -> dict[str, object]:
-        """The list as JSON values: every setting, and what was replaced."""
+        """Returns the list as JSON values: every setting, and what was replaced."""
         return {"list": self.name, "version": self.version, **self.details}

@@ -14,7 +14,6 @@ import numpy as np
 from noisegate.devices import usable_cores
 from noisegate.errors import DataError, OptionError
 from noisegate.evaluation.metrics.result import CAVEAT
-from noisegate.evaluation.utility.printed_scores import PrintedScores, printed_scores
 from noisegate.evaluation.utility.recipe import (
     Answer,
     EpochDone,
@@ -24,7 +23,7 @@ from noisegate.evaluation.utility.recipe import (
     Suite,
     UntrainableError,
 )
-from noisegate.evaluation.utility.scores import Scores, constant_scores, score
+from noisegate.evaluation.utility.scores import PrintedScores, Scores, constant_scores, printed_scores, score
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 
 Progress = Callable[[str, int, int], None]
@@ -141,7 +140,8 @@ class UtilityReport:
         )
 
     def to_json(self) -> dict[str, object]:
-        """The figures as JSON values, with the list, its settings, and the sentence about the guarantee."""
+        """Returns the figures as JSON values, with the list, its settings, and the sentence about the guarantee."""
+        printed = {name: one.to_json() for name, one in self.printed.items()}
         return {
             "caveat": CAVEAT,
             "label": self.label,
@@ -151,18 +151,14 @@ class UtilityReport:
             "mean": self.mean.to_json(),
             "standard_deviation": self.deviation.to_json() if self.deviation else None,
             "models": {name: scores.to_json() for name, scores in self.models.items()},
-            **({"as_printed": self._as_printed(self.printed_mean)} if self.printed_mean else {}),
+            **({"as_printed": {"mean": self.printed_mean.to_json(), "models": printed}} if self.printed_mean else {}),
             "standard_deviation_over_starts": {name: scores.to_json() for name, scores in self.spread.items()},
             "runs": {name: [one.to_json() for one in self.runs[name]] for name in self.spread},
             "notes": list(self.notes),
         }
 
-    def _as_printed(self, mean: PrintedScores) -> dict[str, object]:
-        """Scores of hard predictions as JSON values."""
-        return {"mean": mean.to_json(), "models": {name: one.to_json() for name, one in self.printed.items()}}
-
     def to_image_json(self) -> dict[str, object]:
-        """The figures of a suite of images as JSON values: networks with their choices, and those trained once."""
+        """Returns the figures of a suite of images as JSON values: of networks with their choices, and of others."""
         restarted = [recipe.name for recipe in self.suite.recipes if recipe.restarted]
         models = {
             name: {
@@ -201,7 +197,7 @@ def utility_scores(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> UtilityReport:
-    """Train the classifiers of a suite on some rows and score them on others.
+    """Returns the scores of a suite of classifiers, trained on some rows and asked about others.
 
     They run side by side in processes of their own, each on one thread, as sums on several round differently from
     machine to machine; the rows are in memory once: the processes map the same file. The scores do not depend on
@@ -305,7 +301,7 @@ def _outcome(
     printed: bool,
     progress: EpochDone | None = None,
 ) -> tuple[Recipe, int, Outcome]:
-    """Train and score; what cannot be trained is scored as a constant predictor."""
+    """Returns a trained recipe with its scores; what cannot be trained is scored as a constant predictor."""
     from threadpoolctl import threadpool_limits
 
     start = time.perf_counter()

@@ -16,22 +16,28 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from noisegate.errors import OptionError
-from noisegate.evaluation.utility.network_settings import NetworkOptions, SelectionRecipe
 from noisegate.evaluation.utility.networks import (
     NETWORKS,
     NETWORKS_VERSION,
     SELECTED_NETWORKS,
     SELECTION_VERSION,
-    Network,
+    NetworkOptions,
+    SelectionRecipe,
+    Training,
+    build_network,
     read_networks,
 )
 from noisegate.evaluation.utility.recipe import Answer, EpochDone, LabelledRows, Recipe, Suite, UntrainableError
 from noisegate.evaluation.utility.scores import log_odds
+from noisegate.schema.pixels import ImageShape
+
+if TYPE_CHECKING:
+    from torch import nn
 
 THREE_VERSION = "2026.2"
 """Until 2026.1, which had no name in reports, the third was XGBoost."""
@@ -62,7 +68,7 @@ class Estimator(Recipe):
         return "" if self.maker.startswith("sklearn.") else self.maker.partition(".")[0]
 
     def build(self, *, classes: int, seed: int) -> Any:
-        """Make the classifier, unfitted; the classes bound the components of linear discriminant analysis."""
+        """Returns the classifier, unfitted; the classes bound the components of linear discriminant analysis."""
         module, _, name = self.maker.rpartition(".")
         settings = dict(self.settings)
         if isinstance(components := settings.get("n_components"), int):
@@ -72,13 +78,13 @@ class Estimator(Recipe):
         return getattr(import_module(module), name)(**settings)
 
     def to_json(self) -> dict[str, object]:
-        """The recipe as JSON values."""
+        """Returns the recipe as JSON values."""
         return {"class": self.maker, "settings": dict(self.settings), "replaced": self.replaced}
 
     def answer(
         self, train: LabelledRows, test: LabelledRows, *, classes: int, seed: int, progress: EpochDone | None = None
     ) -> Answer:
-        """Fit on the training rows; warnings are counted, one note for each kind."""
+        """Returns the answer after a fit on the training rows; warnings are counted, one note for each kind."""
         found, compact = np.unique(train.labels, return_inverse=True)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -98,22 +104,13 @@ class Estimator(Recipe):
 
 
 def class_scores(classifier: Any, features: np.ndarray, found: np.ndarray, classes: int) -> np.ndarray:
-    """Ask a fitted classifier for a score per row and class: its probabilities, else its decision function.
+    """Returns the scores of a fitted classifier per row and class: its probabilities, else its decision function.
 
     Naive Bayes gives log-odds: they order the rows as its probabilities would, but those round to 0 and 1 with hundreds
     of features, and rows that are tied have no order.
 
-    Args:
-        classifier: fitted on the codes 0 .. k-1 for the k classes that training saw.
-        features: one row per record.
-        found: the class codes that training saw, in increasing order, at least two.
-        classes: number of classes, those that training never saw included.
-
-    Returns:
-        float64, (rows, classes). A class that training never saw has the same score in every row, below all others.
-
-    Raises:
-        ValueError: a score is not finite.
+    `found` has the codes that training saw, in increasing order; a class that it never saw has the same score in every
+    row, below all others. float64, (rows, classes); a ValueError if a score is not finite.
     """
     if hasattr(classifier, "predict_joint_log_proba"):
         # In float64: sums over hundreds of features are large, and float32 would tie rows again.
@@ -137,6 +134,44 @@ def _flat(rows: LabelledRows) -> np.ndarray:
     return flat.astype(np.float32) / np.float32(255) if flat.dtype == np.uint8 else flat
 
 
+@dataclass(frozen=True, kw_only=True)
+class Network(Recipe):
+    """A network, trained from several fresh starts; on a CPU with one thread, where a seed gives the same scores.
+
+    One of :data:`NETWORKS` with :class:`Training`, one of :data:`SELECTED_NETWORKS` with :class:`SelectionRecipe`.
+    """
+
+    restarted: ClassVar[bool] = True
+    rows: ClassVar[str] = "images"
+
+    training: Training | SelectionRecipe
+
+    @property
+    def device(self) -> str:
+        """Where it runs; an OptionError where there is no such device."""
+        from noisegate.devices import choose_device
+
+        return choose_device(self.training.device).type
+
+    def answer(
+        self, train: LabelledRows, test: LabelledRows, *, classes: int, seed: int, progress: EpochDone | None = None
+    ) -> Answer:
+        """Returns its answer; ``seed`` decides weights, held-out images, their order and changes."""
+        from noisegate.evaluation.utility import training
+
+        shape = ImageShape(height=train.image[0], width=train.image[1], channels=train.image[2])
+        if isinstance(self.training, Training):
+            network = build_network(self.name, shape, classes, seed=seed).to(self.device)
+            return training.last_answer(network, train, test, self.training, seed=seed, progress=progress)
+        if len(train.labels) < 4:
+            raise UntrainableError(f"there are {len(train.labels)} training images, of which some must be held out")
+
+        def fresh() -> nn.Module:
+            return build_network(self.name, shape, classes, seed=seed).to(self.device)
+
+        return training.selected_answer(fresh, train, test, self.training, seed=seed, progress=progress)
+
+
 # The defaults of xgboost 0.90, which are other ones today; a process works on one classifier, so one thread.
 _XGB_THEN: dict[str, object] = {"max_depth": 3, "learning_rate": 0.1, "tree_method": "exact", "n_jobs": 1}
 
@@ -145,12 +180,7 @@ _XGB_THEN: dict[str, object] = {"max_depth": 3, "learning_rate": 0.1, "tree_meth
 # what it chooses by itself above two classes.
 _TWELVE: tuple[tuple[str, str, dict[str, object], dict[str, object]], ...] = (
     ("logistic regression", "sklearn.linear_model.LogisticRegression", {"max_iter": 5_000}, {"max_iter": 2_000}),
-    (
-        "random forest",
-        "sklearn.ensemble.RandomForestClassifier",
-        {"n_estimators": 100, "class_weight": "balanced"},
-        {},
-    ),
+    ("random forest", "sklearn.ensemble.RandomForestClassifier", {"n_estimators": 100, "class_weight": "balanced"}, {}),
     ("Gaussian naive Bayes", "sklearn.naive_bayes.GaussianNB", {}, {}),
     ("Bernoulli naive Bayes", "sklearn.naive_bayes.BernoulliNB", {"binarize": 0.5}, {"alpha": 0.02}),
     ("linear SVC", "sklearn.svm.LinearSVC", {"loss": "hinge", "max_iter": 10_000, "tol": 1e-8}, {"dual": True}),
@@ -183,7 +213,7 @@ _SHORT = {"logistic": "logistic regression", "mlp": "multi-layer perceptron"}
 
 
 def three() -> Suite:
-    """Give the default list for tables: logistic regression and two ensembles of 100 trees, on every core."""
+    """Returns the default list for tables: logistic regression and two ensembles of 100 trees, on every core."""
     forest, boosting = "sklearn.ensemble.RandomForestClassifier", "sklearn.ensemble.HistGradientBoostingClassifier"
     recipes = (
         Estimator(name="logistic regression", maker=_TWELVE[0][1], settings={"max_iter": 5_000}, seeded=False),
@@ -194,7 +224,7 @@ def three() -> Suite:
 
 
 def twelve(variant: Variant) -> Suite:
-    """Give the twelve classifiers of the papers, in the order of their tables.
+    """Returns the twelve classifiers of the papers, in the order of their tables.
 
     Of tables, the scores of hard predictions that the papers print stand beside ours: `UtilityReport.printed`.
 
@@ -224,7 +254,7 @@ def twelve(variant: Variant) -> Suite:
 
 
 def networks(names: Sequence[str] = NETWORKS, options: NetworkOptions | None = None) -> Suite:
-    """Give networks of Private Set Generation, each trained from several fresh starts.
+    """Returns networks of Private Set Generation, each trained from several fresh starts.
 
     Args:
         names: some of :data:`~noisegate.evaluation.utility.networks.NETWORKS`.
@@ -246,7 +276,7 @@ def networks(names: Sequence[str] = NETWORKS, options: NetworkOptions | None = N
 def selected_networks(
     names: Sequence[str] = ("cnn",), *, repeats: int = 1, selection: SelectionRecipe | None = None
 ) -> Suite:
-    """Give networks that are chosen by held-out images of their own source, never by real ones.
+    """Returns networks that are chosen by held-out images of their own source, never by real ones.
 
     Args:
         names: some of "cnn", "resnet", "resnet9" and "wrn"; the last three want a GPU for tens of thousands of images.
@@ -262,15 +292,11 @@ def selected_networks(
 
 
 def read_suite(classifiers: str, options: NetworkOptions | None = None) -> Suite:
-    """Read a choice of classifiers for a table.
+    """Returns the classifiers that are meant for a table.
 
     Args:
         classifiers: "three", "twelve", "networks" for all six, or names of networks separated by commas.
         options: of networks.
-
-    Raises:
-        OptionError: it is none of these.
-        MissingExtraError: one of them needs a package that is not installed.
     """
     if classifiers in ("three", "twelve"):
         suite = three() if classifiers == "three" else twelve("tables")
@@ -288,7 +314,7 @@ def read_suite(classifiers: str, options: NetworkOptions | None = None) -> Suite
 
 
 def read_classifiers(names: str, *, repeats: int = 1, selection: SelectionRecipe | None = None) -> Suite:
-    """Read which classifiers of images are meant.
+    """Returns the classifiers that are meant for images.
 
     Args:
         names: separated by commas: "cnn", "resnet", "resnet9", "wrn"; "logistic" and "mlp" of scikit-learn; "twelve"

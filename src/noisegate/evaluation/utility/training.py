@@ -1,25 +1,17 @@
 """How networks that score images are trained: as Private Set Generation's code does, or chosen by held-out images.
 
-Private Set Generation scores its synthetic images by six networks trained on them and tested on real images
-([Chen, Kerkouche and Fritz, 2022](https://arxiv.org/abs/2211.04446), Table 2): stochastic gradient descent on the cross
-entropy with momentum and weight decay, and a step of the learning rate at half of the epochs. What is scored is the
-network after the last epoch: no epoch, no start and no setting is chosen by its score on the real test images, which
-are read once, when training is over. Augmentation gives each image one of three changes: a shift by at most an eighth
-of the side (4 pixels of 28 or 32), height and width each times 0.8 to 1.2, or a turn by at most 45 degrees. Here all
-three are one bilinear resampling, and what comes in from outside is 0, the mean of standardised images. Otherwise than
-in the public code, images are standardised with the mean and deviation of each channel of the *training* images, and
-not with constants that were computed from the private data sets. A change of any of it is a new version of the list.
+`last_answer` is the protocol of [Chen, Kerkouche and Fritz, 2022](https://arxiv.org/abs/2211.04446), Table 2: what is
+scored is the network after the last epoch, and nothing is chosen by its score on the real test images. Augmentation
+gives each image one of three changes: a shift by at most an eighth of the side, height and width each times 0.8 to 1.2,
+or a turn by at most 45 degrees. Otherwise than in the public code, all three are one bilinear resampling, and images
+are standardised with the mean and deviation of the *training* images, not with constants of the private data sets.
 
-The other way is the "syn" protocol of DPImageBench ([Gong et al., 2025](https://arxiv.org/abs/2503.14681)): of the
-synthetic images a share is held out, and the epoch is the one with the highest accuracy on that share. Choosing by
-accuracy on real images, as many papers did, reads the real images once for each choice: the figure is too high, and
-what was chosen is not private. The recipe was settled on simulated digits (``benchmarks/simulated_digits.py``) and on
-samples of mixtures fitted to them, never on a data set that results are reported on.
+`selected_answer` is the "syn" protocol of DPImageBench ([Gong et al., 2025](https://arxiv.org/abs/2503.14681)): the
+epoch with the highest accuracy on a share of the synthetic images that is held out. The recipe was settled on simulated
+digits (``benchmarks/simulated_digits.py``), never on a data set that results are reported on.
 
-These networks have batch normalisation, which mixes the images of a batch: nothing private is trained with them. The
-small one takes a few million multiplications for an image of 28 x 28, so that 60,000 images are learnt from in minutes
-on one core. The wide one is WRN-16-2 ([Zagoruyko and Komodakis, 2016](https://arxiv.org/abs/1605.07146)), which wants a
-GPU at that size, as does the ResNet18. torch is loaded when this module is.
+These networks have batch normalisation, which mixes the images of a batch: nothing private is trained with them. A
+change of any of it is a new version of the list.
 """
 
 from __future__ import annotations
@@ -35,7 +27,7 @@ import torch
 from torch import nn
 
 from noisegate.devices import choose_device, one_thread
-from noisegate.evaluation.utility.network_settings import SelectionRecipe, Training
+from noisegate.evaluation.utility.networks import SelectionRecipe, Training
 from noisegate.evaluation.utility.recipe import Answer, EpochDone, LabelledRows, NetworkChoice, UntrainableError
 from noisegate.evaluation.utility.scores import log_odds
 
@@ -59,11 +51,7 @@ def last_answer(
     seed: int,
     progress: EpochDone | None,
 ) -> Answer:
-    """Train a network, which is on its device, and ask it once about the test images after the last epoch.
-
-    Raises:
-        UntrainableError: its scores are not finite.
-    """
+    """Returns what a network, which is on its device, says of the test images, asked once after the last epoch."""
     device = next(network.parameters()).device
     fixed, random = training.to_json(), torch.Generator().manual_seed(seed)
     rates = {"lr": fixed["learning_rate"], "momentum": fixed["momentum"], "weight_decay": fixed["weight_decay"]}
@@ -100,11 +88,7 @@ def selected_answer(
     seed: int,
     progress: EpochDone | None,
 ) -> Answer:
-    """Train fresh networks on a share of some images, choose by the rest, and ask the chosen one once about others.
-
-    Raises:
-        UntrainableError: its scores are not finite.
-    """
+    """Returns what the best of fresh networks says, trained on a share of the images and chosen by the rest."""
     device = choose_device(recipe.device)
     kept, held = _split(len(train.labels), recipe.held_out, seed)
     histories: list[tuple[float, ...]] = []
@@ -130,7 +114,7 @@ def selected_answer(
 
 
 def intensities(features: np.ndarray, device: torch.device) -> Float32[torch.Tensor, "rows channels height width"]:
-    """Give images, (rows, height, width, channels), as float32 in [0, 1], a view (rows, channels, height, width)."""
+    """Returns images, (rows, height, width, channels), as float32 in [0, 1], a view (rows, channels, height, width)."""
     images = torch.from_numpy(features).to(device).float()
     return (images / 255 if features.dtype == np.uint8 else images).permute(0, 3, 1, 2)
 
@@ -148,7 +132,7 @@ def _descend(
 
 
 def _finite_odds(logits: Float[torch.Tensor, "rows classes"]) -> np.ndarray:
-    """Turn logits into log-odds: probabilities of sure predictions round to 0 and 1, and ties have no order."""
+    """Returns logits as log-odds: probabilities of sure predictions round to 0 and 1, and ties have no order."""
     exact: np.ndarray = logits.double().cpu().numpy()
     if not np.isfinite(exact).all():
         raise UntrainableError("its scores are not finite")
@@ -158,7 +142,7 @@ def _finite_odds(logits: Float[torch.Tensor, "rows classes"]) -> np.ndarray:
 def altered(
     images: Float[torch.Tensor, "rows channels height width"], random: torch.Generator
 ) -> Float[torch.Tensor, "rows channels height width"]:
-    """Shift, scale or turn each of standardised images by randomness on the CPU."""
+    """Returns standardised images, each shifted, scaled or turned by randomness on the CPU."""
     rows, _, height, width = images.shape
     kind = torch.randint(3, (rows,), generator=random)
     drawn = torch.rand((rows, 2), generator=random)
@@ -214,7 +198,7 @@ class ImageBatches:
         )
 
     def like(self, rows: LabelledRows) -> ImageBatches:
-        """Give other rows, standardised with the same figures."""
+        """Returns other rows, standardised with the same figures."""
         other = copy.copy(self)
         other.rows = rows
         return other
@@ -224,11 +208,11 @@ class ImageBatches:
         return len(self.rows.labels)
 
     def batch(self, places: np.ndarray) -> Float32[torch.Tensor, "rows channels height width"]:
-        """Give standardised images."""
+        """Returns standardised images."""
         return (intensities(self.rows.features[places], self.device) - self._mean) / self._spread
 
     def labels(self, places: np.ndarray) -> Int64[torch.Tensor, " rows"]:
-        """Give class codes."""
+        """Returns class codes."""
         return torch.from_numpy(self.rows.labels[places].astype(np.int64)).to(self.device)
 
 

@@ -1,0 +1,81 @@
+"""Every script of the benchmarks is read and tells its options, and every page is what its rows say.
+
+What a script finds is on its page; whether it still finds it is a run by hand.
+"""
+
+import ast
+import importlib
+import json
+import runpy
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = ROOT / "benchmarks"
+# Pages and tables are written by a call without options; others run in an environment of their own.
+SILENT = {"baselines/page.py", "linked/page.py", "dp_mepf/table_7.py", "dp_mepf/table_8.py"}
+SILENT |= {"speed/gradient_contenders.py"}
+SCRIPTS = [
+    name
+    for path in sorted(BENCHMARKS.glob("*/*.py"))
+    if (name := str(path.relative_to(BENCHMARKS))) not in SILENT and '__name__ == "__main__"' in path.read_text("utf-8")
+]
+PAGES = {
+    "baselines.page": lambda module: module.page(),
+    "images.grid": lambda module: module.page(),
+    "images.peers_page": lambda module: module.page(),
+    "linked.page": lambda module: module.written(),
+}
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    """Gives modules of the benchmarks back afterwards: several folders have one of the same name."""
+    before, path = set(sys.modules), list(sys.path)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - before:
+        if str(BENCHMARKS) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_tells_its_options(name, monkeypatch, capsys):
+    script = BENCHMARKS / name
+    monkeypatch.setattr(sys, "argv", [script.name, "--help"])
+    monkeypatch.setattr(sys, "path", [str(script.parent), *sys.path])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(script), run_name="__main__")
+    assert not ended.value.code
+    assert "usage" in capsys.readouterr().out.lower()
+
+
+def test_every_file_is_python_that_can_be_read():
+    for path in BENCHMARKS.rglob("*.py"):
+        assert ast.get_docstring(ast.parse(path.read_text("utf-8"))), path
+    for path in BENCHMARKS.rglob("*.toml"):
+        tomllib.loads(path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_what_its_rows_say(name, monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(BENCHMARKS / name.partition(".")[0]), str(BENCHMARKS), *sys.path])
+    module = importlib.import_module(name)
+    assert module.PAGE.read_text("utf-8") == PAGES[name](module), f"run benchmarks/{name.replace('.', '/')}.py"
+
+
+@pytest.mark.parametrize("rows", ["baselines/rows.json", "images/peers.json"])
+def test_epsilon_of_each_row_is_certified(rows):
+    for row in json.loads((BENCHMARKS / rows).read_text("utf-8")):
+        assert 0.9 * row["epsilon"] < row["certified_epsilon"] <= row["epsilon"], row
+
+
+def test_items_of_the_papers_are_in_known_states_and_name_what_is_there(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+    items = importlib.import_module("papers.items").read_items()
+    assert len(items) == 191
+    assert [problem for item in items for problem in item.wrong()] == []
